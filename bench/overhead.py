@@ -25,9 +25,11 @@ import numpy as np
 
 import harness
 from vectrial.datasets.truth import exact_topk
+from vectrial.model.capabilities import Index
 from vectrial.model.dataset import Truth
 from vectrial.model.metric import Metric
-from vectrial.model.store import Index, Schema, Searcher, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Searcher, Store
 from vectrial.stores.registry import load
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.python.closed_loop import closed_loop

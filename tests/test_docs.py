@@ -17,7 +17,7 @@ from vectrial.cli.app import app
 from vectrial.datasets.readers import open_source
 from vectrial.model.metric import Metric
 from vectrial.model.results_schema import DDL
-from vectrial.model.store import Field, FieldType
+from vectrial.model.schema import Field, FieldType
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry

@@ -9,21 +9,12 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vectrial.api import Comparison, Run, compare, open_run, run_suite
+    from vectrial.model.capabilities import Capabilities, Index, IndexKind, NoParams, Params
     from vectrial.model.errors import StoreError, Unsupported, UserError, VectrialError
     from vectrial.model.filters import Filter
     from vectrial.model.metric import Metric, ScoreKind
-    from vectrial.model.store import (
-        Capabilities,
-        Field,
-        FieldType,
-        Index,
-        IndexKind,
-        NoParams,
-        Params,
-        Schema,
-        Searcher,
-        Store,
-    )
+    from vectrial.model.schema import Field, FieldType, Schema
+    from vectrial.model.store import Searcher, Store
     from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
 
 __version__: str
@@ -31,12 +22,12 @@ __version__: str
 #: Modules, each with the names of the API that it holds.
 _MODULES = {
     "vectrial.api": "Comparison Run compare open_run run_suite",
+    "vectrial.model.capabilities": "Capabilities Index IndexKind NoParams Params",
     "vectrial.model.errors": "StoreError Unsupported UserError VectrialError",
     "vectrial.model.filters": "Filter",
     "vectrial.model.metric": "Metric ScoreKind",
-    "vectrial.model.store": (
-        "Capabilities Field FieldType Index IndexKind NoParams Params Schema Searcher Store"
-    ),
+    "vectrial.model.schema": "Field FieldType Schema",
+    "vectrial.model.store": "Searcher Store",
     "vectrial.stores.common.arrow": "batch_of ids_of table_of vectors_of",
 }
 

@@ -12,12 +12,12 @@ import pytest
 
 from vectrial.experiments.capacity import experiment as capacity
 from vectrial.experiments.capacity.experiment import Capacity
+from vectrial.model.capabilities import Index, IndexKind, NoParams, Params
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, IndexKind, NoParams, Params
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 
 RECALL = 0.95
@@ -94,7 +94,7 @@ def found(
         data_dirs=(),
         resident_bytes=lambda: None,
         baseline_rss_bytes=None,
-        beside=lambda _: nullcontext(),  # type: ignore[arg-type, return-value]
+        second_store=lambda _: nullcontext(),  # type: ignore[arg-type, return-value]
     )
     return list(Capacity(recall=RECALL, **asked).run(context, {}))
 

@@ -14,6 +14,7 @@ from painted_pictures import ANOMALIES, CLASSES, NORMAL, pictures
 
 from vectrial.datasets.truth import truth_of
 from vectrial.experiments.anomaly.experiment import Anomaly, _recalls, chosen
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
@@ -21,7 +22,7 @@ from vectrial.model.filters import Eq
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
-from vectrial.model.store import Field, FieldType, Index, NoParams, Schema
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.memory import MemoryStore
 

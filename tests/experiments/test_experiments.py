@@ -37,22 +37,13 @@ from vectrial.experiments.search import Search
 from vectrial.experiments.storage.experiment import GrowingStorage, Storage
 from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
 from vectrial.experiments.transport import Transport
+from vectrial.model.capabilities import Index, IndexKind, NoParams, Params
 from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import OPERATORS, Filter, evaluate, fields
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import (
-    Field,
-    FieldType,
-    Hits,
-    Index,
-    IndexKind,
-    NoParams,
-    Params,
-    Schema,
-    Searcher,
-    Store,
-)
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Hits, Searcher, Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore

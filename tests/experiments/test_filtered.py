@@ -15,25 +15,15 @@ from numpy.typing import NDArray
 from vectrial.experiments.common.column_condition import condition
 from vectrial.experiments.filtered.experiment import Filtered
 from vectrial.experiments.registry import all_metrics
+from vectrial.model.capabilities import Capabilities, Index, NoParams, Params, Returning
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq, Filter, Range, evaluate
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.phase import State
-from vectrial.model.store import (
-    Capabilities,
-    Field,
-    FieldType,
-    Hits,
-    Index,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-    Store,
-)
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Hits, Searcher, Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore

@@ -17,23 +17,14 @@ from vectrial.experiments.common import hybrid_truth
 from vectrial.experiments.hybrid.experiment import HybridSearch
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.bm25 import Bm25, words
+from vectrial.model.capabilities import Hybrid, Index, NoParams, Params
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import (
-    Field,
-    FieldType,
-    Hits,
-    Hybrid,
-    HybridSearcher,
-    Index,
-    NoParams,
-    Params,
-    Schema,
-    Store,
-)
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Hits, HybridSearcher, Store
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments, ndcg
 from vectrial.workload.python.closed_loop import closed_loop

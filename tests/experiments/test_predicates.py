@@ -122,18 +122,18 @@ def test_what_is_made_depends_on_the_data_alone_and_is_known_by_a_fingerprint() 
     made = make(data, orders=2, pivots=3, ranks=True)
     again = make(data, orders=2, pivots=3, ranks=True)
     assert made.table.equals(again.table)
-    told = made.beside(replace(data, metadata=pa.table({"own": range(50)})))
+    told = made.with_columns(replace(data, metadata=pa.table({"own": range(50)})))
     assert told.metadata is not None
     assert told.metadata.column_names == ["own", *made.table.column_names]
-    assert told.fingerprint == again.beside(data).fingerprint != data.fingerprint
+    assert told.fingerprint == again.with_columns(data).fingerprint != data.fingerprint
     fewer = make(data, orders=1, pivots=3, ranks=True)
-    assert fewer.beside(data).fingerprint != told.fingerprint
+    assert fewer.with_columns(data).fingerprint != told.fingerprint
 
 
 def test_correlation_says_where_the_rows_are_that_a_filter_keeps() -> None:
     data = dataset(2_000, queries=40)
     made = make(data, orders=1, pivots=40, ranks=True)
-    there = made.beside(data)
+    there = made.with_columns(data)
     told = {name: stated(there, PREDICATES[name](made, 0.2), {}) for name in PREDICATES}
     assert told["aligned"].correlation.mean() == 1.0
     assert told["opposed"].correlation.mean() == -1.0

@@ -28,12 +28,14 @@ from vectrial.experiments.common.live_set import Answer, Span, Version, judge
 from vectrial.experiments.common.mixed_open_loop import _blame_client
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import all_metrics
+from vectrial.model.capabilities import Index, IndexKind, NoParams, Params
 from vectrial.model.context import Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, distances
 from vectrial.model.phase import Phase
-from vectrial.model.store import Index, IndexKind, NoParams, Params, Schema, Searcher
+from vectrial.model.schema import Schema
+from vectrial.model.store import Searcher
 from vectrial.stores.memory import MemoryStore
 
 FLAT = Index("flat", NoParams())

@@ -17,9 +17,10 @@ from painted_pictures import pictures
 
 from vectrial.compare.groups import conditions_of, terms_of
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.capabilities import Hybrid, Params
 from vectrial.model.dataset import Dataset
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.store import Hits, Hybrid, HybridSearcher, Params, Store
+from vectrial.model.store import Hits, HybridSearcher, Store
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore

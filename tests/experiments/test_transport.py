@@ -13,11 +13,12 @@ from experiment_worlds import DIM, ROWS, by_name, run, target, without, world
 
 from vectrial.experiments.registry import all_metrics
 from vectrial.experiments.transport import Transport
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase, State
-from vectrial.model.store import Index, NoParams, Schema
+from vectrial.model.schema import Schema
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
 from vectrial.workload.python import bulk_io

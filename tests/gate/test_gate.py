@@ -17,8 +17,9 @@ from vectrial._engine import Judge
 from vectrial.datasets.truth import exact_topk
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.gate.checks import CHECKS
+from vectrial.model.capabilities import Capabilities, Index, NoParams
 from vectrial.model.metric import Metric
-from vectrial.model.store import Capabilities, Field, FieldType, Index, NoParams, Schema
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 

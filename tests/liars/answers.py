@@ -12,8 +12,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Params
 from vectrial.model.filters import Filter
-from vectrial.model.store import Hits, Params, Searcher
+from vectrial.model.store import Hits, Searcher
 from vectrial.stores.memory import MemoryStore
 
 #: Searches of the gate and of a warm-up together, of the measured store.

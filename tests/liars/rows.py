@@ -15,16 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Capabilities, Durability, Index, IndexKind, Params
 from vectrial.model.filters import Filter
-from vectrial.model.store import (
-    Capabilities,
-    Durability,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Searcher,
-)
+from vectrial.model.schema import Schema
+from vectrial.model.store import Searcher
 from vectrial.stores.common.arrow import ids_of
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore

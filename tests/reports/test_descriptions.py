@@ -13,7 +13,7 @@ from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS, all_metrics
 from vectrial.model.availability import Availability
 from vectrial.model.errors import UserError
-from vectrial.model.store import FieldType
+from vectrial.model.schema import FieldType
 from vectrial.reports import REPRODUCTIONS, planning
 from vectrial.reports.collect import _FACTORS, cells, places
 from vectrial.reports.figure_text import whole

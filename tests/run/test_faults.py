@@ -21,10 +21,13 @@ from small_suite import Vectrial
 from vectrial.analysis.run_data import load
 from vectrial.datasets import catalog
 from vectrial.document.render import write
+from vectrial.model.capabilities import Index
 from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
-from vectrial.model.store import Address, Index, Schema, Store, untested
+from vectrial.model.refusals import untested
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address, Store
 from vectrial.model.trial import TrialRow
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.plan import make_plan

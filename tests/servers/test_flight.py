@@ -19,10 +19,12 @@ from pyarrow import flight
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn
+from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import UserError
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.store import Address, Field, FieldType, Index, Params, Returning, Schema
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of

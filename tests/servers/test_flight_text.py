@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from pyarrow import flight
 
 from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.metric import Metric
-from vectrial.model.store import Address, Field, FieldType, Index, NoParams, Schema
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import Server
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of

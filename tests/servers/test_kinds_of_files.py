@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from quick_servers import quick_servers
 
+from vectrial.model.capabilities import Index
 from vectrial.model.file_categories import FileKind
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, Index, Schema, Store
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of

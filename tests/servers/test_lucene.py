@@ -19,19 +19,13 @@ from search_check import SearchCheck
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadRecord
+from vectrial.model.capabilities import Durability, Index, Returning
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    Address,
-    Durability,
-    Field,
-    FieldType,
-    Index,
-    Returning,
-    Schema,
-    untested,
-)
+from vectrial.model.refusals import untested
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import Recipe, Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of

@@ -14,19 +14,13 @@ from search_check import SearchCheck
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn
+from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.filters import And, Eq, Filter, Not, Range
 from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    Address,
-    Field,
-    FieldType,
-    Index,
-    Params,
-    Returning,
-    Schema,
-    untested,
-)
+from vectrial.model.refusals import untested
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of

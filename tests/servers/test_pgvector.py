@@ -14,19 +14,13 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from search_check import SearchCheck
 
+from vectrial.model.capabilities import Durability, Index, Returning
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    Address,
-    Durability,
-    Field,
-    FieldType,
-    Index,
-    Returning,
-    Schema,
-    untested,
-)
+from vectrial.model.refusals import untested
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of

@@ -18,9 +18,11 @@ import qdrant_client
 import qdrant_edge as edge
 
 import vectrial.stores.qdrant.store as driver
+from vectrial.model.capabilities import Index, IndexKind, Returning
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Address, Field, FieldType, Index, IndexKind, Returning, Schema
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import NoProgram
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.qdrant.edge import QdrantEdge

@@ -16,18 +16,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from search_check import SearchCheck
 
+from vectrial.model.capabilities import Durability, Index, Returning
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    Durability,
-    Field,
-    FieldType,
-    Index,
-    Returning,
-    Schema,
-    untested,
-)
+from vectrial.model.refusals import untested
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of, metadata_of

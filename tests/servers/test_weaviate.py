@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from search_check import SearchCheck
 
 from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.capabilities import Index
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, Index, Schema
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of

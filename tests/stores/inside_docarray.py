@@ -16,9 +16,11 @@ from docarray import Document, DocumentArray
 
 from vectrial._engine import Judge, Recorder
 from vectrial.datasets.truth import exact_topk
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, Index, NoParams, Schema, Store
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of, ids_of, metadata_of, vectors_of
 from vectrial.stores.docarray.annlite import AnnLiteStore, HnswBuild, HnswSearch
 from vectrial.stores.docarray.store import DocArrayMemory, DocArraySqlite

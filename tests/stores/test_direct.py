@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Index
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Index, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 

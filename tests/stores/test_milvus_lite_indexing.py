@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.metric import Metric
-from vectrial.model.store import Index, NoParams, Schema
+from vectrial.model.schema import Schema
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 

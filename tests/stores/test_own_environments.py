@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.model.store import Environment, Store
+from vectrial.model.capabilities import Environment
+from vectrial.model.store import Store
 from vectrial.stores import registry
 from vectrial.stores.docarray.documents import ENVIRONMENT as DOCARRAY
 from vectrial.testing.run import conformance

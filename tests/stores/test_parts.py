@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Field, FieldType, Schema
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.common.arrow import batch_of, check, ids_of, vectors_of
 from vectrial.stores.common.exact import block, nearest
 from vectrial.stores.common.rows import Rows

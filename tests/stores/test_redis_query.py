@@ -6,7 +6,7 @@ import pytest
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, Schema
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.redis import query as redis_query
 from vectrial.stores.redis.search import HnswBuild, RedisSearch
 

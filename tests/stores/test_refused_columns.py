@@ -6,11 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from vectrial.model.capabilities import NoParams
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import Unsupported
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, NoParams, Schema, refuse
+from vectrial.model.refusals import refuse
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.milvus.store import Milvus

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from vectrial.cli.app import app
+from vectrial.model.capabilities import Environment, IndexKind, Params
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.filters import Filter
-from vectrial.model.store import Environment, IndexKind, Params, Searcher
+from vectrial.model.store import Searcher
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import probe

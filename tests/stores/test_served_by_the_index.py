@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vectrial.model.capabilities import Index
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Address, Index, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address, Store
 from vectrial.servers.provide import recipe_of, serving
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, Schema
+from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.common.typed import coerce_values
 
 SCHEMA = Schema(

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Index, Params
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or
 from vectrial.model.metric import Metric
-from vectrial.model.store import Index, Params, Schema, Searcher
+from vectrial.model.schema import Schema
+from vectrial.model.store import Searcher
 from vectrial.stores.common.arrow import ids_of
 from vectrial.stores.memory import MemoryStore
 

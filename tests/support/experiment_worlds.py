@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.truth import truth_of
 from vectrial.experiments.base import Experiment, Target
+from vectrial.model.capabilities import Index
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context, Data, fields_of
 from vectrial.model.dataset import Dataset, Provenance
@@ -21,7 +22,8 @@ from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase, State
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.temporary import temporary_store
 from vectrial.stores.memory import MemoryStore
 from vectrial.telemetry.disk import on_disk
@@ -77,7 +79,7 @@ def world(
             data_dirs=(folder / "data",),
             resident_bytes=lambda: None,
             baseline_rss_bytes=None,
-            beside=lambda name: temporary_store(kind, folder / "beside" / name),
+            second_store=lambda name: temporary_store(kind, folder / "beside" / name),
             empty_disk=empty,
         )
 

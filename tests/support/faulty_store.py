@@ -15,8 +15,10 @@ import pyarrow as pa
 import tiny_server
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError
-from vectrial.model.store import Address, Index, Schema
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address
 from vectrial.servers.base import NotReady
 from vectrial.stores.memory import MemoryStore
 

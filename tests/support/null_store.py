@@ -13,9 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.engine.client import target
+from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
-from vectrial.model.store import Hits, Index, NativeSearch, Params, Returning, Schema, Searcher
+from vectrial.model.schema import Schema
+from vectrial.model.store import Hits, NativeSearch, Searcher
 from vectrial.stores.memory import MemoryStore
 
 #: host:port of the null server.

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.capabilities import Params, Returning
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Params, Returning, Store
+from vectrial.model.store import Store
 
 
 @dataclass(frozen=True)

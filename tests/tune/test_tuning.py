@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from vectrial.model.store import IndexKind, Params
+from vectrial.model.capabilities import IndexKind, Params
 from vectrial.stores import registry
 from vectrial.tune.search import (
     Build,

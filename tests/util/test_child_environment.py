@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from vectrial.engine.null_server import null_server
-from vectrial.model.store import Environment
+from vectrial.model.capabilities import Environment
 from vectrial.run import process
 from vectrial.stores.memory import MemoryStore
 from vectrial.util.child_environment import for_engine, for_measuring, for_own, for_server

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError
-from vectrial.model.store import Environment
 from vectrial.util import environments
 
 TINY = Environment("tiny", f"{sys.version_info.major}.{sys.version_info.minor}")

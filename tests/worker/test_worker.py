@@ -15,10 +15,12 @@ import pytest
 
 from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS, reference
+from vectrial.model.capabilities import Index
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.placement import Placement
-from vectrial.model.store import Address, Index, Schema
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address
 from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker

@@ -15,10 +15,11 @@ from null_store import ADDRESS, NullStore, UnreachableStore
 from vectrial.datasets import catalog, library
 from vectrial.engine.null_server import null_server
 from vectrial.experiments.search import Search
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import fields_of
 from vectrial.model.errors import UserError
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, NoParams, Store
+from vectrial.model.store import Store
 from vectrial.model.workload import OpenLoop
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan

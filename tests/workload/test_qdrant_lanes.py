@@ -16,10 +16,12 @@ from qdrant_client.grpc import collections_pb2 as collections
 from qdrant_client.grpc import points_pb2 as pb
 
 from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import And, Eq, Not, Range
 from vectrial.model.metric import Metric
-from vectrial.model.store import Address, Field, FieldType, Index, Params, Returning, Schema
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Address
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.qdrant.store import (
     HnswSearch,

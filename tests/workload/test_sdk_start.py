@@ -11,8 +11,9 @@ import pytest
 from null_store import StampingStore
 
 from vectrial.datasets.truth import exact_topk
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.metric import Metric
-from vectrial.model.store import Index, NoParams, Schema
+from vectrial.model.schema import Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import batch_of
 from vectrial.workload.python import sdk_search

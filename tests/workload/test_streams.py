@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from vectrial.engine.client import target
+from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.placement import Placement
-from vectrial.model.store import Index, NativeRows, NativeSearch, NoParams, Params, Schema, Searcher
+from vectrial.model.schema import Schema
+from vectrial.model.store import NativeRows, NativeSearch, Searcher
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.streams import Stream, by_clients, by_engine

@@ -22,10 +22,12 @@ from vectrial.experiments.common.page_reads import export
 from vectrial.experiments.common.readiness import cold_searches
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.time_to_searchable.experiment import _Watch
+from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.phase import State
-from vectrial.model.store import Hits, Index, NoParams, Params, Schema, Searcher
+from vectrial.model.schema import Schema
+from vectrial.model.store import Hits, Searcher
 from vectrial.model.workload import OpenLoop
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload import ingest

@@ -187,11 +187,11 @@ def figure_of(point: Point) -> str | None:
     return next(able, None)
 
 
-def said(run: RunData) -> list[str]:
+def sentences(run: RunData) -> list[str]:
     """Every sign in a run, a sentence each: what was seen, where, what to do about it."""
     names = _Names(run)
     signs = [_sentence(sign, names) for sign in weather(run, run.trials)]
-    return [*signs, *_said_of_repeats(run, names)]
+    return [*signs, *_differing_repeats(run, names)]
 
 
 def _sentence(sign: Sign, names: _Names) -> str:
@@ -200,7 +200,7 @@ def _sentence(sign: Sign, names: _Names) -> str:
     return f"{_upper(sign.seen)}, in {count} ({_few(places)}): {sign.remedy}."
 
 
-def _said_of_repeats(run: RunData, names: _Names) -> Iterator[str]:
+def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
     """Of whole repeats first: what slows all figures of a store is the machine's, or the store's.
     A single figure has outliers by chance; only one that is far away is reported."""
     jobs: dict[tuple[Series, str, int], list[Point]] = defaultdict(list)

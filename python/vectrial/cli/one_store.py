@@ -135,5 +135,5 @@ def measure(suite: Suite, out: Path, console: Console, *, allow_exposed: bool = 
 
 def warn_interference(run: RunData, console: Console) -> None:
     """Print what else than the store affected the measurement."""
-    for text in interference.said(run):
+    for text in interference.sentences(run):
         say(console, f"! {text}")

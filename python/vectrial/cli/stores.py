@@ -12,10 +12,11 @@ from rich.table import Table
 
 from vectrial.cli import options
 from vectrial.cli.output import Format, plain_table, print_json, stderr_console, stdout_console
+from vectrial.model.capabilities import ALL_OPERATORS, Capabilities, IndexKind, Params
 from vectrial.model.errors import PluginError
 from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
-from vectrial.model.store import ALL_OPERATORS, Capabilities, IndexKind, Params, Store
+from vectrial.model.store import Store
 from vectrial.run.redact import Secrecy
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.stores import registry

@@ -244,7 +244,9 @@ def _at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> Compare
         reason = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
         return replace(at, reason=reason)
     found = curves.along(a, cell.metric, recall), curves.along(b, cell.metric, recall)
-    return _checked(_held(replace(at, recall=recall), *found), curves.curve(a), curves.curve(b))
+    return _checked(
+        _compared_curves(replace(at, recall=recall), *found), curves.curve(a), curves.curve(b)
+    )
 
 
 def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) -> list[ComparedCell]:
@@ -265,7 +267,7 @@ def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) ->
             if at.pace_a:
                 at = replace(at, pace_a=_pace([p]), pace_b=_pace([q]))
             found = (curves.values(point, metric, judged=equal_recall) for point in (p, q))
-            cells.append(_checked(_held(at, *found), [p], [q]))
+            cells.append(_checked(_compared_curves(at, *found), [p], [q]))
     return cells
 
 
@@ -279,7 +281,7 @@ def _pace(points: Sequence[RepeatedPhase]) -> dict[int, float]:
     return {r: statistics.geometric_mean(values[r] for values in paces) for r in sorted(common)}
 
 
-def _held(cell: ComparedCell, a: curves.Values, b: curves.Values) -> ComparedCell:
+def _compared_curves(cell: ComparedCell, a: curves.Values, b: curves.Values) -> ComparedCell:
     """The cell of these values."""
     x, y = ({r: value for r, (value, _) in side.items()} for side in (a, b))
     of_x, of_y = (tuple(one for r in sorted(side) for one in side[r][1]) for side in (a, b))

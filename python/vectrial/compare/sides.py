@@ -103,7 +103,7 @@ def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Sid
     raise UserError(
         "one run and nothing to compare it with",
         where=first,
-        remedy=f"give another run, or two of its stores: {_told(run)}",
+        remedy=f"give another run, or two of its stores: {_described(run)}",
     )
 
 
@@ -120,12 +120,12 @@ def pair(
         raise UserError(
             "both are the same run",
             where=run.folder.name,
-            remedy=f"name two of its stores: {_told(run)}",
+            remedy=f"name two of its stores: {_described(run)}",
         )
     return sides
 
 
-def _told(run: RunData) -> str:
+def _described(run: RunData) -> str:
     stores = run.stores
     pair = " ".join(f"--store {name}" for name in stores[:2])
     names = pair if len(stores) > 1 else "it has one alone"

@@ -77,7 +77,7 @@ def name_of(path: Path) -> str:
     return name[:100] or "imported"
 
 
-def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
+def import_file(order: Import, progress: Progress = silent) -> Dataset:
     """Read, check, hold out queries, store, find the facts and the exact neighbours.
 
     Rows keep their number in the file as id when there is no id column. Memory stays bounded
@@ -90,36 +90,36 @@ def import_file(wanted: Import, progress: Progress = silent) -> Dataset:
         UserError: options that do not fit the file, a name that is taken, too little disk.
         DataError: content that cannot be used, naming the file and row.
     """
-    name = name_of(wanted.path) if wanted.name is None else wanted.name
+    name = name_of(order.path) if order.name is None else order.name
     if catalog.is_made_here(name):
         raise UserError(
             f"'{name}' is a dataset of the catalogue, which suites expect by that name",
             where="--name",
             remedy="give your own data another name with --name",
         )
-    if not wanted.replace_existing and library.path(name).exists():
+    if not order.replace_existing and library.path(name).exists():
         raise UserError(
             f"a dataset named '{name}' exists already",
             remedy="`--name` chooses another, `--force` replaces it",
         )
-    with open_source(wanted.path, wanted.options) as source:
-        metric = _metric(wanted, source)
-        queries = _plan_queries(wanted, source, metric)
-        missing = _missing_neighbors(wanted, source)
+    with open_source(order.path, order.options) as source:
+        metric = _metric(order, source)
+        queries = _plan_queries(order, source, metric)
+        missing = _missing_neighbors(order, source)
         _check_disk(source)
         provenance = Provenance(
-            source=str(wanted.path.resolve()),
-            licence=wanted.licence,
-            checksum=f"sha256:{checksum(wanted.path, progress)}",
+            source=str(order.path.resolve()),
+            licence=order.licence,
+            checksum=f"sha256:{checksum(order.path, progress)}",
             notes=(f"read as {source.format}", *source.notes, *missing, queries.note),
         )
-        return _store(wanted, name, metric, provenance, source, queries, progress)
+        return _store(order, name, metric, provenance, source, queries, progress)
 
 
-def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress) -> dict[str, Any]:
+def _facts(order: Import, source: Source, dataset: Dataset, progress: Progress) -> dict[str, Any]:
     """The facts of a dataset, and its truth, which is cached."""
-    facts = inspect(dataset, seed=wanted.seed, progress=progress)
-    published = None if isinstance(wanted.queries, Path) else source.neighbors
+    facts = inspect(dataset, seed=order.seed, progress=progress)
+    published = None if isinstance(order.queries, Path) else source.neighbors
     k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
     truth = truth_of(dataset, k, dataset.filters, progress=progress)
     if published is not None:
@@ -129,23 +129,23 @@ def _facts(wanted: Import, source: Source, dataset: Dataset, progress: Progress)
     return facts
 
 
-def _metric(wanted: Import, source: Source) -> Metric:
-    metric = wanted.metric or source.metric
+def _metric(order: Import, source: Source) -> Metric:
+    metric = order.metric or source.metric
     if metric is None:
         raise UserError(
             "the file does not say how its vectors are compared",
-            where=str(wanted.path),
+            where=str(order.path),
             remedy="give `--metric cosine`, `--metric l2` or `--metric ip`",
         )
     return metric
 
 
-def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
+def _plan_queries(order: Import, source: Source, metric: Metric) -> _Queries:
     none = np.empty(0, np.int64)
-    if isinstance(wanted.queries, Path):
-        loaded = _read_queries(wanted.queries, source.dim, metric)
-        return _Queries(loaded, none, None, f"{len(loaded)} queries from {wanted.queries}")
-    limit = wanted.queries
+    if isinstance(order.queries, Path):
+        loaded = _read_queries(order.queries, source.dim, metric)
+        return _Queries(loaded, none, None, f"{len(loaded)} queries from {order.queries}")
+    limit = order.queries
     if limit is not None and limit < 1:
         raise UserError(f"{limit} queries ask nothing", remedy="--queries is at least 1")
     if source.queries is not None:
@@ -153,7 +153,7 @@ def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
         if limit is not None and limit > there:
             raise UserError(
                 f"{limit} queries were asked for, and the file brings {there}",
-                where=str(wanted.path),
+                where=str(order.path),
                 remedy=f"--queries of at most {there}",
             )
         loaded = check_vectors(
@@ -161,7 +161,7 @@ def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
             dim=source.dim,
             metric=metric,
             first_row=0,
-            where=f"{wanted.path}, queries",
+            where=f"{order.path}, queries",
         )
         filters = source.filters and source.filters[: len(loaded)]
         return _Queries(loaded, none, filters, f"{len(loaded)} of the file's {there} queries")
@@ -169,32 +169,32 @@ def _plan_queries(wanted: Import, source: Source, metric: Metric) -> _Queries:
     if count >= source.rows:
         raise UserError(
             f"{count} queries cannot be held out of {source.rows} rows",
-            where=str(wanted.path),
+            where=str(order.path),
             remedy=f"--queries of at most {source.rows - 1}"
             if source.rows > 1
             else "give more rows",
         )
-    rng = np.random.default_rng(wanted.seed)
+    rng = np.random.default_rng(order.seed)
     rows = np.sort(rng.choice(source.rows, count, replace=False))
-    note = f"{count} of {source.rows} rows held out as queries, seed {wanted.seed}"
+    note = f"{count} of {source.rows} rows held out as queries, seed {order.seed}"
     return _Queries(None, rows, None, note)
 
 
-def _missing_neighbors(wanted: Import, source: Source) -> tuple[str, ...]:
+def _missing_neighbors(order: Import, source: Source) -> tuple[str, ...]:
     """A note on the number of missing neighbours (-1) that the file brings.
 
     Raises:
         DataError: they are of other rows.
     """
     published = source.neighbors
-    if published is None or isinstance(wanted.queries, Path) or not published.size:
+    if published is None or isinstance(order.queries, Path) or not published.size:
         return ()
     # Where rows have ids of their own, neighbours may be named by those.
     if not source.has_ids and not -1 <= published.min() <= published.max() < source.rows:
         wrong = published[(published < -1) | (published >= source.rows)]
         raise DataError(
             f"its neighbours name row {wrong[0]:,}, and it has {source.rows:,} rows",
-            where=str(wanted.path),
+            where=str(order.path),
             remedy="they are not of these vectors; leave them out of the file",
         )
     missing = int((published == -1).sum())
@@ -223,7 +223,7 @@ def _check_disk(source: Source) -> None:
 
 
 def _store(
-    wanted: Import,
+    order: Import,
     name: str,
     metric: Metric,
     provenance: Provenance,
@@ -234,7 +234,7 @@ def _store(
     query_blocks: list[NDArray[np.float32]] = []
     labels: list[pa.ChunkedArray[Any]] = []
     all_ids: list[NDArray[np.int64]] = []
-    replacing = wanted.replace_existing
+    replacing = order.replace_existing
     with library.Writer(name, metric, provenance, replace_existing=replacing) as writer:
         at = 0
         for block in source.blocks(metric=metric):
@@ -255,14 +255,14 @@ def _store(
             )
             at += count
         # Here the numbers of the rows are still those of the file.
-        check_ids(np.concatenate(all_ids), where=str(wanted.path))
+        check_ids(np.concatenate(all_ids), where=str(order.path))
         if source.labels is not None:
-            check_labels(labels, source.labels, where=str(wanted.path))
+            check_labels(labels, source.labels, where=str(order.path))
         final_queries = queries.given if queries.given is not None else np.concatenate(query_blocks)
         return writer.finish(
             final_queries,
             filters=queries.filters,
-            find=lambda dataset: _facts(wanted, source, dataset, progress),
+            find=lambda dataset: _facts(order, source, dataset, progress),
         )
 
 

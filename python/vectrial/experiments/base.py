@@ -19,6 +19,7 @@ from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validat
 from pydantic import Field as Bound
 
 from vectrial.document.sheet import Sheet
+from vectrial.model.capabilities import Capabilities, Index, Returning
 from vectrial.model.context import Context, Data, returning_of, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.gate import Scope
@@ -26,7 +27,7 @@ from vectrial.model.inputs import Clients, ExactModel, product_size
 from vectrial.model.lane import Lane, refuse_returning, writes_natively
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
-from vectrial.model.store import Capabilities, Index, Returning, Searcher, Store
+from vectrial.model.store import Searcher, Store
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData

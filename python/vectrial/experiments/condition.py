@@ -24,7 +24,8 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Filter
 from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.phase import Phase
-from vectrial.model.store import Store, refuse_unindexed
+from vectrial.model.refusals import refuse_unindexed
+from vectrial.model.store import Store
 from vectrial.workload.python.operations import timed_operations
 
 #: Scans by the client take long and hardly vary.
@@ -110,7 +111,7 @@ class Condition(Experiment):
         with ExitStack() as held:
             stores = {}
             for label, indexed in arms.items():
-                store = held.enter_context(context.beside(f"condition-{label}"))
+                store = held.enter_context(context.second_store(f"condition-{label}"))
                 schema = generated_columns.schema_of(context, table, indexed=indexed)
                 generated_columns.fill(context, store, dataset, schema)
                 stores[label] = store

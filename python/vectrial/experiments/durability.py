@@ -16,11 +16,12 @@ from pydantic import Field
 
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
+from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
-from vectrial.model.store import Durability, Store
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.crash import CrashWriter
@@ -147,7 +148,7 @@ class DurabilityExperiment(Experiment):
             lost = len(promised) - int(np.isin(promised, kept).sum())
             phase.metrics |= {"kept_rows": float(len(kept)), "lost_rows": float(lost)}
             if lost:
-                said = f"{lost} of {len(promised)} rows that were {_said(promise)} are not there"
+                said = f"{lost} of {len(promised)} rows that were {_wording(promise)} are not there"
                 phase.invalidate(f"{said} as written after the process was killed{why}")
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
@@ -155,7 +156,7 @@ class DurabilityExperiment(Experiment):
         return 5.0 + self.buffer_s
 
 
-def _said(promise: Durability | None) -> str:
+def _wording(promise: Durability | None) -> str:
     match promise:
         case Durability.SYNCED:
             return "acknowledged as synced"

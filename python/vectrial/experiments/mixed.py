@@ -24,13 +24,14 @@ from vectrial.experiments.base import (
 from vectrial.experiments.common import mixed_open_loop
 from vectrial.experiments.common.live_set import Answer, Version, judge, unjudged
 from vectrial.experiments.common.mixed_open_loop import DELETE, INSERT, KINDS, SEARCH, UPDATE
+from vectrial.model.capabilities import Params
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import MetricName
-from vectrial.model.store import Hits, Params, Searcher
+from vectrial.model.store import Hits, Searcher
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
 from vectrial.workload.record import PhaseStart, phase_of

@@ -26,11 +26,11 @@ from vectrial.experiments.base import (
 )
 from vectrial.experiments.common import sizes
 from vectrial.model import workload
+from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Seconds, Warmup, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, Role
-from vectrial.model.store import Returning
 from vectrial.workload import dispatch
 
 if TYPE_CHECKING:

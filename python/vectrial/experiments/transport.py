@@ -239,7 +239,8 @@ class Transport(Experiment):
         load_1m = os.getloadavg()[0]
         with ExitStack() as stack:
             stores = [
-                stack.enter_context(context.beside(f"client-{number}")) for number in range(clients)
+                stack.enter_context(context.second_store(f"client-{number}"))
+                for number in range(clients)
             ]
             for store in stores:
                 store.create(context.schema, context.index)
@@ -318,7 +319,7 @@ def _warm_up(context: Context) -> None:
     """A batch into a separate collection, and out again: what a store sets up for the first one
     of all is not the time of rows."""
     rows = np.arange(min(_WARM_UP, context.dataset.rows))
-    with context.beside("warm-up") as store:
+    with context.second_store("warm-up") as store:
         store.create(context.schema, context.index)
         store.insert(bulk.batch(context.dataset, context.schema, rows))
         if store.capabilities.under(context.index.kind).scan:

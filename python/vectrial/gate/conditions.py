@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, operators
-from vectrial.model.store import Field, FieldType
+from vectrial.model.schema import Field, FieldType
 
 #: Most columns used, and most filters made from them.
 MOST_COLUMNS, MOST_FILTERS = 6, 12

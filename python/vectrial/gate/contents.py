@@ -37,14 +37,14 @@ def kept(subject: Subject, report: Report) -> None:
         why = "the store cannot be read by id, and not read out"
         report("all_rows_kept", None, f"{why} in {SCAN_S:g} s" if subject.can.scan else why)
         return
-    asked = np.random.default_rng([subject.seed, 1]).permutation(rows.ids)[:MOST]
+    sample_ids = np.random.default_rng([subject.seed, 1]).permutation(rows.ids)[:MOST]
     end, missing, done = time.perf_counter() + READ_S, list[int](), 0
-    while done < len(asked) and (not done or time.perf_counter() <= end):
-        page = asked[done : done + _PAGE]
+    while done < len(sample_ids) and (not done or time.perf_counter() <= end):
+        page = sample_ids[done : done + _PAGE]
         missing += np.setdiff1d(page, ids_of(subject.store.get(page))).tolist()
         done += len(page)
-    told = f"{done - len(missing):,} of {done:,} rows drawn at random are there by id"
-    report("all_rows_kept", not missing, _told(told, missing, done, len(rows.ids)))
+    text = f"{done - len(missing):,} of {done:,} rows drawn at random are there by id"
+    report("all_rows_kept", not missing, _described(text, missing, done, len(rows.ids)))
 
 
 def _read_out(subject: Subject) -> Ids | None:
@@ -82,15 +82,15 @@ def searchable(subject: Subject, report: Report, true_share: float) -> None:
     """
     rows = subject.rows
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
-    wanted = min(subject.k, NEIGHBOURS, len(rows.ids))
+    expected = min(subject.k, NEIGHBOURS, len(rows.ids))
     params = subject.kind.search.model_validate(subject.kind.high_recall_params)
     sought = look_for(
-        subject.store.searcher(wanted, params),
+        subject.store.searcher(expected, params),
         rows.ids[at].tolist(),
         (np.asarray(rows.vectors[i], dtype=np.float32) for i in at),
         lambda ids: vectors_of_loaded(subject, ids),
         subject.schema.metric,
-        wanted=wanted,
+        expected=expected,
         budget_s=SEARCH_S,
     )
     structured = true_share >= subject.floor
@@ -113,15 +113,15 @@ def vectors_of_loaded(subject: Subject, ids: Ids) -> Vectors:
 
 def _searched(sought: Sought, allowed: int, of: int) -> str:
     found = sought.tried - len(sought.lost)
-    told = f"{found:,} of {sought.tried:,} rows drawn at random are found by their own vectors"
+    text = f"{found:,} of {sought.tried:,} rows drawn at random are found by their own vectors"
     if allowed:
-        told += f", where {allowed:,} may be missed"
-    return _told(told, sought.lost, sought.tried, of)
+        text += f", where {allowed:,} may be missed"
+    return _described(text, sought.lost, sought.tried, of)
 
 
-def _told(told: str, lost: list[int], sample: int, of: int) -> str:
+def _described(text: str, lost: list[int], sample: int, of: int) -> str:
     if lost:
-        return f"{told}; not, among others: {lost[:5]}"
+        return f"{text}; not, among others: {lost[:5]}"
     if 0 < sample < of:
-        told += f"; a loss of {loss_found(sample):.2%} would have been seen with 95 %"
-    return told
+        text += f"; a loss of {loss_found(sample):.2%} would have been seen with 95 %"
+    return text

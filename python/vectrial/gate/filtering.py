@@ -83,7 +83,7 @@ def searches(probes: Sequence[Probe], report: Report) -> None:
 
 def finds(probes: Sequence[Probe], report: Report) -> None:
     """`FIND_CHECK`: found ids match the condition, each once and complete up to the limit."""
-    faults, asked = [], 0
+    faults, count = [], 0
     for probe in probes:
         rows, end = probe.subject.rows, time.perf_counter() + FIND_BUDGET_S
         for number, (where, mask) in enumerate(probe.usable(probe.subject.can.find)):
@@ -91,19 +91,19 @@ def finds(probes: Sequence[Probe], report: Report) -> None:
                 break
             limit = min(len(rows.ids), 1000)
             found = np.asarray(probe.subject.store.find(where, limit), dtype=np.int64)
-            wanted, held = min(limit, int(mask.sum())), rows.ids[mask]
-            strange = np.setdiff1d(found, held)
-            asked += 1
+            expected, allowed_ids = min(limit, int(mask.sum())), rows.ids[mask]
+            strange = np.setdiff1d(found, allowed_ids)
+            count += 1
             if len(strange):
-                faults.append(f"{_told(probe, where)} found {len(strange)} rows outside it")
+                faults.append(f"{_described(probe, where)} found {len(strange)} rows outside it")
             elif len(np.unique(found)) != len(found):
-                faults.append(f"{_told(probe, where)} found a row twice")
-            elif len(found) != wanted:
-                faults.append(f"{_told(probe, where)} found {len(found)} of {wanted} rows")
-    if not asked:
+                faults.append(f"{_described(probe, where)} found a row twice")
+            elif len(found) != expected:
+                faults.append(f"{_described(probe, where)} found {len(found)} of {expected} rows")
+    if not count:
         report(FIND_CHECK, None, _why_not(probes, "find by condition"))
         return
-    report(FIND_CHECK, not faults, _some(faults) or f"{asked} conditions found their rows")
+    report(FIND_CHECK, not faults, _some(faults) or f"{count} conditions found their rows")
 
 
 def _answers(probe: Probe) -> list[_Filtered]:
@@ -150,8 +150,8 @@ def _outside(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
             columns = sorted(filters.fields(where)) if at >= 0 else []
             values = {name: rows.metadata.column(name)[at].as_py() for name in columns}
             faults.append(
-                f"{_told(probe, where)} returned {len(wrong)} rows outside it; id {wrong[0]} has"
-                f" {values or 'never been written'}"
+                f"{_described(probe, where)} returned {len(wrong)} rows outside it;"
+                f" id {wrong[0]} has {values or 'never been written'}"
             )
     return faults
 
@@ -161,27 +161,27 @@ def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
     returned."""
     k = probe.subject.k
     lengths: dict[Filter, list[int]] = {}
-    wanted: dict[Filter, int] = {}
+    expected: dict[Filter, int] = {}
     for one in answers:
         ids = one.answer[0]
         lengths.setdefault(one.where, []).append(len(ids) if len(ids) > k else len(np.unique(ids)))
-        wanted[one.where] = min(k, int(one.mask.sum()))
+        expected[one.where] = min(k, int(one.mask.sum()))
     return [
-        f"{_told(probe, where)} returned {np.mean(got):.1f} of {wanted[where]} rows"
+        f"{_described(probe, where)} returned {np.mean(got):.1f} of {expected[where]} rows"
         for where, got in lengths.items()
-        if min(got) < wanted[where] or max(got) > k
+        if min(got) < expected[where] or max(got) > k
     ]
 
 
 def _share(probe: Probe, answers: Sequence[_Filtered]) -> float:
     """Share of true neighbours among the distinct returned rows that match their filter. Other
     checks cover rows outside it, missing rows and rows beyond k."""
-    right = held = 0
+    right = allowed_ids = 0
     for one in answers:
         inside = np.intersect1d(one.answer[0][: probe.subject.k], probe.subject.rows.ids[one.mask])
         right += int(np.isin(inside, one.right).sum())
-        held += len(inside)
-    return right / held if held else 1.0
+        allowed_ids += len(inside)
+    return right / allowed_ids if allowed_ids else 1.0
 
 
 def _some(faults: Sequence[str], most: int = 3) -> str:
@@ -190,7 +190,7 @@ def _some(faults: Sequence[str], most: int = 3) -> str:
     return "; ".join(faults[:most]) + more
 
 
-def _told(probe: Probe, where: Filter) -> str:
+def _described(probe: Probe, where: Filter) -> str:
     return f"{filters.to_json(where)} {probe.on}"
 
 

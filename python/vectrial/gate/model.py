@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.gate.checks import CHECKS
+from vectrial.model.capabilities import Capabilities, Index, IndexKind
 from vectrial.model.filters import Filter
 from vectrial.model.gate import CheckResult, Scope
 from vectrial.model.metric import Metric
-from vectrial.model.store import Capabilities, Index, IndexKind, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of, vectors_of
 
 #: Relative error of a float64 in metadata: four units in the last place.

@@ -50,9 +50,11 @@ def answers(subject: Subject, report: Report) -> float:
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)
     given = subject.answer(queries, least=LEAST, budget_s=BUDGET_S)
     queries = queries[: len(given)]
-    wanted = min(subject.k, len(subject.rows.ids))
-    odd = [i for i, (ids, _) in enumerate(given) if len(ids) != wanted]
-    report("answer_length", not odd, _found(odd, given, f"answers do not have {wanted} rows"))
+    answer_length = min(subject.k, len(subject.rows.ids))
+    odd = [i for i, (ids, _) in enumerate(given) if len(ids) != answer_length]
+    report(
+        "answer_length", not odd, _found(odd, given, f"answers do not have {answer_length} rows")
+    )
     twice = [i for i, (ids, _) in enumerate(given) if len(np.unique(ids)) != len(ids)]
     report("no_duplicate_ids", not twice, _found(twice, given, "answers name a row twice"))
     at = [subject.rows.positions(ids) for ids, _ in given]
@@ -77,9 +79,9 @@ def true_share(subject: Subject, judge: Judge, given: Sequence[Answer]) -> float
     shares = []
     for i, (ids, _) in enumerate(given):
         known = np.unique(ids[: subject.k][subject.rows.positions(ids[: subject.k]) >= 0])
-        wanted = min(subject.k, len(subject.rows.ids))
+        answer_length = min(subject.k, len(subject.rows.ids))
         if len(known):
-            shares.append(judge.recall(i, known) * wanted / len(known))
+            shares.append(judge.recall(i, known) * answer_length / len(known))
     return float(np.mean(shares)) if shares else 0.0
 
 
@@ -102,7 +104,7 @@ def _scores_agree(
 ) -> tuple[bool, str]:
     """Compare with distances computed again in float64."""
     metric = subject.schema.metric
-    told = compare(
+    comparison = compare(
         metric,
         subject.can.scores[metric],
         list(queries),
@@ -110,4 +112,4 @@ def _scores_agree(
         [scores for _, scores in answers],
         exact=subject.kind.exact_scores,
     )
-    return told.wrong == 0, told.detail
+    return comparison.wrong == 0, comparison.detail

@@ -17,7 +17,8 @@ from vectrial.gate.reading import true_share
 from vectrial.model import filters
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Field, FieldType, Schema, Store
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.common.temporary import temporary_store
 
@@ -101,15 +102,17 @@ def _batch(schema: Schema, rows: Rows, at: Ids) -> pa.RecordBatch:
 def metric_and_floor(small: Subject, report: Report) -> None:
     answers = small.answer(small.queries)
     recalls = {m: true_share(small, _judge(small.rows, small.queries, m), answers) for m in Metric}
-    asked = small.schema.metric
+    declared = small.schema.metric
     best = max(recalls, key=lambda metric: recalls[metric])
     shown = ", ".join(f"{metric} {value:.3f}" for metric, value in recalls.items())
-    report("metric_is_asked", best is asked, f"agreement of the answers with each metric: {shown}")
+    report(
+        "metric_is_asked", best is declared, f"agreement of the answers with each metric: {shown}"
+    )
     floor = small.floor
     report(
         "recall_floor",
-        recalls[asked] >= floor,
-        f"{recalls[asked]:.4f} on clustered data at the generous setting, at least {floor:g}",
+        recalls[declared] >= floor,
+        f"{recalls[declared]:.4f} on clustered data at the generous setting, at least {floor:g}",
     )
 
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from vectrial.gate.model import Ids, Vectors
 from vectrial.gate.scores import FLOAT32_SLACK
+from vectrial.model.capabilities import Capabilities, Index, Params
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import Capabilities, Index, Params, Searcher
+from vectrial.model.store import Searcher
 
 #: Neighbours per search: some stores refuse more than their search effort.
 NEIGHBOURS = 10
@@ -59,7 +60,7 @@ def look_for(
     vectors_of: Callable[[Ids], Vectors],
     metric: Metric,
     *,
-    wanted: int,
+    expected: int,
     budget_s: float = math.inf,
 ) -> Sought:
     """Search for rows, by their ids, near their own vectors, (d,) each.
@@ -78,7 +79,7 @@ def look_for(
     for id_, ids, vector in zip(rows, found, mine, strict=False):
         if id_ in ids:
             out.tried += 1
-        elif len(ids) < wanted or not _all_as_near(vector, vectors_of(ids), metric):
+        elif len(ids) < expected or not _all_as_near(vector, vectors_of(ids), metric):
             out.tried += 1
             out.lost.append(id_)
     return out

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.file_categories import FileKind
@@ -18,7 +19,8 @@ from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
 from vectrial.model.live import Live
 from vectrial.model.progress import Progress
-from vectrial.model.store import Address, Field, Index, Params, Returning, Schema, Store
+from vectrial.model.schema import Field, Schema
+from vectrial.model.store import Address, Store
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Context:
         as far as there are enough: see `load.queries`.
     crash: kills the store's server, starts it again on the same data, and says where it listens;
         None where the store has none. Raises `Unsupported` where the server is somebody else's.
-    beside: a store of the same kind, not created yet, for what needs another schema or other
+    second_store: a store of the same kind, not created yet, for what needs another schema or other
         rows; it is gone when the block is left. Each name is a place of its own.
     """
 
@@ -74,7 +76,7 @@ class Context:
     data_dirs: tuple[Path, ...]
     resident_bytes: Callable[[], int | None]
     baseline_rss_bytes: int | None
-    beside: Callable[[str], AbstractContextManager[Store]]
+    second_store: Callable[[str], AbstractContextManager[Store]]
     repeat_queries: bool = False
     address: Address | None = None
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
@@ -95,7 +97,7 @@ def returning_of(point: Mapping[str, Any]) -> Returning:
 
 def fields_of(dataset: Dataset) -> tuple[Field, ...]:
     """The metadata columns of a dataset as a store's schema fields."""
-    from vectrial.model.store import ARROW_TYPES
+    from vectrial.model.schema import ARROW_TYPES
 
     if dataset.metadata is None:
         return ()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
+from vectrial.model.capabilities import Index, Returning
 from vectrial.model.errors import Unsupported
-from vectrial.model.store import Index, Returning, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 
 
 class Lane(StrEnum):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pydantic import ValidationError
 
+from vectrial.model.capabilities import Params
 from vectrial.model.errors import UserError
-from vectrial.model.store import Params, Store
+from vectrial.model.store import Store
 from vectrial.suite.model import Suite
 from vectrial.util.suggest import suggestion
 

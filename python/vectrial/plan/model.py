@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vectrial.experiments.base import Experiment
+from vectrial.model.capabilities import Durability, Index
 from vectrial.model.context import Data
 from vectrial.model.metric import Metric
-from vectrial.model.store import Durability, Field, Index, Schema, Store
+from vectrial.model.schema import Field, Schema
+from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
 from vectrial.suite.model import DatasetRef, Suite
 

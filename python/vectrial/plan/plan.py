@@ -16,12 +16,14 @@ from typing import Any
 
 from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.registry import EXPERIMENTS, replacement
+from vectrial.model.capabilities import Durability, Index
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.inputs import product_size
 from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.model.phase import State
+from vectrial.model.refusals import refuse
 from vectrial.model.results_schema import SCHEMA_VERSION
-from vectrial.model.store import Durability, Index, Store, refuse
+from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
@@ -138,16 +140,16 @@ class PlanItem:
             Unsupported: the store cannot promise what the suite asks for.
         """
         can = self.store.capabilities.durability
-        wanted = self.ref.durability or self.suite.durability
-        if wanted is None or wanted == "default":
+        chosen = self.ref.durability or self.suite.durability
+        if chosen is None or chosen == "default":
             return next(iter(can), None)
-        if wanted not in can:
+        if chosen not in can:
             have = " or ".join(f'"{one}"' for one in (*can, "default"))
             raise Unsupported(
-                f"{self.store.name} has no writes of durability '{wanted}'",
+                f"{self.store.name} has no writes of durability '{chosen}'",
                 remedy=f"durability = {have}",
             )
-        return wanted
+        return chosen
 
 
 def _items(

@@ -131,7 +131,7 @@ def _cell(
             return nothing(f"skipped: {arm.store} was left out by --store")
         if part.name not in measured:
             return nothing("skipped: not measured in this run")
-        return _beside(figure, part, measure, arm, measured[part.name], faithful)
+        return _compared(figure, part, measure, arm, measured[part.name], faithful)
 
     found = list(places(report, figure))
     if not found:
@@ -149,7 +149,7 @@ def _nothing(figure: PublishedFigure, why: str) -> ComparedFigure:
     return ComparedFigure(figure, None, None, None, _each(why, *_published(figure)), why=why)
 
 
-def _beside(
+def _compared(
     figure: PublishedFigure,
     part: Part,
     measure: Measure,

@@ -130,7 +130,7 @@ def conditions_of(
         tuple(_systems(report, measured)),
         settings.faithful,
         settings.repeats,
-        _made(runs),
+        _machines(runs),
     )
 
 
@@ -202,7 +202,7 @@ def _machine(environments: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _made(runs: Sequence[RunData]) -> str:
+def _machines(runs: Sequence[RunData]) -> str:
     """'Measured on 2026-11-21 by Vectrial 0.1.0 (f8ae180b0e3b).', as far as the runs say."""
     days = sorted({f"{run.run['started_at']:%Y-%m-%d}" for run in runs if run.run["started_at"]})
     by = dict.fromkeys(f"{run.run['vectrial_version']}{_revision(run.run)}" for run in runs)

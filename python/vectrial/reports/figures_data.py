@@ -110,7 +110,7 @@ def plot(
     for group in _together(drawing, held):
         dots += _published(drawing, group)
         if drawing.curve is None:
-            found, why = _beside(drawing, group)
+            found, why = _measured_dots(drawing, group)
             dots += found
             if why:
                 system, at = _system(drawing, group[0].figure), _at(drawing, group[0].figure)
@@ -189,7 +189,7 @@ def _published(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
     return _dots(drawing, group, values, published=True)
 
 
-def _beside(drawing: Drawing, group: Sequence[ComparedFigure]) -> tuple[list[Dot], str]:
+def _measured_dots(drawing: Drawing, group: Sequence[ComparedFigure]) -> tuple[list[Dot], str]:
     """The measured marks, or why there are none."""
     for cell in group:
         if cell.measured is None or not cell.valid:

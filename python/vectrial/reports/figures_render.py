@@ -245,10 +245,10 @@ def _bars(
         base.mark_text(align="left", dx=5, aria=False).encode(text="shown:N"),
     )
     each = 17 * max(1, len(series)) + 12
-    return finished(drawn, _beside(names, width), each * len(names))
+    return finished(drawn, _name_width(names, width), each * len(names))
 
 
-def _beside(names: Sequence[str], width: int) -> int:
+def _name_width(names: Sequence[str], width: int) -> int:
     """Plot width beside an axis of names, so that the whole is as wide as other charts: short
     names leave more than long ones."""
     longest = max(len(line) for name in names for line in name.split(", "))
@@ -293,4 +293,4 @@ def _shares(
             description="description:N",
         )
     )
-    return finished(drawn, _beside(names, width), 34 * len(names))
+    return finished(drawn, _name_width(names, width), 34 * len(names))

@@ -14,7 +14,8 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.labels import ANOMALOUS, CLASS
 from vectrial.model.lane import Lane, lanes_of
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, Store
+from vectrial.model.schema import Field, FieldType
+from vectrial.model.store import Store
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.plan import make_plan
 from vectrial.reports import REPRODUCTIONS

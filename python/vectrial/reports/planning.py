@@ -72,7 +72,7 @@ def _plan(
     report: Reproduction, part: Part, settings: Settings, kinds: dict[str, type[Store]]
 ) -> PartPlan:
     dataset, rows, queries = _dataset(part, settings.scale)
-    arms = [arm for arm in part.arms if arm.store in kinds and asked_for(arm, settings.stores)]
+    arms = [arm for arm in part.arms if arm.store in kinds and is_requested(arm, settings.stores)]
     if (
         part.instead_of in kinds
         and registry.availability(kinds[part.instead_of]).works is not False
@@ -102,7 +102,7 @@ def _plan(
     return PartPlan(part, dataset, rows, suite)
 
 
-def asked_for(arm: Arm, stores: Collection[str]) -> bool:
+def is_requested(arm: Arm, stores: Collection[str]) -> bool:
     """True if an arm is among the chosen stores."""
     return not stores or arm.store in stores
 
@@ -111,7 +111,7 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     """The dataset's name, and how many of its rows and queries are used."""
     rows = min(part.rows, max(part.least, round(part.rows * scale)))
     here = set(library.names())
-    name = _held(part, rows, here)
+    name = _limited(part, rows, here)
     if not name:
         name = part.sources[-1]
         if "{rows}" in name:
@@ -124,7 +124,7 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     return name, min(rows, entry.rows), queries
 
 
-def _held(part: Part, rows: int, here: Collection[str]) -> str:
+def _limited(part: Part, rows: int, here: Collection[str]) -> str:
     """The first source in the library that has enough rows; else the largest; empty
     where the last source, which can be made, has more."""
     held = {source: library.load(source).rows for source in part.sources if source in here}

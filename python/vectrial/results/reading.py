@@ -78,7 +78,7 @@ def error_of(answer: Mapping[str, Any]) -> UserError:
     return kind(answer["what"], where=answer["where"], remedy=answer["remedy"])
 
 
-def _told(error: UserError) -> apart.Answer:
+def _answer(error: UserError) -> apart.Answer:
     told = type(error).__name__, error.what, error.where, error.remedy
     return dict(zip(("error", "what", "where", "remedy"), told, strict=True)), b""
 
@@ -98,10 +98,10 @@ class _Reading:
             self._close()
             return {"tables": asked["do"] == "open" and self._open(Path(asked["folder"]))}, b""
         except UserError as error:
-            return _told(error)
+            return _answer(error)
         except (MemoryError, pa.ArrowException) as error:
             said = str(error).partition("\n")[0]
-            return _told(not_a_runs(self._folder, f"{type(error).__name__}: {said}"))
+            return _answer(not_a_runs(self._folder, f"{type(error).__name__}: {said}"))
 
     def _open(self, folder: Path) -> bool:
         self._folder, self._db = folder, open_database(folder, read_only=True)

@@ -16,11 +16,11 @@ import tomli_w
 from vectrial.datasets import catalog, library
 from vectrial.datasets.catalog.model import Entry
 from vectrial.datasets.inspect import repeated_queries
+from vectrial.model.capabilities import ALL_OPERATORS
 from vectrial.model.context import fields_of, own_filters
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
-from vectrial.model.store import ALL_OPERATORS
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.results.folder import replace_text

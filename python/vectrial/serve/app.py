@@ -169,7 +169,7 @@ class _Pages:
         chosen = {key: request.query_params.get(key, "") for key in ("q", *_FILTERS)}
         choices = {key: sorted({one for run in every for one in of(run)}, key=str.lower)
                    for key, of in _FILTERS.items()}  # fmt: skip
-        found = [run for run in every if _wanted(run, chosen)]
+        found = [run for run in every if _matches(run, chosen)]
         at = max(0, _number(request.query_params.get("from", "0")))
         report = Report("Runs")
         context = {
@@ -283,7 +283,9 @@ class _Pages:
                 report = Report("Compare", str(error))
         return Document(report, at, "compare.html.j2", context)
 
-    def _compared(self, a: str, b: str, asked: dict[str, Any]) -> tuple[Report, tuple[str, str]]:
+    def _compared(
+        self, a: str, b: str, parameters: dict[str, Any]
+    ) -> tuple[Report, tuple[str, str]]:
         sides = []
         for side in (a, b):
             name, _, named = side.partition(":")
@@ -293,9 +295,9 @@ class _Pages:
             sides.append((run, named or None))
         (run, store), (other, other_store) = sides
         wanted = CompareOptions(
-            metrics_of(asked["metrics"].split()), _shares(asked["recall"], "recall")
+            metrics_of(parameters["metrics"].split()), _shares(parameters["recall"], "recall")
         )
-        threshold = _threshold(asked["threshold"])
+        threshold = _threshold(parameters["threshold"])
         found = compared(
             *pair(self._data(run), store, self._data(other), other_store), wanted, threshold
         )
@@ -355,11 +357,11 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _wanted(run: Run, asked: dict[str, str]) -> bool:
-    words = asked["q"].lower().split()
+def _matches(run: Run, parameters: dict[str, str]) -> bool:
+    words = parameters["q"].lower().split()
     title = f"{run.title} {run.name}".lower()
     return all(word in title for word in words) and all(
-        not asked[key] or asked[key] in of(run) for key, of in _FILTERS.items()
+        not parameters[key] or parameters[key] in of(run) for key, of in _FILTERS.items()
     )
 
 

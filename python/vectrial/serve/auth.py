@@ -160,10 +160,10 @@ class Guard:
         return PlainTextResponse(message, status_code=401, headers={"www-authenticate": "Bearer"})
 
 
-def place_within(asked: str) -> str:
+def place_within(place: str) -> str:
     """A path of ours to go on to, whatever was asked: never another host."""
-    plain = asked.isascii() and asked.isprintable() and "\\" not in asked
-    return asked if plain and asked.startswith("/") and not asked.startswith("//") else "/"
+    plain = place.isascii() and place.isprintable() and "\\" not in place
+    return place if plain and place.startswith("/") and not place.startswith("//") else "/"
 
 
 def _without_port(host: str) -> str:

@@ -55,7 +55,9 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
         (trial,) = found
         logs = _logs(reader, folder, trial)
         sections = (
-            Section("asked", "What was asked", "", (_asked(reader, trial), *_notes(reader, trial))),
+            Section(
+                "asked", "What was asked", "", (_parameters(reader, trial), *_notes(reader, trial))
+            ),
             _phases(reader, trial_id),
             _gate(reader, trial_id),
             _over_time(reader, trial_id),
@@ -85,7 +87,7 @@ def tone_of(status: str) -> Tone:
     return tones.get(status, "absent")
 
 
-def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
+def _parameters(reader: RunReader, trial: Mapping[str, Any]) -> Table:
     server = reader.parsed(trial.get("server") or "{}", dict)
     dataset = f"{trial['dataset']}, {formatting.rows(trial['rows'])}, {trial['dim']} dimensions"
     facts = [
@@ -98,14 +100,14 @@ def _asked(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         ("point", formatting.params(reader.parsed(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
-        *((f"server {name}", _said(value)) for name, value in server.items()),
+        *((f"server {name}", _shown(value)) for name, value in server.items()),
         ("key", trial["key"]),
     ]
     cells = ((name, str(value)) for name, value in facts)
     return table_of("trial-asked", "Parameters", columns(name="Name", value="Value"), cells)
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

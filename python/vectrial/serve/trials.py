@@ -112,7 +112,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def trials_report(
-    folder: Path, wanted: Mapping[str, str]
+    folder: Path, filters: Mapping[str, str]
 ) -> tuple[Report, Mapping[str, list[str]]]:
     """All trials as a table, of those with the column values `wanted`; and what each may be.
 
@@ -128,7 +128,9 @@ def trials_report(
         key: list(dict.fromkeys(row[key] for row in rows))
         for key in ("store", "experiment", "dataset", "status")
     }
-    left = [row for row in rows if all(row[key] == value for key, value in wanted.items() if value)]
+    left = [
+        row for row in rows if all(row[key] == value for key, value in filters.items() if value)
+    ]
     heads = columns(
         trial=("Trial", ""),
         store="Store",

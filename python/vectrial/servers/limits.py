@@ -48,7 +48,7 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
             parent = next(iter(upwards(root / controller, groups.get(controller))), None)
             if parent is None:
                 raise NotPossible(f"there is no control group '{controller}' here")
-            made.append(_made(parent, name, settings))
+            made.append(_make(parent, name, settings))
     except NotPossible:
         for group in made:
             group.rmdir()
@@ -114,7 +114,7 @@ def _unified(limits: Limits, name: str, root: Path, own: str | None) -> Path:
             lacking = wanted - set(shared.read_text().split())
             if lacking:
                 shared.write_text(" ".join(f"+{one}" for one in sorted(lacking)))
-            return _made(parent, name, settings)
+            return _make(parent, name, settings)
         except (OSError, NotPossible) as error:
             why = f"{parent}: {error}"
     raise NotPossible(why)
@@ -130,7 +130,7 @@ def _settings_v1(limits: Limits) -> dict[str, Mapping[str, str]]:
     return found
 
 
-def _made(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
+def _make(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
     group = parent / name
     try:
         group.mkdir()

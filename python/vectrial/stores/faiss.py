@@ -223,7 +223,7 @@ class FaissStore(vt.LibraryIndex):
             index, ids = self._index, None
             selector = None
             if where is not None:
-                selector = faiss.IDSelectorBatch(rows.ids[rows.kept(where)])
+                selector = faiss.IDSelectorBatch(rows.ids[rows.matching(where)])
             nprobe = min(params.nprobe, index.nlist)
             settings = faiss.SearchParametersIVF(nprobe=nprobe, sel=selector)
         else:
@@ -231,8 +231,8 @@ class FaissStore(vt.LibraryIndex):
             ids = faiss.vector_to_array(self._index.id_map)
             selector = None
             if where is not None:
-                kept = rows.kept(where)[rows.slots(ids)]
-                selector = faiss.IDSelectorBitmap(np.packbits(kept, bitorder="little"))
+                matching_rows = rows.matching(where)[rows.slots(ids)]
+                selector = faiss.IDSelectorBitmap(np.packbits(matching_rows, bitorder="little"))
             if isinstance(params, HnswSearch):
                 settings = faiss.SearchParametersHNSW(efSearch=params.ef_search, sel=selector)
             else:

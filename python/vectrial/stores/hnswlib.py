@@ -125,9 +125,9 @@ class HnswlibStore(vt.LibraryIndex):
         assert isinstance(params, HnswSearch)
         rows = self._open
         ef, query, index = params.ef_search, self._index.knn_query, self._index
-        kept = None if where is None else frozenset(rows.ids[rows.kept(where)].tolist())
+        allowed = None if where is None else frozenset(rows.ids[rows.matching(where)].tolist())
         # hnswlib raises rather than answer with fewer than it was asked for.
-        most = min(k, len(rows) if kept is None else len(kept))
+        most = min(k, len(rows) if allowed is None else len(allowed))
         if not most:
             return lambda vector: (np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -136,9 +136,9 @@ class HnswlibStore(vt.LibraryIndex):
             ids, scores = query(vector, most, 1)
             return ids[0].view(np.int64), scores[0]
 
-        if kept is None:
+        if allowed is None:
             return plain
-        keep = kept.__contains__
+        keep = allowed.__contains__
 
         def filtered(vector: NDArray[np.float32], /) -> vt.Hits:
             index.ef = ef

@@ -74,7 +74,7 @@ class MemoryStore(vt.RowsStore):
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         rows = self._open
         metric = rows.schema.metric
-        candidates = block(metric, rows.vectors, rows.ids, rows.kept(where))
+        candidates = block(metric, rows.vectors, rows.ids, rows.matching(where))
         sign = -1 if metric is vt.Metric.IP else 1
 
         def search(vector: NDArray[np.float32], /) -> vt.Hits:

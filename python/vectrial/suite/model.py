@@ -29,6 +29,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import ClientLimits
 from vectrial.model.errors import UserError
 from vectrial.model.inputs import ExactModel, Name, read_bytes
@@ -36,7 +37,6 @@ from vectrial.model.lane import Lane
 from vectrial.model.placement import Placement
 from vectrial.model.printable import shown
 from vectrial.model.provider import Provider
-from vectrial.model.store import Durability
 from vectrial.util.suggest import suggestion
 
 #: Maximum size of a suite file in bytes.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.experiments.common.recall_parameter import bounds
-from vectrial.model.store import IndexKind
+from vectrial.model.capabilities import IndexKind
 
 Values = Mapping[str, Any]
 

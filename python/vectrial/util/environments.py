@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError, VectrialError
 from vectrial.model.progress import LineProgress
-from vectrial.model.store import Environment
 from vectrial.util import paths
 from vectrial.util.locks import build_once
 from vectrial.util.process import tail, wait_for
@@ -141,8 +141,8 @@ def _only_vectrial(folder: Path) -> Path:
 
 def _steps(environment: Environment, folder: Path) -> list[tuple[str, ...]]:
     """The commands that make `folder`."""
-    beside = Path(sys.executable).with_name("uv")
-    uv = str(beside) if beside.exists() else shutil.which("uv")
+    own = Path(sys.executable).with_name("uv")
+    uv = str(own) if own.exists() else shutil.which("uv")
     if uv is None:
         raise NotInstalled(f"environment '{environment.name}' is made by uv: pip install uv")
     lock, build = _pins(environment)

@@ -19,13 +19,13 @@ def only_one(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
     When this process is killed, the lock is free once its children that share the descriptor
     have ended too: none of them can still write where another process begins to build.
     """
-    with lock.open("w") as held:
+    with lock.open("w") as lock_file:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             report(f"{what}: another process is making it; waiting")
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield held.fileno()
+            fcntl.flock(lock_file, fcntl.LOCK_EX)
+        yield lock_file.fileno()
 
 
 def build_once(

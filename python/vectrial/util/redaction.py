@@ -84,15 +84,15 @@ class Redaction:
             content = self._short.sub(_hide, content)
         return content
 
-    def within(self, told: Any) -> Any:
+    def within(self, data: Any) -> Any:
         """A JSON value without them."""
-        if isinstance(told, str):
-            return self.text(told)
-        if isinstance(told, Mapping):
-            return {self.text(str(key)): self.within(value) for key, value in told.items()}
-        if isinstance(told, list | tuple):
-            return [self.within(one) for one in told]
-        return told
+        if isinstance(data, str):
+            return self.text(data)
+        if isinstance(data, Mapping):
+            return {self.text(str(key)): self.within(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.within(one) for one in data]
+        return data
 
     def file(self, path: Path) -> bool:
         """Take them out of a log that nobody writes any more; returns whether there were any."""

@@ -8,10 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import Certificate
 from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
-from vectrial.model.store import Address, Durability
+from vectrial.model.store import Address
 
 
 @dataclass(frozen=True)

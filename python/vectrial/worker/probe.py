@@ -24,12 +24,14 @@ from vectrial.datasets.truth import exact_topk
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.gate.checks import CHECKS
+from vectrial.model.capabilities import Capabilities, Index
 from vectrial.model.errors import StoreError, VectrialError
 from vectrial.model.gate import Scope
 from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
 from vectrial.model.progress import LineProgress
-from vectrial.model.store import Capabilities, Index, NativeSearch, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import NativeSearch, Store
 from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry

@@ -24,6 +24,7 @@ from vectrial.datasets import library, truth
 from vectrial.experiments import registry as experiments
 from vectrial.experiments.base import Experiment
 from vectrial.gate import GateResult, Rows, Subject, run_gate
+from vectrial.model.capabilities import Index
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
@@ -32,7 +33,9 @@ from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
 from vectrial.model.live import Live
 from vectrial.model.phase import State
-from vectrial.model.store import Address, Index, Schema, Store, untested
+from vectrial.model.refusals import untested
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address, Store
 from vectrial.stores import registry
 from vectrial.stores.common.temporary import close_store, temporary_store
 from vectrial.telemetry.disk import on_disk
@@ -325,7 +328,9 @@ class _Measurement:
             repeat_queries=self.spec.repeat_queries,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
-            beside=lambda name: temporary_store(self.make, self.spec.data_dir / "beside" / name),
+            second_store=lambda name: temporary_store(
+                self.make, self.spec.data_dir / "beside" / name
+            ),
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.model.store import Schema
+from vectrial.model.schema import Schema
 from vectrial.stores.common.arrow import ids_of, metadata_of, vectors_of
 from vectrial.util.children import python
 from vectrial.workload.python.sdk_process import Opening

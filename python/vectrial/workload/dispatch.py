@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context, returning_of, search_params
 from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
 from vectrial.model.fusion import Blend
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.store import Returning, Store
+from vectrial.model.store import Store
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.stores.registry import reference
 from vectrial.workload import ingest

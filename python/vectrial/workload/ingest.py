@@ -16,7 +16,8 @@ from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.model.store import Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
 
 

@@ -7,7 +7,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.gate.model import same_value, same_vector
-from vectrial.model.store import Index, Schema, Store
+from vectrial.model.capabilities import Index
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import columns_of, ids_of, vectors_of
 
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.engine.client import Requests
+from vectrial.model.capabilities import Params, Returning
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter, Filters, to_json
 from vectrial.model.fusion import Blend
-from vectrial.model.store import NativeSearch, Params, Returning, Searcher, Store
+from vectrial.model.store import NativeSearch, Searcher, Store
 
 
 def searchers(

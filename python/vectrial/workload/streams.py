@@ -21,10 +21,12 @@ from vectrial._engine import Recorder
 from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord
+from vectrial.model.capabilities import Params
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError
 from vectrial.model.progress import Progress
-from vectrial.model.store import Hits, NativeRows, NativeSearch, Params, Schema, Searcher, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Hits, NativeRows, NativeSearch, Searcher, Store
 from vectrial.model.target import LoadTarget
 from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import make_batch
@@ -149,7 +151,10 @@ def by_engine(
     )
     return Streamed(
         outcome,
-        [_seen(stream, record) for stream, record in zip(streams, outcome["classes"], strict=True)],
+        [
+            _summary(stream, record)
+            for stream, record in zip(streams, outcome["classes"], strict=True)
+        ],
     )
 
 
@@ -157,7 +162,7 @@ def _total(streams: Sequence[Stream]) -> int:
     return sum(len(one.due) for one in streams)
 
 
-def _seen(stream: Stream, record: LoadRecord) -> Seen:
+def _summary(stream: Stream, record: LoadRecord) -> Seen:
     """Requests of a class are numbered in the order in which they are due, as arrivals are."""
     longest_us = record["recorder"].summary()["latency_max"] or 0.0
     done = stream.due + int(np.ceil(longest_us * 1e3))
@@ -241,7 +246,7 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
     return sorted(made, key=lambda one: one.due)
 
 
-def _made(store: Store, k: int, params: Params) -> Searcher | None:
+def _searcher(store: Store, k: int, params: Params) -> Searcher | None:
     """A searcher; None where it cannot be made: it is tried again where a failure is recorded."""
     return timed(lambda k: store.searcher(k, params), k).result
 
@@ -293,7 +298,7 @@ class _Clients:
                 unsent += 1
                 continue
             if request.operation == "search" and search is None:
-                search = _made(store, *self._asked)  # a searcher is good until the next write
+                search = _searcher(store, *self._asked)  # a searcher is good until the next write
             late += clock() > due
             while (left_ns := due - clock()) > 0:
                 time.sleep(left_ns / 1e9)

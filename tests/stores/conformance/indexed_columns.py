@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.model.store import FieldType, Schema, Store
+from vectrial.model.schema import FieldType, Schema
+from vectrial.model.store import Store
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from indexed_columns import LISTS, indexed_columns
 
-from vectrial.model.store import Field, Schema, Store
+from vectrial.model.schema import Field, Schema
+from vectrial.model.store import Store
 from vectrial.testing.conformance.world import DIM, Case, make_world, one_index_of_a_server
 
 

@@ -25,7 +25,7 @@ from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import DataError, SourceUnavailable, UserError
 from vectrial.model.progress import Progress, silent
-from vectrial.model.store import Field, FieldType
+from vectrial.model.schema import Field, FieldType
 from vectrial.util import paths
 from vectrial.util.locks import only_one
 from vectrial.util.suggest import suggestion
@@ -142,7 +142,7 @@ def _same(dataset: Dataset) -> Dataset:
     return dataset
 
 
-def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
+def fetch(requested: Entry, progress: Progress = silent) -> Dataset:
     """Fetch, make and save the dataset of an entry, unless the library has it.
 
     Raises:
@@ -150,62 +150,70 @@ def fetch(wanted: Entry, progress: Progress = silent) -> Dataset:
     """
     locks = paths.downloads_dir() / "locks"
     locks.mkdir(parents=True, exist_ok=True)
-    lock = only_one(locks / f"{wanted.name}.lock", wanted.name, lambda line: progress(0, 0, line))
+    lock = only_one(
+        locks / f"{requested.name}.lock", requested.name, lambda line: progress(0, 0, line)
+    )
     with lock:
-        if wanted.name in library.names():
-            return _same(library.load(wanted.name))
+        if requested.name in library.names():
+            return _same(library.load(requested.name))
         try:
-            material, checksum = _material(wanted, progress)
-            progress(0, 0, f"saving {wanted.name}")
-            dataset = _save(wanted, material, checksum)
+            material, checksum = _material(requested, progress)
+            progress(0, 0, f"saving {requested.name}")
+            dataset = _save(requested, material, checksum)
         except SourceUnavailable as error:
-            remedy = "; ".join(filter(None, (error.remedy, _instead(wanted))))
+            remedy = "; ".join(filter(None, (error.remedy, _instead(requested))))
             raise SourceUnavailable(error.what, where=error.where, remedy=remedy) from error
-        if wanted.fingerprint not in (None, dataset.fingerprint):
-            library.remove(wanted.name)
+        if requested.fingerprint not in (None, dataset.fingerprint):
+            library.remove(requested.name)
             raise DataError(
                 f"it was made with fingerprint {dataset.fingerprint}, and"
-                f" {wanted.fingerprint} is pinned",
-                where=wanted.name,
+                f" {requested.fingerprint} is pinned",
+                where=requested.name,
                 remedy="this is a fault of Vectrial or of a library it uses; please report it",
             )
         return dataset
 
 
-def _instead(wanted: Entry) -> str:
+def _instead(requested: Entry) -> str:
     """The remedy where an entry cannot be had, down to a dataset that needs no source at all."""
-    drawn = f"clustered-{wanted.dim}-50k-{wanted.metric}" + ("-filtered" if wanted.filtered else "")
-    if entry(wanted.fallback).kind is Kind.SYNTHETIC:
-        return f"or use '{wanted.fallback}', which needs no source"
-    return f"or use '{wanted.fallback}', or '{drawn}', which needs no source"
+    drawn = f"clustered-{requested.dim}-50k-{requested.metric}" + (
+        "-filtered" if requested.filtered else ""
+    )
+    if entry(requested.fallback).kind is Kind.SYNTHETIC:
+        return f"or use '{requested.fallback}', which needs no source"
+    return f"or use '{requested.fallback}', or '{drawn}', which needs no source"
 
 
-def _material(wanted: Entry, progress: Progress) -> tuple[Material, str]:
+def _material(requested: Entry, progress: Progress) -> tuple[Material, str]:
     """The material to save, and the checksum that its provenance names."""
-    rows = wanted.rows if wanted.cut_from else None
-    if wanted.published is not None:
+    rows = requested.rows if requested.cut_from else None
+    if requested.published is not None:
         made, sums = published.material(
-            wanted.cut_from or wanted.name, wanted.published, wanted.metric, rows, progress
+            requested.cut_from or requested.name,
+            requested.published,
+            requested.metric,
+            rows,
+            progress,
         )
         return made, "; ".join(sums)
-    if wanted.build is not None:
-        sums = tuple(f"{package.name} sha256:{package.sha256}" for package in wanted.packages)
-        return wanted.build(rows, wanted.queries, progress), "; ".join(sums)
-    recipe = synthetic.parse(wanted.name)
+    if requested.build is not None:
+        sums = tuple(f"{package.name} sha256:{package.sha256}" for package in requested.packages)
+        return requested.build(rows, requested.queries, progress), "; ".join(sums)
+    recipe = synthetic.parse(requested.name)
     if recipe is None:
-        raise UserError(f"'{wanted.name}' has no source")
-    return synthetic.make(recipe, progress), f"seeded by its name, {wanted.name}"
+        raise UserError(f"'{requested.name}' has no source")
+    return synthetic.make(recipe, progress), f"seeded by its name, {requested.name}"
 
 
-def _save(wanted: Entry, material: Material, checksum: str) -> Dataset:
+def _save(requested: Entry, material: Material, checksum: str) -> Dataset:
     provenance = Provenance(
-        source=wanted.source,
-        licence=wanted.licence,
+        source=requested.source,
+        licence=requested.licence,
         checksum=checksum,
-        stand_in_for=wanted.stand_in_for,
+        stand_in_for=requested.stand_in_for,
         notes=material.notes,
     )
-    with library.Writer(wanted.name, wanted.metric, provenance) as writer:
+    with library.Writer(requested.name, requested.metric, provenance) as writer:
         for block in _blocks(material):
             writer.add(block.vectors, ids=block.ids, metadata=block.metadata)
         return writer.finish(

@@ -11,7 +11,7 @@ from vectrial.datasets.sources.material import Material
 from vectrial.datasets.sources.published import Published
 from vectrial.model.metric import Metric
 from vectrial.model.progress import Progress
-from vectrial.model.store import Field, FieldType
+from vectrial.model.schema import Field, FieldType
 from vectrial.util.packages import Package
 
 #: Rows wanted (None: all), queries, progress → what to save.

@@ -157,16 +157,16 @@ def subset(
     )
 
 
-def _part(dataset: Dataset, what: str, asked: int | None, of: int) -> int:
-    if asked is None:
+def _part(dataset: Dataset, what: str, requested: int | None, of: int) -> int:
+    if requested is None:
         return of
-    if not 1 <= asked <= of:
+    if not 1 <= requested <= of:
         raise UserError(
-            f"{asked:,} {what} were asked for of {of:,}",
+            f"{requested:,} {what} were asked for of {of:,}",
             where=dataset.name,
             remedy=f"a number from 1 to {of}",
         )
-    return asked
+    return requested
 
 
 def _fingerprint(dataset: Dataset) -> str:

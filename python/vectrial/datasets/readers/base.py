@@ -159,11 +159,11 @@ def rows_that_fit(
     Raises:
         DataError: the bytes that follow the header are not what it claims.
     """
-    wanted = claimed if options.rows is None else min(options.rows, claimed)
+    requested = claimed if options.rows is None else min(options.rows, claimed)
     if claimed * row_bytes == available or (
-        options.rows is not None and wanted * row_bytes <= available < claimed * row_bytes
+        options.rows is not None and requested * row_bytes <= available < claimed * row_bytes
     ):
-        return wanted
+        return requested
     whole = available // row_bytes
     if available < claimed * row_bytes:
         raise DataError(
@@ -232,7 +232,7 @@ def reading(path: Path, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def choose(
-    wanted: str | None, candidates: Sequence[str], *, usual: Sequence[str], what: str, where: str
+    requested: str | None, candidates: Sequence[str], *, usual: Sequence[str], what: str, where: str
 ) -> str:
     """The one of `candidates` that is wanted, is the only one, or has a usual name.
 
@@ -240,11 +240,11 @@ def choose(
         UserError: none or several would do; names the nearest and all there are.
     """
     listed = ", ".join(f"'{name}'" for name in candidates[:20]) or "none"
-    if wanted is not None:
-        if wanted in candidates:
-            return wanted
+    if requested is not None:
+        if requested in candidates:
+            return requested
         raise UserError(
-            f"'{wanted}' is no {what}", where=where, remedy=suggestion(wanted, candidates)
+            f"'{requested}' is no {what}", where=where, remedy=suggestion(requested, candidates)
         )
     if len(candidates) == 1:
         return candidates[0]

@@ -80,7 +80,7 @@ def plan_columns(
     ids, labels = _plan_ids(schema, options.ids, odd_ids, where, notes)
     fields: list[pa.Field[Any]] = []
     skipped, changed = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
-    for name in _wanted(names, options.keep, labels, where):
+    for name in _chosen(names, options.keep, labels, where):
         if name in (vectors, ids):
             continue
         kind = schema.field(name).type
@@ -124,9 +124,9 @@ def _first(texts: Sequence[str], between: str) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def _no_vectors(schema: pa.Schema, wanted: str | None, where: str) -> DataError:
+def _no_vectors(schema: pa.Schema, requested: str | None, where: str) -> DataError:
     """No column holds vectors, or not the one that was asked for: what stands in its place."""
-    names = [wanted] if wanted else [n for n in schema.names if n.lower() in USUAL_VECTORS]
+    names = [requested] if requested else [n for n in schema.names if n.lower() in USUAL_VECTORS]
     numbers = [f.name for f in schema if pa.types.is_floating(_plain_type(f.type))]
     remedy = "docs/datasets.md shows how DuckDB makes such a column of text or of several columns"
     if names:
@@ -137,7 +137,7 @@ def _no_vectors(schema: pa.Schema, wanted: str | None, where: str) -> DataError:
         found = f"it has {_listed(schema.names) or 'no columns'}"
     return DataError(
         f"there is no column of vectors (lists of numbers): {found}"
-        if wanted is None
+        if requested is None
         else f"column {found}, not lists of numbers",
         where=where,
         remedy=remedy,
@@ -145,32 +145,32 @@ def _no_vectors(schema: pa.Schema, wanted: str | None, where: str) -> DataError:
 
 
 def _plan_ids(
-    schema: pa.Schema, wanted: str | None, odd: str | None, where: str, notes: list[str]
+    schema: pa.Schema, requested: str | None, odd: str | None, where: str, notes: list[str]
 ) -> tuple[str | None, str | None]:
     """The column of ids, or that of the user's own ids that cannot be ids here; or neither."""
     names: list[str] = schema.names
-    if wanted == "none" and wanted not in names:
+    if requested == "none" and requested not in names:
         return None, None
-    if wanted is None:
+    if requested is None:
         if "id" not in names or not pa.types.is_integer(schema.field("id").type):
             return None, None
-        wanted = "id"
-    if wanted not in names:
-        raise _unknown(wanted, names, where)
-    kind = _plain_type(schema.field(wanted).type)
+        requested = "id"
+    if requested not in names:
+        raise _unknown(requested, names, where)
+    kind = _plain_type(schema.field(requested).type)
     if pa.types.is_integer(kind) and odd is None:
-        return wanted, None
+        return requested, None
     if _label_type(kind) is None:
         raise UserError(
-            f"'{wanted}' is {kind}; ids are integers, text or UUIDs",
+            f"'{requested}' is {kind}; ids are integers, text or UUIDs",
             where=where,
             remedy="choose another column with `--id`; `--id none` numbers the rows",
         )
     why = odd or ("they are text" if _is_text(kind) else "they are UUIDs")
     notes.append(
-        f"own ids '{wanted}' are kept as metadata, and rows are numbered from 0, since {why}"
+        f"own ids '{requested}' are kept as metadata, and rows are numbered from 0, since {why}"
     )
-    return None, wanted
+    return None, requested
 
 
 def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
@@ -206,7 +206,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return _plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
-def _wanted(
+def _chosen(
     names: list[str], keep: tuple[str, ...] | None, labels: str | None, where: str
 ) -> Sequence[str]:
     for name in keep or ():
@@ -217,9 +217,9 @@ def _wanted(
     return list(dict.fromkeys([*keep, *([labels] if labels else [])]))
 
 
-def _unknown(wanted: str, names: list[str], where: str) -> UserError:
+def _unknown(requested: str, names: list[str], where: str) -> UserError:
     return UserError(
-        f"there is no column '{wanted}'", where=where, remedy=suggestion(wanted, names)
+        f"there is no column '{requested}'", where=where, remedy=suggestion(requested, names)
     )
 
 

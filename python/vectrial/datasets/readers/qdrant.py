@@ -85,7 +85,7 @@ def _payload_schema(
     found = infer(payloads, options.rows and rows)
     if found.rows != rows:
         raise DataError(f"{found.rows} payloads for {rows} vectors", where=str(payloads))
-    kept, skipped = [], []
+    rows_kept, skipped = [], []
     for column in found.schema():
         if options.keep is not None and column.name not in options.keep:
             continue
@@ -93,9 +93,9 @@ def _payload_schema(
         if stored is None:
             skipped.append(f"{column.name} ({_plain_kind(column.type)})")
         else:
-            kept.append(pa.field(column.name, stored))
+            rows_kept.append(pa.field(column.name, stored))
     note = f"payload fields left out, of types that no filter reads: {', '.join(skipped)}"
-    return pa.schema(kept), (note,) if skipped else ()
+    return pa.schema(rows_kept), (note,) if skipped else ()
 
 
 def _plain_kind(kind: pa.DataType) -> str:
@@ -119,9 +119,10 @@ def _tests(folder: Path, dim: int, columns: set[str], options: Options) -> _Test
         closest = [_list(row, "closest_ids", file, i, ()) for i, row in enumerate(rows)]
         if not options.conditions and any(row.get("conditions") for row in rows):
             closest = []  # those of filtered queries are not the nearest of all rows
-        wanted = [row.get("conditions") if options.conditions else None for row in rows]
+        row_conditions = [row.get("conditions") if options.conditions else None for row in rows]
         where = tuple(
-            condition(value, f"{file}, row {i}, conditions") for i, value in enumerate(wanted)
+            condition(value, f"{file}, row {i}, conditions")
+            for i, value in enumerate(row_conditions)
         )
         for i, one in enumerate(where):
             missing = fields(one) - columns if one is not None else set()

@@ -111,11 +111,11 @@ def _fashion_folder(progress: Progress) -> Path:
 
 def _pixels(folder: Path, names: tuple[str, ...], rows: int | None, queries: int) -> Material:
     images, labels = _read(folder, "train")
-    asked, _ = _read(folder, "t10k")
+    queries_table, _ = _read(folder, "t10k")
     used = at_most(len(images), rows, "the training set")
     return Material(
         vectors=images[:used].reshape(used, -1).astype(np.float32),
-        queries=asked[:queries].reshape(queries, -1).astype(np.float32),
+        queries=queries_table[:queries].reshape(queries, -1).astype(np.float32),
         metadata=_describe(labels[:used], names, random_numbers(len(images), _SEED)[:used]),
     )
 

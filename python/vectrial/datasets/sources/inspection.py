@@ -90,9 +90,9 @@ def decoded(data: bytes, where: str, side: int) -> NDArray[np.uint8]:
     return np.ascontiguousarray(image[..., ::-1], dtype=np.uint8)
 
 
-def _check(shots: Sequence[Shot], rows: NDArray[np.int64], asked: NDArray[np.int64]) -> None:
-    if not len(rows) or not len(asked):
-        raise DataError(f"there are {len(rows)} pictures to store and {len(asked)} to ask with")
+def _check(shots: Sequence[Shot], rows: NDArray[np.int64], queried: NDArray[np.int64]) -> None:
+    if not len(rows) or not len(queried):
+        raise DataError(f"there are {len(rows)} pictures to store and {len(queried)} to ask with")
     stored = {shot.class_name for shot in shots if shot.stored}
     missing = sorted({shot.class_name for shot in shots} - stored)
     if missing:

@@ -58,7 +58,7 @@ def _material(
     table = corpus.metadata.append_column(
         "random_number", pa.array(random_numbers(corpus.metadata.num_rows, _SEED))
     ).take(np.array(chosen))
-    asked, base = table.slice(0, queries), table.slice(queries)
+    queries_table, base = table.slice(0, queries), table.slice(queries)
     notes = (
         f"{len(corpus.texts)} texts, {len(order)} of them distinct",
         f"embedded with onnxruntime {extra('onnxruntime').__version__}",
@@ -69,4 +69,4 @@ def _material(
         return made
     progress(0, 0, "choosing filters")
     columns = {"categories": corpus.categories, "numbers": corpus.numbers}
-    return filter_sets.with_filters(made, asked, **columns, seed=_SEED)
+    return filter_sets.with_filters(made, queries_table, **columns, seed=_SEED)

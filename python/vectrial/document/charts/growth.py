@@ -44,9 +44,11 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
     points: of the phases `look` and `searchable`.
     """
     looked = [p for p in points if p.phase == "look"]
-    held = sorted(looked, key=lambda p: p.value("elapsed_s") or 0.0)
+    looks_in_time = sorted(looked, key=lambda p: p.value("elapsed_s") or 0.0)
     moments = _moments([p for p in points if p.phase == "searchable"], looks)
-    rows = _rows(held, "rows", lambda p: p.value("elapsed_s") or 0.0, "share_found", 100.0, looks)
+    rows = _rows(
+        looks_in_time, "rows", lambda p: p.value("elapsed_s") or 0.0, "share_found", 100.0, looks
+    )
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         x = alt.X("rows:Q", title="seconds since the load began", axis=alt.Axis(tickCount=6))
@@ -55,10 +57,10 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
             title="% of acknowledged rows found",
             scale=alt.Scale(domain=[0, 100]),
         )
-        colours, _, _ = looks.scales(list(dict.fromkeys(p.series for p in held)))
+        colours, _, _ = looks.scales(list(dict.fromkeys(p.series for p in looks_in_time)))
         stroke = alt.Stroke("series:N", scale=colours, legend=None)
-        beside = moment_lines.rules(moments, x, stroke) if moments else []
-        return _lines(rows, held, x, y, looks, width, with_legend, beside)
+        below = moment_lines.rules(moments, x, stroke) if moments else []
+        return _lines(rows, looks_in_time, x, y, looks, width, with_legend, below)
 
     return spec
 
@@ -125,12 +127,12 @@ def _lines(
     looks: Looks,
     width: int,
     with_legend: bool,
-    beside: Sequence[alt.Chart] = (),
+    below: Sequence[alt.Chart] = (),
 ) -> dict[str, Any]:
-    """beside: marks drawn below the lines."""
+    """below: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)
-    if beside:
-        chart = alt.layer(*beside, chart).resolve_scale(stroke="independent")
+    if below:
+        chart = alt.layer(*below, chart).resolve_scale(stroke="independent")
     return finished(chart, width, round(min(320, max(240, width * 0.45))))

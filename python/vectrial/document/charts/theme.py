@@ -39,9 +39,9 @@ class Looks:
         )
 
 
-def legend(wanted: bool, width: int, count: int) -> alt.Legend | None:
+def legend(shown: bool, width: int, count: int) -> alt.Legend | None:
     """The legend below a chart; None in the HTML, which has its own."""
-    if not wanted:
+    if not shown:
         return None
     columns = max(1, min(count, width // 150))
     return alt.Legend(

@@ -57,7 +57,7 @@ def png(drawn: str) -> bytes:
         UserError: it cannot be made.
     """
     try:
-        return _asked("png", drawn)
+        return _answer("png", drawn)
     except _NotDrawn as error:
         raise UserError(f"the figure cannot be drawn: {error}") from error
 
@@ -77,7 +77,7 @@ def _drawn(specification: Mapping[str, Any]) -> str:
         count = sum(len(values) for values in specification.get("datasets", {}).values())
         if count > drawing.MOST_VALUES:
             raise _NotDrawn(f"it has {count:,} points, more than {drawing.MOST_VALUES:,}")
-        return _asked("svg", json.dumps(specification)).decode("utf-8")
+        return _answer("svg", json.dumps(specification)).decode("utf-8")
     except _NotDrawn as error:
         said = escape(clean_name(f"This figure cannot be drawn: {error}"))
         return (
@@ -87,7 +87,7 @@ def _drawn(specification: Mapping[str, Any]) -> str:
         )
 
 
-def _asked(what: str, content: str) -> bytes:
+def _answer(what: str, content: str) -> bytes:
     try:
         with drawing.PROCESSES.one() as process:
             answer, made = process.ask(

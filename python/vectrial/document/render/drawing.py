@@ -21,12 +21,12 @@ _MEMORY_BYTES = 1536 << 20
 PROCESSES = apart.Pool("vectrial.document.render.drawing", _MEMORY_BYTES, most=2)
 
 
-def _handle(asked: Mapping[str, Any], content: bytes) -> apart.Answer:
+def _handle(request: Mapping[str, Any], content: bytes) -> apart.Answer:
     import vl_convert  # here, since only this process draws
 
     text = content.decode("utf-8")
     try:
-        if asked["do"] == "png":
+        if request["do"] == "png":
             return {}, bytes(vl_convert.svg_to_png(text, scale=2))
         return {}, str(vl_convert.vegalite_to_svg(text)).encode("utf-8")
     except ValueError as error:  # it refuses a specification so

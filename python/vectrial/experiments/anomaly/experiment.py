@@ -23,6 +23,7 @@ from vectrial.experiments.base import (
     refuse_threads,
     search_points,
 )
+from vectrial.model.capabilities import Returning
 from vectrial.model.context import (
     Context,
 )
@@ -37,7 +38,6 @@ from vectrial.model.phase import (
     Phase,
 )
 from vectrial.model.results_schema import MetricName
-from vectrial.model.store import Returning
 from vectrial.model.workload import ClosedLoop
 from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.common.arrow import ids_of, vectors_of

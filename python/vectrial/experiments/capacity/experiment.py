@@ -12,12 +12,12 @@ from vectrial.experiments.base import Experiment, Returns, Target, search_points
 from vectrial.experiments.capacity.metrics import METRICS
 from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
 from vectrial.experiments.common.recall_parameter import ladder
+from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
-from vectrial.model.store import Returning
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound

@@ -18,7 +18,8 @@ from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.filters import Filter
 from vectrial.model.phase import Phase
-from vectrial.model.store import Field, FieldType, Schema, Store
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.workload import ingest
 
 #: Distinct values of `label`; the share of rows in which `flag` is true.

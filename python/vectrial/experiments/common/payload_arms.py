@@ -28,7 +28,7 @@ def load_arm(context: Context, arm: str, fields: int) -> Phase:
     dataset = generated_columns.with_columns(context.dataset, table)
     schema = generated_columns.schema_of(context, table, indexed=arm != "off")
     started = perf_counter_ns()
-    with context.beside(f"payload-{arm}") as store:
+    with context.second_store(f"payload-{arm}") as store:
         load, steps = generated_columns.fill(context, store, dataset, schema)
         count = store.count()
     phase = Phase("arm", started, perf_counter_ns())

@@ -54,7 +54,7 @@ class Made:
     pivot_of: NDArray[np.int64]
     pivots: int
 
-    def beside(self, dataset: Dataset) -> Dataset:
+    def with_columns(self, dataset: Dataset) -> Dataset:
         """The dataset with these columns added to its own, and without its filters."""
         seen = hashlib.sha256(dataset.fingerprint.encode())
         table = dataset.metadata

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from vectrial.model.store import IndexKind
+from vectrial.model.capabilities import IndexKind
 
 #: From one value to the next: fine enough that the next is hardly slower.
 _STRIDE = 2**0.5

@@ -59,7 +59,7 @@ class Changes:
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
         if ids.size and _whole(phase):
             sought = self._look_for(ids, vectors)
-            _told(phase, sought.tried, self._missed(sought))
+            _record(phase, sought.tried, self._missed(sought))
 
     def updated(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
         """Rows were moved to these vectors: each is found there, and not where it was."""
@@ -70,7 +70,7 @@ class Changes:
             faults = self._missed(sought)
             if stale := self._at_old_places(ids, before):
                 faults.append((len(stale), f"are still found at their old place, as {stale[:3]}"))
-            _told(phase, sought.tried, faults)
+            _record(phase, sought.tried, faults)
 
     def deleted(self, phase: Phase, ids: Ids) -> None:
         """Rows are gone: no answer near them names one."""
@@ -85,7 +85,7 @@ class Changes:
             done += 1
             seen |= self._deleted & set(found.tolist())
         shown = f"are still named by searches, as {sorted(seen)[:3]}"
-        _told(phase, min(len(ids), done), [(len(seen), shown)] if seen else [])
+        _record(phase, min(len(ids), done), [(len(seen), shown)] if seen else [])
 
     def vectors(self, ids: Ids) -> Vectors:
         """Current vectors of the rows, (n, d); NaN for deleted rows."""
@@ -126,7 +126,7 @@ class Changes:
             vectors,
             self.vectors,
             self._context.schema.metric,
-            wanted=min(self._context.k, NEIGHBOURS, self._dataset.rows),
+            expected=min(self._context.k, NEIGHBOURS, self._dataset.rows),
             budget_s=BUDGET_S,
         )
 
@@ -175,7 +175,7 @@ def _whole(phase: Phase) -> bool:
     return whole
 
 
-def _told(phase: Phase, checked: int, faults: list[_Fault]) -> None:
+def _record(phase: Phase, checked: int, faults: list[_Fault]) -> None:
     """Write into a phase how many rows were looked for, and what is wrong with how many."""
     phase.metrics |= {
         "checked_by_search": float(checked),

@@ -250,9 +250,9 @@ class Crud(Experiment):
             max_s=self.max_s,
             progress=context.progress,
         )
-        return self._told_short(phase, done, len(rows.ids)), done
+        return self._with_few_samples(phase, done, len(rows.ids)), done
 
-    def _told_short(self, phase: Phase, done: int, samples: int) -> Phase:
+    def _with_few_samples(self, phase: Phase, done: int, samples: int) -> Phase:
         if phase.valid and done < samples:
             phase.reason = f"stopped after {self.max_s:g} s with {done} of {samples} samples"
         return phase
@@ -264,7 +264,7 @@ class Crud(Experiment):
         phase, results = timed_operations(
             name, act, samples, max_s=self.max_s, progress=context.progress
         )
-        return self._told_short(phase, len(results), samples), results
+        return self._with_few_samples(phase, len(results), samples), results
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Six operations at about a millisecond."""

@@ -33,6 +33,7 @@ from vectrial.experiments.common.predicates import (
     shaped,
     stated,
 )
+from vectrial.model.capabilities import Returning
 from vectrial.model.context import (
     Context,
     Data,
@@ -47,7 +48,8 @@ from vectrial.model.lane import Lane
 from vectrial.model.phase import (
     Phase,
 )
-from vectrial.model.store import FieldType, Returning, Schema, refuse_unindexed
+from vectrial.model.refusals import refuse_unindexed
+from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.searchers import searchers
@@ -191,11 +193,11 @@ class Filtered(Experiment):
     # -- what is asked, of which store ---------------------------------------------------------
 
     @property
-    def _wanted(self) -> list[float]:
+    def _selectivities(self) -> list[float]:
         return sorted(set(self.selectivities), reverse=True)
 
     @property
-    def _made(self) -> tuple[str, ...]:
+    def _made_columns(self) -> tuple[str, ...]:
         """The predicates on made columns."""
         return tuple(one for one in self.predicates or () if one in PREDICATES)
 
@@ -203,7 +205,7 @@ class Filtered(Experiment):
         """Conditions on the dataset's own columns."""
         wanted: list[float | str] = []
         if "column" in (self.predicates or ()):
-            wanted += self._wanted
+            wanted += self._selectivities
         return [*wanted, OWN] if self.own else wanted
 
     def _arms(self, target: Target) -> tuple[str, ...]:
@@ -218,28 +220,30 @@ class Filtered(Experiment):
         arms = self._arms(target)
         loaded = [1.0, *(() if arms == ("off",) else self._of_data())]
         points: list[dict[str, Any]] = [
-            {"selectivity": share, **asked} for share in loaded for asked in self._asked(target)
+            {"selectivity": share, **asked}
+            for share in loaded
+            for asked in self._given_filters(target)
         ]
         for arm in arms:
-            if self._made or self.depths or (arm == "off" and self._of_data()):
+            if self._made_columns or self.depths or (arm == "off" and self._of_data()):
                 points.append({"payload_index": arm})
         return points
 
-    def _asked(self, target: Target) -> list[dict[str, Any]]:
+    def _given_filters(self, target: Target) -> list[dict[str, Any]]:
         """Clients and search parameters, every combination."""
         return client_points(self.clients, search_points(target, self.search, self.returns))
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, filters that the store does not honour."""
         can = target.can
-        for asked in [point] if "selectivity" in point else self._asked(target):
+        for asked in [point] if "selectivity" in point else self._given_filters(target):
             super().check_point(target, asked)
             refuse_threads(target, asked["clients"])
         if point.get("payload_index") == "off":
             refuse_unindexed(target.store)
         if "selectivity" in point:
             missing = _needed(point["selectivity"], target.data) - can.filters
-        elif (self._made or self.depths) and FieldType.INT not in can.field_types:
+        elif (self._made_columns or self.depths) and FieldType.INT not in can.field_types:
             raise Unsupported(f"{target.name} keeps no integers to make conditions on")
         else:
             missing = self._operators(target.data, point["payload_index"]) - can.filters
@@ -251,7 +255,7 @@ class Filtered(Experiment):
 
     def _operators(self, data: Data, arm: str) -> frozenset[str]:
         """Operators of all filters that the store of an arm receives."""
-        used = {"range"} if self._made or self.depths else set()
+        used = {"range"} if self._made_columns or self.depths else set()
         if max(self.depths, default=1) > 1:
             used |= {"and"} if set(self.shapes) - {"or"} else set()
             used |= {"or"} if set(self.shapes) - {"and"} else set()
@@ -275,18 +279,18 @@ class Filtered(Experiment):
         arm = str(point["payload_index"])
         made = make(
             context.dataset,
-            orders=max((*self.depths, int("independent" in self._made))),
+            orders=max((*self.depths, int("independent" in self._made_columns))),
             pivots=self.pivots,
-            ranks=bool({"aligned", "opposed"} & set(self._made)),
+            ranks=bool({"aligned", "opposed"} & set(self._made_columns)),
         )
-        dataset = made.beside(context.dataset)
+        dataset = made.with_columns(context.dataset)
         fields = tuple(replace(field, indexed=arm != "off") for field in fields_of(dataset))
         schema = Schema(context.schema.dim, context.schema.metric, fields)
 
         def truth(k: int, where: Filters) -> Any:
             return context.truth(k, None) if where is None else truth_of(dataset, k, where)
 
-        with context.beside(f"filtered-{arm}") as store:
+        with context.second_store(f"filtered-{arm}") as store:
             there = replace(context, store=store, schema=schema, dataset=dataset, truth=truth)
             store.create(schema, context.index)
             loaded = dispatch.load(there, stop=dataset.rows)
@@ -295,7 +299,7 @@ class Filtered(Experiment):
             ingest.finish(store, context.progress)
             target = Target(type(store), context.index, Data(schema, dataset.rows), context.lane)
             for one in self._conditions(context, made, arm):
-                for asked in self._asked(target):
+                for asked in self._given_filters(target):
                     yield from self._phase(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
@@ -304,8 +308,8 @@ class Filtered(Experiment):
         if arm == "off":
             for wanted in self._of_data():
                 yield _on_data(context, wanted)
-        for name in self._made:
-            for share in self._wanted:
+        for name in self._made_columns:
+            for share in self._selectivities:
                 each = PREDICATES[name](made, share)
                 yield _Condition(name, share, each, {"pivots": made.pivots})
         share = self.depth_selectivity
@@ -362,7 +366,11 @@ class Filtered(Experiment):
         store beside is needed."""
         if "selectivity" in point:
             return 1.0 + self.min_s * 1.5
-        phases = 1 + len(self._made) * len(self._wanted) + len(self.depths) * len(self.shapes)
+        phases = (
+            1
+            + len(self._made_columns) * len(self._selectivities)
+            + len(self.depths) * len(self.shapes)
+        )
         return 2 * rows * (20e-6 + dim * 0.6e-6) + phases * (1.0 + self.min_s * 1.5)
 
 

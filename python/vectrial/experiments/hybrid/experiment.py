@@ -18,14 +18,15 @@ from vectrial.experiments.base import (
     search_points,
 )
 from vectrial.experiments.common import generated_columns, hybrid_truth, sizes
-from vectrial.model import store as base
+from vectrial.model import schema
 from vectrial.model.bm25 import words
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
 from vectrial.model.phase import Phase
-from vectrial.model.store import FieldType, Schema
+from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
@@ -127,7 +128,7 @@ class HybridSearch(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         can = context.store.capabilities.hybrid
-        assert isinstance(can, base.Hybrid), "the plan refuses it"
+        assert isinstance(can, Hybrid), "the plan refuses it"
         fusion = self.fusion or next(iter(can.fusions))
         candidates, k = max(self.candidates, context.k), context.k
         context.progress(0, 1, "hybrid: taking out queries")
@@ -137,9 +138,9 @@ class HybridSearch(Experiment):
         context.progress(0, 1, "hybrid: the exact fusion")
         blends = [Blend(task.field, alpha, fusion, candidates) for alpha in self.alphas]
         every = hybrid_truth.exact(task, k, blends, whole_text=can.whole_text)
-        column = base.Field(task.field, FieldType.STRING, indexed=False, text=True)
+        column = schema.Field(task.field, FieldType.STRING, indexed=False, text=True)
         schema = Schema(context.schema.dim, context.schema.metric, (column,))
-        with context.beside("hybrid") as store:
+        with context.second_store("hybrid") as store:
             held = replace(context, store=store, dataset=task.dataset, schema=schema)
             generated_columns.fill(held, store, task.dataset, schema)
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))

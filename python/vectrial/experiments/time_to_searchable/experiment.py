@@ -98,7 +98,7 @@ class TimeToSearchable(Experiment):
         context.store.create(context.schema, context.index)
         watch = _Watch(context, point, self.looks, self.probes)
         if context.store.kind == "server":
-            _beside(context, watch)
+            _watch_load(context, watch)
         else:
             _between(context, watch)
         yield from watch.phases
@@ -151,7 +151,7 @@ class _Watch:
     def look(self, store: Store, called: Mapping[str, Any]) -> None:
         """Search for rows chosen among the acknowledged ones, and note how many are found."""
         context, elapsed, count = self.context, self.elapsed_s(), self.acknowledged
-        phase = Phase("look", perf_counter_ns(), 0, params={**called, **self._given()})
+        phase = Phase("look", perf_counter_ns(), 0, params={**called, **self._parameters()})
         phase.unsampled = "looks go on beside the load: what each cost the server is not known"
         rng = np.random.default_rng([context.seed, len(self.phases)])
         rows = rng.integers(0, max(1, count), self.probes)
@@ -178,7 +178,7 @@ class _Watch:
         }
         self.phases.append(phase)
 
-    def _given(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Any]:
         """Conditions that the figures depend on, apart from the time of the look."""
         return {**self.point, "batch_rows": self.context.batch_rows}
 
@@ -186,7 +186,7 @@ class _Watch:
         """Time of the look at which everything that is ever found was found."""
         assert self.loaded_s is not None
         assert self.ready_s is not None
-        phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._given())
+        phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._parameters())
         final = self.phases[-1].metrics["share_found"] or 0.0
         enough = _ALL * final
         if self.probes >= _ENOUGH:
@@ -246,7 +246,7 @@ def _between(context: Context, watch: _Watch) -> None:
     watch.look(context.store, {"stage": "ready"})
 
 
-def _beside(context: Context, watch: _Watch) -> None:
+def _watch_load(context: Context, watch: _Watch) -> None:
     """Look over another connection, from another thread, while the first one loads."""
     other = type(context.store)(context.store.location, context.address)
     other.auto_refresh = False  # when rows are seen is the question

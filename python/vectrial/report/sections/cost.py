@@ -81,11 +81,11 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
 
 
 def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
-    store, data, asked = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
+    store, data, recall_floor = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
     point = basis.point
     if point is None:
         none = absent_cell(basis.reason)
-        cells = (store, data, none, none, none, asked, *(none,) * 7)
+        cells = (store, data, none, none, none, recall_floor, *(none,) * 7)
         return Row(cells, "absent", basis.series)
     processors = _processors(run, point)
     memory_cell, disk_cell = _memory(run, point), _disk(run, point)
@@ -107,7 +107,7 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
         plain(_load(basis, point)),
         qps_cell,
         spread_cell(point, "recall_mean", "1", show=formatting.recall),
-        asked,
+        recall_floor,
         spread_cell(point, "latency_p99", "us"),
         _known(processors, "unknown: the server runs elsewhere"),
         memory_cell,

@@ -33,18 +33,18 @@ def wrong_stores(run: RunData) -> Iterator[str]:
 
 def gate(run: RunData) -> Section | None:
     """Checks passed by each store, their demands, the figures they invalidate, and the failures."""
-    asked: dict[str, CheckResult] = {}
+    applied: dict[str, CheckResult] = {}
     found: dict[tuple[str, Series], dict[str, CheckResult]] = defaultdict(dict)
     for trial in run.trials:
         for check in trial.gate:
-            asked.setdefault(check.name, check)
+            applied.setdefault(check.name, check)
             known = found[trial.dataset, trial.series].get(check.name)
             if known is None or (known.passed is not False and check.passed is False):
                 found[trial.dataset, trial.series][check.name] = check
-    if not asked:
+    if not applied:
         return None
-    scopes = tuple(dict.fromkeys(check.invalidates for check in asked.values()))
-    checks = sorted(asked.values(), key=lambda check: scopes.index(check.invalidates))
+    scopes = tuple(dict.fromkeys(check.invalidates for check in applied.values()))
+    checks = sorted(applied.values(), key=lambda check: scopes.index(check.invalidates))
     blocks = (_answers_table(run, found, scopes), _checks_table(checks))
     return Section(
         "gate",
@@ -85,18 +85,18 @@ def _answers_table(
 
 def _scope_cell(checks: Sequence[CheckResult]) -> Cell:
     """Results of the checks of one scope for one store; details in the note."""
-    asked = [check for check in checks if check.passed is not None]
-    failed = [check for check in asked if not check.passed]
+    applied = [check for check in checks if check.passed is not None]
+    failed = [check for check in applied if not check.passed]
     note = "; ".join(
         [f"{_named(check)}: {check.detail}" for check in failed]
         or dict.fromkeys(check.detail for check in checks if check.passed is None)
     )
-    if not asked:
+    if not applied:
         return Cell("n/a", "", note=note or "not asked", tone="absent")
     if failed:
         names = ", ".join(map(_named, failed))
-        return Cell("✗", False, f"{names} ({len(failed)} of {len(asked)})", note, tone="wrong")
-    return Cell("✓", True, formatting.plural(len(asked), "check"), note)
+        return Cell("✗", False, f"{names} ({len(failed)} of {len(applied)})", note, tone="wrong")
+    return Cell("✓", True, formatting.plural(len(applied), "check"), note)
 
 
 def _checks_table(checks: Sequence[CheckResult]) -> Table:

@@ -113,11 +113,13 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
 def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
     """Reason why a series has no search points, as its trials give it."""
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
-    told = [t for t in own if any(p.role == Role.SEARCH for p in t.phases)] or own
-    if wrong := next(filter(None, map(run.why_wrong, told)), None):
+    searching = [t for t in own if any(p.role == Role.SEARCH for p in t.phases)] or own
+    if wrong := next(filter(None, map(run.why_wrong, searching)), None):
         return Cell("wrong", note=f"failed the gate: {wrong}", tone="wrong"), "wrong", None
-    status = next((t.status for t in told if t.status in ("failed", "skipped")), "not measured")
-    reason = "; ".join(dict.fromkeys(t.reason for t in told if t.reason))
+    status = next(
+        (t.status for t in searching if t.status in ("failed", "skipped")), "not measured"
+    )
+    reason = "; ".join(dict.fromkeys(t.reason for t in searching if t.reason))
     return Cell(status, note=reason, tone="absent"), "absent", None
 
 
@@ -195,8 +197,8 @@ def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
     figure, source = f"{formatting.number(rate)}/s", source_of(most[first], metric="sustained_qps")
     bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
     if any(confirmed > rate for confirmed in least.values()):
-        told = f"{run.labels[first]} sustains {figure}"
-        return Answer(question, "not known", told, bound, source=source)
+        sentence = f"{run.labels[first]} sustains {figure}"
+        return Answer(question, "not known", sentence, bound, source=source)
     return Answer(question, run.labels[first], figure, bound, first, source)
 
 
@@ -219,12 +221,12 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
     speeds = _spreads(best, "qps")
     if not speeds:
-        told = [(recall, p) for s in sweep.series for p in sweep.ranked(s)
+        candidates = [(recall, p) for s in sweep.series for p in sweep.ranked(s)
                 if (recall := p.value("recall_mean")) is not None]  # fmt: skip
-        if not told:
+        if not candidates:
             why = "Every measured figure is wrong, invalid or contradictory: see below."
             return Answer(question, "none", "no figure counts", why)
-        most, at_most = max(told, key=lambda pair: pair[0])
+        most, at_most = max(candidates, key=lambda pair: pair[0])
         source = source_of(at_most, metric="recall_mean")
         why = "highest measured recall"
         return Answer(question, "none reached it", formatting.recall(most), why, source=source)

@@ -136,9 +136,9 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
     best = sweep.best(series, target)
     if best is None:
         most = max(sweep.ranked(series), key=lambda p: p.value("recall_mean") or 0)
-        told = f"most: {formatting.recall(most.value('recall_mean') or 0)}"
+        most_recall = f"most: {formatting.recall(most.value('recall_mean') or 0)}"
         source = source_of(most, metric="recall_mean")
-        nothing = Cell("not reached", tone="absent", detail=told, source=source)
+        nothing = Cell("not reached", tone="absent", detail=most_recall, source=source)
         return Row((*head, nothing, *_empty(7)), "absent", series)
     between = sweep.between(series, target)
     cells = search_cells(best)
@@ -219,7 +219,7 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
         lines = charts_search.percentiles(run, best)
         if not lines:
             continue
-        told = [best[i] for i in lines]
+        most_recall = [best[i] for i in lines]
         blocks.append(
             Figure(
                 f"latency-{sweep.facet.slug}",
@@ -229,10 +229,10 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
                 "99 to 99.9 % is as wide as from 90 to 99 %. All repeats together; closed loop.",
                 "Latency percentiles per store on " + sweep.facet.title + ".",
                 charts_search.latency_distribution(lines, best, looks),
-                run.ordered(told),
+                run.ordered(most_recall),
             )
         )
-        rows = tuple(_of_all_repeats(run, point) for point in told)
+        rows = tuple(_of_all_repeats(run, point) for point in most_recall)
         title = f"Percentiles of all repeats together: {sweep.facet.title}"
         name = f"percentiles-{sweep.facet.slug}"
         blocks.append(Table(name, title, _PERCENTILES, rows, _POOLED))

@@ -54,7 +54,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
     if dict(flat(run.run["environment"])).get("git.dirty"):
         found.append("Measured with uncommitted changes to Vectrial.")
     found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
-    found += interference.said(run)
+    found += interference.sentences(run)
     others = dict(flat(run.run["environment"])).get("resumed_at_revisions")
     if others:
         found.append(
@@ -198,8 +198,8 @@ def _busy(run: RunData) -> str | None:
         unknown = [trial for trial in run.trials if trial not in watched]
     else:
         unknown = list(run.trials)
-    told = (phase.value("load_1m") for trial in unknown for phase in trial.phases)
-    loads = [load for load in told if load is not None]
+    load_averages = (phase.value("load_1m") for trial in unknown for phase in trial.phases)
+    loads = [load for load in load_averages if load is not None]
     if not cores or not loads:
         return None
     most = max(loads)

@@ -7,6 +7,18 @@
 The words of a store (`vt.Schema`, `vt.Capabilities`, …) are those of `vectrial.model`.
 """
 
+from vectrial.model.capabilities import (
+    ALL_OPERATORS,
+    Capabilities,
+    Durability,
+    Environment,
+    Hybrid,
+    Index,
+    IndexKind,
+    NoParams,
+    Params,
+    Returning,
+)
 from vectrial.model.errors import (
     NotInstalled,
     PartialFailure,
@@ -17,30 +29,17 @@ from vectrial.model.errors import (
 from vectrial.model.filters import Filter, Value, renamed
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.refusals import refuse_operation
+from vectrial.model.schema import ARROW_TYPES, Field, FieldType, Schema
 from vectrial.model.store import (
-    ALL_OPERATORS,
-    ARROW_TYPES,
     Address,
-    Capabilities,
-    Durability,
-    Environment,
-    Field,
-    FieldType,
     Footprint,
     Hits,
-    Hybrid,
     HybridSearcher,
-    Index,
-    IndexKind,
     NativeRows,
     NativeSearch,
-    NoParams,
-    Params,
-    Returning,
-    Schema,
     Searcher,
     Store,
-    refuse_operation,
 )
 from vectrial.model.target import LoadTarget
 from vectrial.stores.common.arrow import (

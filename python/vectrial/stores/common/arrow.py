@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.model.store import Schema
+from vectrial.model.schema import Schema
 
 ID, VECTOR = "id", "vector"
 

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
-from vectrial.model.store import Index, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of, table_of, vectors_of
 from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.common.rows import Rows

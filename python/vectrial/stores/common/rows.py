@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.errors import PartialFailure
 from vectrial.model.filters import Filter, evaluate
-from vectrial.model.store import ARROW_TYPES, Schema
+from vectrial.model.schema import ARROW_TYPES, Schema
 from vectrial.stores.common.arrow import check, ids_of, metadata_of, vectors_of
 from vectrial.stores.common.files import atomic_replace
 
@@ -98,7 +98,7 @@ class Rows:
             self._metadata = pa.Table.from_batches(self._chunks, schema=pa.schema(fields))
         return self._metadata
 
-    def kept(self, where: Filter | None) -> NDArray[np.bool_]:
+    def matching(self, where: Filter | None) -> NDArray[np.bool_]:
         """True for each slot with a row that `where` keeps, (slots,)."""
         if where is None:
             return self.live.copy()
@@ -106,7 +106,7 @@ class Rows:
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         """Ids of at most `limit` rows that `where` keeps."""
-        return self.ids[np.flatnonzero(self.kept(where))[:limit]]
+        return self.ids[np.flatnonzero(self.matching(where))[:limit]]
 
     def batch(self, slots: NDArray[np.int64], vectors: NDArray[np.float32]) -> pa.RecordBatch:
         """The rows in these slots, with these vectors, in the collection's layout."""

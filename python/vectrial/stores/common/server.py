@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Filter
-from vectrial.model.store import (
-    Address,
-    Index,
-    NativeSearch,
-    Params,
-    Returning,
-    Schema,
-    Searcher,
-    Store,
-)
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address, NativeSearch, Searcher, Store
 
 if TYPE_CHECKING:
     from vectrial.model.target import LoadTarget

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
-from vectrial.model.store import FieldType
+from vectrial.model.schema import FieldType
 
 
 def quoted(name: str) -> str:

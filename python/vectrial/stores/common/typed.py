@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vectrial.model import filters
 from vectrial.model.filters import Filter, renamed
-from vectrial.model.store import ARROW_TYPES, Schema
+from vectrial.model.schema import ARROW_TYPES, Schema
 
 
 def coerce_values(where: Filter, schema: Schema) -> Filter:

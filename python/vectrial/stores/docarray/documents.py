@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Environment
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
-from vectrial.model.store import Environment, Schema
+from vectrial.model.schema import Schema
 from vectrial.stores.common.arrow import batch_of_rows, check, row_values, vectors_of
 from vectrial.stores.common.arrow import ids_of as arrow_ids_of
 

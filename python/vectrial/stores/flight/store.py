@@ -243,8 +243,8 @@ class FlightStore(vt.ServerStore):
         members = json.dumps(_members(request.params, request.returning))
         options = {"dataset": self._name, "params": members}
         where = request.where
-        kept = None if where is None else json.dumps(self._translate(where)).encode()
-        return vt.NativeSearch(self._native_target(), options, kept)
+        condition = None if where is None else json.dumps(self._translate(where)).encode()
+        return vt.NativeSearch(self._native_target(), options, condition)
 
     def native_rows(self) -> vt.NativeRows:
         options = {"dataset": self._name, "metric": _METRICS[self._schema.metric]}

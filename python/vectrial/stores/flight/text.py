@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.store import Hybrid, Schema
+from vectrial.model.schema import Schema
 
 HYBRID = Hybrid(
     fusions=MappingProxyType(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.store import Hybrid
 
 LANCEDB_HYBRID = Hybrid(
     fusions={

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
+from vectrial.model.capabilities import Durability, Params
 from vectrial.model.errors import StoreError
 from vectrial.model.metric import Metric, ScoreKind
-from vectrial.model.store import Address, Durability, Params
+from vectrial.model.store import Address
 
 SCORES: Mapping[Metric, ScoreKind] = {
     Metric.L2: ScoreKind.L2_SQUARED,

@@ -114,15 +114,15 @@ class Elasticsearch(LuceneStore):
         }
 
     def _neighbours(
-        self, k: int, params: vt.Params, kept: Query | None
+        self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         knn: dict[str, Any] = {"field": VECTOR, "k": k}
         if candidates := _candidates(k, params):
             knn["num_candidates"] = candidates
         if isinstance(params, QuantizedSearch) and params.oversample is not None:
             knn["rescore_vector"] = {"oversample": params.oversample}
-        if kept is not None:
-            knn["filter"] = kept
+        if condition is not None:
+            knn["filter"] = condition
         return lambda vector: {"knn": {**knn, "query_vector": vector}}
 
     def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:

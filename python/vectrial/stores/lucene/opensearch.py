@@ -100,24 +100,24 @@ class OpenSearch(LuceneStore):
         return {**field, "space_type": _SPACES[schema.metric], "method": method}
 
     def _neighbours(
-        self, k: int, params: vt.Params, kept: Query | None
+        self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         if isinstance(params, vt.NoParams):
-            return self._scan(kept)
+            return self._scan(condition)
         assert isinstance(params, HnswSearch)
         query: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
-        if kept is not None:
-            query["filter"] = kept
+        if condition is not None:
+            query["filter"] = condition
         return lambda vector: {"query": {"knn": {VECTOR: {**query, "vector": vector}}}}
 
-    def _scan(self, kept: Query | None) -> Callable[[list[float]], dict[str, Any]]:
-        kept = kept or {"match_all": {}}
+    def _scan(self, condition: Query | None) -> Callable[[list[float]], dict[str, Any]]:
+        condition = condition or {"match_all": {}}
         query = {"field": VECTOR, "space_type": _SPACES[self._schema.metric]}
 
         def question(vector: list[float]) -> dict[str, Any]:
             params = {**query, "query_value": vector}
             script = {"lang": "knn", "source": "knn_score", "params": params}
-            return {"query": {"script_score": {"query": kept, "script": script}}}
+            return {"query": {"script_score": {"query": condition, "script": script}}}
 
         return question
 

@@ -107,7 +107,7 @@ class LuceneStore(vt.ServerStore):
 
     @abstractmethod
     def _neighbours(
-        self, k: int, params: vt.Params, kept: lucene_filters.Query | None
+        self, k: int, params: vt.Params, condition: lucene_filters.Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         """Members of a search's body that find the neighbours of a vector."""
 
@@ -284,7 +284,7 @@ class LuceneStore(vt.ServerStore):
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
-        neighbours = self._neighbours(request.k, request.params, self._kept(request.where))
+        neighbours = self._neighbours(request.k, request.params, self._condition(request.where))
         common = {"size": request.k, **self._fields(*self._returned(request.returning))}
         metric = self._schema.metric
 
@@ -327,9 +327,11 @@ class LuceneStore(vt.ServerStore):
             **({"source": ",".join(from_source)} if from_source else {}),
             **self._native_options(request.k, request.params),
         }
-        kept = self._kept(request.where)
+        condition = self._condition(request.where)
         return vt.NativeSearch(
-            self._native_target(), options, None if kept is None else json.dumps(kept).encode()
+            self._native_target(),
+            options,
+            None if condition is None else json.dumps(condition).encode(),
         )
 
     def native_rows(self) -> vt.NativeRows:
@@ -343,7 +345,7 @@ class LuceneStore(vt.ServerStore):
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         if self._stale:  # at other times nothing but the question is asked, which may be timed
             self.refresh()
-        body = {"query": self._kept(where), "sort": ["_doc"], **self._fields(ID)}
+        body = {"query": self._condition(where), "sort": ["_doc"], **self._fields(ID)}
         found: list[int] = []
         for hits in self._pages(body, min(limit, _PAGE)):
             found += [hit["fields"][ID][0] for hit in hits]
@@ -351,7 +353,7 @@ class LuceneStore(vt.ServerStore):
                 break
         return np.array(found[:limit], np.int64)
 
-    def _kept(self, where: vt.Filter | None) -> lucene_filters.Query | None:
+    def _condition(self, where: vt.Filter | None) -> lucene_filters.Query | None:
         if where is None:
             return None
         return lucene_filters.query(vt.coerce_values(where, self._schema), self._names)

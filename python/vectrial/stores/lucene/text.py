@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.store import Hybrid
 
 _WORDS = (
     "analyzer standard (Unicode word boundaries, lower case), no stop words; BM25 with k1 = 1.2,"

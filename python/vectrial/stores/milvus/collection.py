@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from vectrial.model.metric import Metric
-from vectrial.model.store import FieldType, Schema
+from vectrial.model.schema import FieldType, Schema
 from vectrial.stores.common.arrow import batch_of_rows, ids_of, row_values, vectors_of
 
 METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}

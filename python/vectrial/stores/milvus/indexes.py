@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import Field as Bound
 
+from vectrial.model.capabilities import IndexKind, Params
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.metric import Metric
-from vectrial.model.store import Field, FieldType, IndexKind, Params
+from vectrial.model.schema import Field, FieldType
 from vectrial.stores.common.server import wait_until
 
 #: Indexes of vectors, as the server names them.

@@ -101,7 +101,7 @@ def _command(
     """Settings are those that come with the program; what differs is in the environment, which
     goes before them: `etcd.data.dir` is ETCD_DATA_DIR there."""
     config = _write_config(program, folder / "config", ports)
-    beside = program.parent
+    libraries = program.parent
     roles = {f"{role.upper()}_PORT": str(ports[role]) for role in _ROLES}
     local = {f"{role.upper()}_IP": HOST for role in (*_ROLES, "proxy")}
     env = {
@@ -125,7 +125,7 @@ def _command(
         "LOG_LEVEL": "warn",
         # It waits half an hour for others to take over what it holds; there are none.
         "COMMON_GRACEFULSTOPTIMEOUT": "3",
-        "LD_LIBRARY_PATH": f"{beside}{os.pathsep}{beside.parent / 'lib'}",
+        "LD_LIBRARY_PATH": f"{libraries}{os.pathsep}{libraries.parent / 'lib'}",
     }
     # Its lock is a file in one place for the whole machine, by this name.
     alias = f"vectrial-{ports['grpc']}"

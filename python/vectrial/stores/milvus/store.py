@@ -323,8 +323,8 @@ class Milvus(vt.ServerStore):
         }
         if fields := self._returned(request.returning):
             options["output_fields"] = ",".join(fields)
-        kept = None if where is None else self._translate(where).encode()
-        return vt.NativeSearch(self._native_target(), options, kept)
+        condition = None if where is None else self._translate(where).encode()
+        return vt.NativeSearch(self._native_target(), options, condition)
 
     def native_rows(self) -> vt.NativeRows:
         """Reads are bounded: a row written a moment ago may be missing from a get; before `build`

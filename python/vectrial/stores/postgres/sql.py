@@ -9,8 +9,9 @@ from enum import StrEnum
 from pydantic import Field as Bound
 from pydantic import model_validator
 
+from vectrial.model.capabilities import Params
 from vectrial.model.metric import Metric
-from vectrial.model.store import FieldType, Params, Schema
+from vectrial.model.schema import FieldType, Schema
 
 TYPES: Mapping[FieldType, str] = {
     FieldType.INT: "int8",

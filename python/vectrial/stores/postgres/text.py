@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from vectrial.model.bm25 import words
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.fusion import RANK_CONSTANT, Blend, Fusion
 from vectrial.model.metric import Metric
-from vectrial.model.store import Hybrid, Schema
+from vectrial.model.schema import Schema
 from vectrial.stores.postgres.sql import HnswSearch, Search
 
 HYBRID = Hybrid(

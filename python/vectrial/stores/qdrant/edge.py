@@ -208,11 +208,11 @@ class QdrantEdge(vt.Store):
         else:
             assert isinstance(params, vt.NoParams)
             settings = q.SearchParams(exact=True)
-        kept = None if where is None else self._translate(where)
+        condition = None if where is None else self._translate(where)
         request, nearest = q.SearchRequest, q.Query.Nearest
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            found = search(request(nearest(vector.tolist()), k, None, kept, settings))
+            found = search(request(nearest(vector.tolist()), k, None, condition, settings))
             scores = np.array([point.score for point in found], dtype=np.float32)
             return signed([point.id for point in found]), scores
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
-from vectrial.model.store import FieldType
+from vectrial.model.schema import FieldType
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def _comparison(where: Eq | In | Range, types: Mapping[str, FieldType], words: W
                 return words.within(name, Range(name, gte=value, lte=value))
             return words.equal(name, value)
         case In(name, values):
-            wanted = {FieldType.INT: int, FieldType.STRING: str}.get(types[name])
-            exact = [value for value in values if type(value) is wanted]
+            expected = {FieldType.INT: int, FieldType.STRING: str}.get(types[name])
+            exact = [value for value in values if type(value) is expected]
             if exact and len(exact) == len(values):
                 return words.any_of(name, exact)  # type: ignore[arg-type]
             return words.should([_comparison(Eq(name, value), types, words) for value in values])

@@ -282,7 +282,7 @@ class Qdrant(vt.ServerStore):
         ask, name, k = self._client.query_points, self._name, request.k
         settings = RestToGrpc.convert_search_params(self._settings(request.params))
         where, returning = request.where, request.returning
-        kept = None if where is None else RestToGrpc.convert_filter(self._translate(where))
+        condition = None if where is None else RestToGrpc.convert_filter(self._translate(where))
         metadata, vectors = returning is vt.Returning.METADATA, returning is vt.Returning.VECTORS
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
@@ -290,7 +290,7 @@ class Qdrant(vt.ServerStore):
                 name,
                 query=vector,
                 limit=k,
-                query_filter=kept,
+                query_filter=condition,
                 search_params=settings,
                 with_payload=metadata,
                 with_vectors=vectors,
@@ -328,10 +328,12 @@ class Qdrant(vt.ServerStore):
             "with_payload": returning is vt.Returning.METADATA or None,
             "with_vector": returning is vt.Returning.VECTORS or None,
         }
-        kept = None
+        condition = None
         if request.where is not None:
-            kept = RestToGrpc.convert_filter(self._translate(request.where)).SerializeToString()
-        return vt.NativeSearch(self._native_target(), _options(options), kept)
+            condition = RestToGrpc.convert_filter(
+                self._translate(request.where)
+            ).SerializeToString()
+        return vt.NativeSearch(self._native_target(), _options(options), condition)
 
     def native_rows(self) -> vt.NativeRows:
         whole = {"collection": self._name, "wait": True, "with_payload": True, "with_vector": True}

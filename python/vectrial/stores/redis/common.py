@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from vectrial.model.capabilities import Durability, Index
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.file_categories import FileKind, FileKinds
-from vectrial.model.store import Address, Durability, Index, Schema
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address
 from vectrial.model.target import LoadTarget
 from vectrial.stores.common.server import ServerStore, wait_until
 

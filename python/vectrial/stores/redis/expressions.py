@@ -30,7 +30,7 @@ from vectrial.model.filters import (
     coerce_values,
     for_float64,
 )
-from vectrial.model.store import ARROW_TYPES, FieldType
+from vectrial.model.schema import ARROW_TYPES, FieldType
 
 _NEVER = "1 == 0"
 #: What no expression can say, and what says it instead; as `vector_set.rs` writes it.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from vectrial.model.capabilities import Params
 from vectrial.model.filters import (
     And,
     Eq,
@@ -20,7 +21,7 @@ from vectrial.model.filters import (
     for_float64,
 )
 from vectrial.model.metric import Metric
-from vectrial.model.store import ARROW_TYPES, FieldType, Params, Schema
+from vectrial.model.schema import ARROW_TYPES, FieldType, Schema
 
 _METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 #: Splits a field into tags; no text that is stored has it, so that a text is one tag.
@@ -95,16 +96,16 @@ def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
         case IsNull(column):
             return f"({'' if holds else '-'}ismissing(@{names[column]}))"
         case Eq(column, value):
-            return _said(names[column], _equal(names[column], value), holds)
+            return _clause(names[column], _equal(names[column], value), holds)
         case In(column, values):
             name = names[column]
-            return _said(name, f"({' | '.join(_equal(name, value) for value in values)})", holds)
+            return _clause(name, f"({' | '.join(_equal(name, value) for value in values)})", holds)
         case Range():
             name = names[where.field]
-            return _said(name, _within(name, where), holds)
+            return _clause(name, _within(name, where), holds)
 
 
-def _said(name: str, inside: str, holds: bool) -> str:
+def _clause(name: str, inside: str, holds: bool) -> str:
     """A row without the field is neither within nor without."""
     return f"({inside})" if holds else f"(-ismissing(@{name}) -({inside}))"
 

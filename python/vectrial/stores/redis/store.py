@@ -199,14 +199,14 @@ class Redis(RedisStore):
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         query = self._build_query(request)
-        kept = query.pop("filter", None)
+        condition = query.pop("filter", None)
         words = {"ef": "ef", "filter_ef": "filter_ef", "truth": "exact"}
         options = {word: str(query[name]).lower() for name, word in words.items() if name in query}
         returned = {"attributes": "true"} if request.returning is vt.Returning.METADATA else {}
         return vt.NativeSearch(
             self._target_with(returned),
             {"collection": self._name, **options},
-            None if kept is None else kept.encode(),
+            None if condition is None else condition.encode(),
         )
 
     def native_rows(self) -> vt.NativeRows:

@@ -252,7 +252,7 @@ class Weaviate(vt.ServerStore):
 
         self._apply_search_params(request.params)
         search, k, returning = self._collection.query.near_vector, request.k, request.returning
-        kept = None if request.where is None else self._translate(request.where)
+        native_filter = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
         vector_too = [_VECTOR] if returning is vt.Returning.VECTORS else False
@@ -261,7 +261,7 @@ class Weaviate(vt.ServerStore):
             found = search(
                 vector.tolist(),
                 limit=k,
-                filters=kept,
+                filters=native_filter,
                 return_metadata=distance,
                 return_properties=properties or False,
                 include_vector=vector_too,
@@ -290,17 +290,17 @@ class Weaviate(vt.ServerStore):
         from weaviate.collections.filters import _FilterToGRPC
 
         self._apply_search_params(request.params)
-        kept = None
+        native_filter = None
         if request.where is not None:
             condition = self._translate(request.where)
-            kept = _FilterToGRPC.convert(condition).SerializeToString()
+            native_filter = _FilterToGRPC.convert(condition).SerializeToString()
         options = self._native_options()
         match request.returning:
             case vt.Returning.METADATA:
                 options["properties"] = ",".join(self._names.values())
             case vt.Returning.VECTORS:
                 options["with_vector"] = "true"
-        return vt.NativeSearch(self._native_target(), options, kept)
+        return vt.NativeSearch(self._native_target(), options, native_filter)
 
     def native_rows(self) -> vt.NativeRows:
         # What `get` brings: every property, and the vector.

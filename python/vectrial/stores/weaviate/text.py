@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.store import Hybrid
 
 HYBRID = Hybrid(
     fusions={

@@ -136,7 +136,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what no metric changes under the first metric of each index only, and what no index
     changes under one: a kind that may filter, exact where there is one. Tests that change the rows
     of `loaded` come after those that read them."""
-    items[:] = [item for item in items if _wanted(item)]
+    items[:] = [item for item in items if _is_selected(item)]
     places = [at for at, item in enumerate(items) if _case(item) is not None]
     order = list(dict.fromkeys(_case(items[at]) for at in places))
 
@@ -155,7 +155,7 @@ def _case(item: pytest.Item) -> Case | None:
     return case if isinstance(case, Case) else None
 
 
-def _wanted(item: pytest.Item) -> bool:
+def _is_selected(item: pytest.Item) -> bool:
     case, check = _case(item), getattr(item, "function", None)
     if case is None or not hasattr(check, "one_metric"):
         return True

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from vectrial.model.bm25 import Bm25
+from vectrial.model.capabilities import Hybrid
 from vectrial.model.errors import Unsupported
 from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
-from vectrial.model.store import Field, FieldType, Hybrid, Schema, Store
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.testing.conformance.world import (
     BATCH,
     DIM,

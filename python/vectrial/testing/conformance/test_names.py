@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.capabilities import Returning
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, evaluate, operators
 from vectrial.model.lane import writes_natively
-from vectrial.model.store import ARROW_TYPES, Field, FieldType, Returning, Schema, Store
+from vectrial.model.schema import ARROW_TYPES, Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.testing.conformance.world import DIM, Case, World, as_rows, folder, load, one_index
 from vectrial.workload.native.rows import columns_of, send
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from vectrial.engine.client import Requests, closed, drive
+from vectrial.model.capabilities import Returning
 from vectrial.model.lane import Lane, lanes_of
-from vectrial.model.store import Returning, Store
+from vectrial.model.store import Store
 from vectrial.testing.conformance import serving
 from vectrial.testing.conformance.counting import Received, counted
 from vectrial.testing.conformance.world import DIM, ROWS, Case, K, World, one_metric, queries

@@ -11,19 +11,13 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import ALL_OPERATORS, Index, NoParams
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq, Filter, Range, operators
 from vectrial.model.metric import Metric
-from vectrial.model.store import (
-    ALL_OPERATORS,
-    Field,
-    FieldType,
-    Index,
-    NoParams,
-    Schema,
-    Store,
-    refuse,
-)
+from vectrial.model.refusals import refuse
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.testing.conformance.test_reads import check_answer, check_rows, floor, recall
 from vectrial.testing.conformance.world import (

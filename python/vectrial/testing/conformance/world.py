@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Capabilities, Index, IndexKind, Params
 from vectrial.model.filters import (
     And,
     Eq,
@@ -29,17 +30,8 @@ from vectrial.model.filters import (
     operators,
 )
 from vectrial.model.metric import Metric, distances
-from vectrial.model.store import (
-    ARROW_TYPES,
-    Capabilities,
-    Field,
-    FieldType,
-    Index,
-    IndexKind,
-    Params,
-    Schema,
-    Store,
-)
+from vectrial.model.schema import ARROW_TYPES, Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of, columns_of, ids_of
 from vectrial.testing.conformance import serving
 

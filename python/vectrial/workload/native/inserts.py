@@ -13,7 +13,8 @@ from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.model.store import NativeRows, Schema
+from vectrial.model.schema import Schema
+from vectrial.model.store import NativeRows
 from vectrial.workload.ingest import load_phase, quantiles
 from vectrial.workload.native.rows import columns_of, send
 

@@ -21,7 +21,8 @@ from vectrial._engine import Recorder
 from vectrial.datasets import library
 from vectrial.model.dataset import Dataset
 from vectrial.model.progress import Progress
-from vectrial.model.store import Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
 from vectrial.workload.ingest import make_batch, metadata_of
 from vectrial.workload.python.sdk_process import Opening, run_together, wait_for_start
 from vectrial.workload.python.timed import Sample, record_operation, timed

@@ -15,10 +15,12 @@ from typing import TypeVar
 
 from vectrial._engine import Recorder
 from vectrial.engine.recorders import judge_of, merge
+from vectrial.model.capabilities import Durability, Index
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError
 from vectrial.model.progress import Progress
-from vectrial.model.store import Address, Durability, Index, Schema, Store
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address, Store
 from vectrial.stores import registry
 from vectrial.util.children import python
 from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers

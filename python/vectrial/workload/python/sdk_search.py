@@ -18,12 +18,13 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Params, Returning
 from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
 from vectrial.model.fusion import Blend
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
-from vectrial.model.store import Params, Returning, Searcher, Store
+from vectrial.model.store import Searcher, Store
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck
 from vectrial.workload.ndcg import Gains, RelevanceJudgments

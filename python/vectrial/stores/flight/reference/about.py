@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from vectrial.model.errors import StoreError
 from vectrial.model.metric import Metric
-from vectrial.model.store import ARROW_TYPES, Field, FieldType, Schema, Store
+from vectrial.model.schema import ARROW_TYPES, Field, FieldType, Schema
+from vectrial.model.store import Store
 from vectrial.stores.faiss import FaissStore
 from vectrial.stores.hnswlib import HnswlibStore
 

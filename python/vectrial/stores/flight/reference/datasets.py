@@ -21,11 +21,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Eq, In, IsNull, Not, Or
 from vectrial.model.fusion import Ranking
 from vectrial.model.metric import Metric, ScoreKind, score_from_distance
-from vectrial.model.store import ARROW_TYPES, Hits, Index, Searcher
+from vectrial.model.schema import ARROW_TYPES
+from vectrial.model.store import Hits, Searcher
 from vectrial.stores.common.arrow import batch_of, ids_of, vectors_of
 from vectrial.stores.common.files import atomic_replace
 from vectrial.stores.flight.filters import read

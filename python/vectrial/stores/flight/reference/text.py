@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from vectrial.model.errors import StoreError
 from vectrial.model.fusion import Fusion, Ranking
 from vectrial.model.fusion import fuse as fuse_rankings
-from vectrial.model.store import Schema
+from vectrial.model.schema import Schema
 from vectrial.stores.common.arrow import ids_of
 
 #: The ranking of a side without weight.

@@ -1,0 +1,216 @@
+"""Declarations of a store: its index kinds, filters, metrics, lanes and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict
+
+from vectrial.model.filters import OPERATORS
+from vectrial.model.fusion import Fusion
+from vectrial.model.inputs import ExactModel
+from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.schema import FieldType
+
+if TYPE_CHECKING:
+    pass
+
+#: All operators of the filter algebra, for stores that translate every one.
+ALL_OPERATORS = frozenset(OPERATORS)
+
+
+class Params(ExactModel):
+    """Base of a store's build and search parameters: validated when the plan is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class NoParams(Params):
+    """For an index that has nothing to set."""
+
+
+class Returning(StrEnum):
+    """Parts of a row that a search returns, beside its id and score."""
+
+    IDS = "ids"  # nothing
+    METADATA = "metadata"  # every metadata column
+    VECTORS = "vectors"  # the vector
+
+
+class Durability(StrEnum):
+    """State of a write when it is acknowledged."""
+
+    SYNCED = "synced"  # it is on the disk: it outlives a power cut
+    BUFFERED = "buffered"  # it is in a log or a file that the system writes out within seconds
+    MEMORY = "memory"  # it is in the process, and gone with it
+
+
+@dataclass(frozen=True)
+class IndexKind:
+    """One kind of index that a store offers.
+
+    build, search: the parameter models. Use the field's names: m, ef_construction, ef_search,
+        nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
+    exact: every search returns the true neighbours. Such an index is called "flat".
+    recall_floor: the recall that the gate demands at `high_recall_params`, on data with structure;
+        recall_floors: by metric, where it differs; filtered_floor: of filtered searches, where
+        these lose more.
+    high_recall_params: search parameters at which a correct index is nearly exact; the first is
+        the one that trades speed for recall.
+    tuning_ranges: least and greatest values of build parameters worth tuning, where these differ
+        from the ranges of `vectrial.tune.space`.
+    strong_consistency_params: search parameters under which a search sees every change that was
+        acknowledged before it, where the store's default does not promise that.
+    filters: operators a search under this index may use; None means the store's.
+    unsupported: the store's operations that this index does not have, by their names in
+        `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
+    exact_scores: scores are those of the vectors; False: estimates from compressed vectors.
+    """
+
+    build: type[Params] = NoParams
+    search: type[Params] = NoParams
+    exact: bool = False
+    recall_floor: float = 0.9
+    recall_floors: Mapping[Metric, float] = field(default_factory=dict)
+    filtered_floor: float | None = None
+    high_recall_params: Mapping[str, Any] = field(default_factory=dict)
+    tuning_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    strong_consistency_params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: frozenset[Metric] | None = None
+    filters: frozenset[str] | None = None
+    unsupported: frozenset[str] = frozenset()
+    exact_scores: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that no model of this kind has.
+
+        Raises:
+            ValueError: naming them.
+        """
+        for field_name, names, model in (
+            ("high_recall_params", self.high_recall_params, self.search),
+            ("strong_consistency_params", self.strong_consistency_params, self.search),
+            ("tuning_ranges", self.tuning_ranges, self.build),
+        ):
+            if unknown := sorted(set(names) - model.model_fields.keys()):
+                raise ValueError(f"{field_name}: {model.__name__} has no {', '.join(unknown)}")
+
+    @property
+    def recall_parameter(self) -> str | None:
+        """The search parameter that trades speed for recall; None where there is none."""
+        return next(iter(self.high_recall_params), None)
+
+    def floor(self, metric: Metric, *, filtered: bool = False) -> float:
+        """The recall that the gate demands under a metric, and under a filter or none."""
+        if filtered and self.filtered_floor is not None:
+            return self.filtered_floor
+        return self.recall_floors.get(metric, self.recall_floor)
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index as a suite asks for it: a kind of the store's, with validated parameters."""
+
+    kind: str
+    params: Params
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """A store's search by a vector and a text at once.
+
+    fusions: the default first, each with how the store does it and which rows take part.
+    text: tokenization and scoring of words, for the reader.
+    whole_text: every row with a word of the query takes part, and not only the best of them.
+    """
+
+    fusions: Mapping[Fusion, str]
+    text: str
+    whole_text: bool = False
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """A store's abilities, declared: nothing outside looks them up by the store's name.
+
+    scores: the metrics, each with the meaning of the scores its searches return.
+    indexes: kinds of index by the name used in suites.
+    default_index: the kind of a suite that names none; unless given, the only kind there is.
+    filters: operators of the filter algebra that `search` honours; empty: no filtered search.
+    find: operators that `find` (no vector) honours; empty: no find.
+    field_types: metadata column types; empty: no metadata at all.
+    nulls: metadata values may be missing. text_bytes: of the longest text of a column; columns: the
+        most of them; None: no limit is known.
+    payload_index: `Field.indexed` makes a difference: an index can be left off.
+    filters_need_index: a column without an index can be kept and read, but not filtered by.
+    get, scan, upsert, delete: the operation exists.
+    replaces: `upsert` gives an existing id a new vector and metadata (else it is refused).
+    persistent: what was flushed is there after `close` and `open`.
+    concurrent_search: searchers may be called from several threads at once.
+    inserts_after_build: rows may be added after `build` without building anew.
+    refuses_duplicates: `insert` raises for an id that is there already or twice in its batch;
+        else what happens then is the library's own affair, and the caller sees to it.
+    returns: what a search can bring back by itself; of the rest `searcher_returning` fetches the
+        rows by a second request, as a user of the store would have to.
+    durability: what a write can be asked to be when it is acknowledged, the default first, each
+        with the setting by which that is so; empty: nobody promises anything.
+    hybrid: how it searches by vector and text at once; or why it does not, after its name.
+    caveats: what the store forces that others do not, in short sentences for the reader.
+    """
+
+    scores: Mapping[Metric, ScoreKind]
+    indexes: Mapping[str, IndexKind]
+    default_index: str | None = None
+    filters: frozenset[str] = frozenset()
+    find: frozenset[str] = frozenset()
+    field_types: frozenset[FieldType] = frozenset()
+    nulls: bool = False
+    text_bytes: int | None = None
+    columns: int | None = None
+    payload_index: bool = False
+    filters_need_index: bool = False
+    get: bool = True
+    scan: bool = True
+    upsert: bool = True
+    delete: bool = True
+    persistent: bool = False
+    concurrent_search: bool = False
+    inserts_after_build: bool = True
+    refuses_duplicates: bool = False
+    returns: frozenset[Returning] = frozenset({Returning.IDS})
+    durability: Mapping[Durability, str] = field(default_factory=dict)
+    hybrid: Hybrid | str = "has no search by the words of a text"
+    caveats: tuple[str, ...] = ()
+
+    def index_or_default(self, named: str | None) -> str | None:
+        """The kind of index of a suite that names this one, or none; None where it has to name
+        one."""
+        only = next(iter(self.indexes)) if len(self.indexes) == 1 else None
+        return named or self.default_index or only
+
+    def under(self, index: str) -> Capabilities:
+        """The capabilities under one kind of index; KeyError when there is no such kind."""
+        kind = self.indexes[index]
+        lacking: dict[str, Any] = dict.fromkeys(kind.unsupported, False)
+        metrics = self.scores if kind.metrics is None else kind.metrics
+        return replace(
+            self,
+            scores={metric: score for metric, score in self.scores.items() if metric in metrics},
+            filters=self.filters if kind.filters is None else kind.filters,
+            **lacking,
+        )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A Python environment of a store's own, for pins that conflict with everyone else's.
+
+    name: its lock file, `vectrial/locks/<name>.lock`; see `vectrial.util.environments`.
+    python: the interpreter it needs ("3.11").
+    """
+
+    name: str
+    python: str = "3.11"

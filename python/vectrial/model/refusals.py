@@ -1,0 +1,103 @@
+"""Refusals of what a store does not declare, raised when a plan is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vectrial.model.capabilities import Index, IndexKind
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Filter
+from vectrial.model.schema import Field, Schema
+from vectrial.model.store import Store
+
+if TYPE_CHECKING:
+    pass
+
+
+def untested(store: type[Store], version: str) -> str | None:
+    """A note on a version that the store's driver was not tested with; None when it was."""
+    if not store.tested or version.startswith(store.tested):
+        return None
+    return (
+        f"{store.name} {version} is not a version that its driver was tested with: "
+        f"{', '.join(f'{known}*' for known in store.tested)}"
+    )
+
+
+def refuse(
+    store: type[Store], schema: Schema, index: Index | None = None, where: Filter | None = None
+) -> None:
+    """Raise `Unsupported` for what the store does not declare; called when a plan is made."""
+    from vectrial.model.filters import fields
+
+    can = store.capabilities
+    if schema.metric not in can.scores:
+        raise Unsupported(
+            f"{store.name} has no metric '{schema.metric}'",
+            remedy=f"it has {', '.join(sorted(can.scores))}",
+        )
+    for column in schema.fields:
+        if column.type not in can.field_types:
+            raise Unsupported(f"{store.name} cannot keep column '{column.name}' ({column.type})")
+        _refuse_values(store, column)
+    if can.columns is not None and len(schema.fields) > can.columns:
+        raise Unsupported(
+            f"{store.name} keeps at most {can.columns} metadata columns, not {len(schema.fields)}",
+            remedy="import the dataset with `--keep`, which names those that filters read",
+        )
+    kind = None
+    if index is not None:
+        kind = can.indexes.get(index.kind)
+        if kind is None:
+            raise Unsupported(
+                f"{store.name} has no index '{index.kind}'",
+                remedy=f"it has {', '.join(can.indexes)}",
+            )
+        if kind.metrics is not None and schema.metric not in kind.metrics:
+            raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
+    if where is not None:
+        refuse_filter(store, where, kind)
+        read = fields(where)
+        if any(column.name in read and not column.indexed for column in schema.fields):
+            refuse_unindexed(store)
+
+
+def _refuse_values(store: type[Store], column: Field) -> None:
+    can, remedy = store.capabilities, "import the dataset with `--keep`, and without this column"
+    if column.missing and not can.nulls:
+        raise Unsupported(
+            f"{store.name} keeps no missing values, as column '{column.name}' has", remedy=remedy
+        )
+    if can.text_bytes is not None and column.longest > can.text_bytes and not column.text:
+        raise Unsupported(
+            f"{store.name} keeps texts of at most {can.text_bytes:,} bytes, and column"
+            f" '{column.name}' has one of {column.longest:,}",
+            remedy=remedy,
+        )
+
+
+def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = None) -> None:
+    """Raise `Unsupported` when a search of `store` cannot honour `where`."""
+    from vectrial.model.filters import operators
+
+    honoured = store.capabilities.filters
+    if kind is not None and kind.filters is not None:
+        honoured = kind.filters
+    missing = operators(where) - honoured
+    if missing:
+        raise Unsupported(
+            f"{store.name} cannot filter with '{min(missing)}'",
+            remedy=f"it can: {', '.join(sorted(honoured)) or 'no filter at all'}",
+        )
+
+
+def refuse_operation(store: Store, index: Index, operation: str) -> None:
+    """Raise `Unsupported` when this kind of index has no such operation: "get", "scan", …."""
+    if operation in store.capabilities.indexes[index.kind].unsupported:
+        raise Unsupported(f"{store.name}: index '{index.kind}' has no {operation}")
+
+
+def refuse_unindexed(store: type[Store]) -> None:
+    """Raise `Unsupported` when `store` filters by no column that has no index."""
+    if store.capabilities.filters_need_index:
+        raise Unsupported(f"{store.name} filters by no column without an index")
