@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Site, dict[str, Any], type[VectrialError], str | None]]
 }  # fmt: skip
 
 
-PART_STAYS = {"length never reached", "page called data", "too large", "too large, not told"}
+PART_STAYS = {"length never reached", "too large", "too large, not told"}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -300,3 +300,13 @@ def test_a_server_is_loaded_through_the_lane_asked_for() -> None:
     assert lanes == {"native"}
     text = text.replace('index = "hnsw"', 'index = "hnsw"\nlane = "sdk"')
     assert {t.row.lane for t in plan_of(text).trials} == {"sdk"}
+
+
+@pytest.mark.parametrize(("store", "index", "noted"), [("memory", "flat", 1), ("faiss", "flat", 0)])
+def test_a_store_that_keeps_nothing_on_disk_says_so_of_its_loads(
+    store: str, index: str, noted: int
+) -> None:
+    stores = f'[[stores]]\nstore = "{store}"\nindex = "{index}"\n[[experiments]]'
+    plan = plan_of(SUITE.replace("[[experiments]]", stores, 1))
+    row = next(trial.row for trial in plan.trials if trial.row.store == store)
+    assert sum("no flush" in note for note in row.differences) == noted

@@ -159,7 +159,7 @@ def test_stores_command() -> None:
 def test_one_store_in_detail_with_probe() -> None:
     told = CliRunner().invoke(app, ["stores", "memory", "--probe"], env={"COLUMNS": "200"})
     assert told.exit_code == 0
-    assert "nothing is written to disk" in told.stdout
+    assert "a filter is evaluated once" in told.stdout
     assert "10 of the 10 nearest found" in told.stdout
     assert "18 checks passed" in told.stdout
 

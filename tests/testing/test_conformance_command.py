@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from vectrial.cli import conformance as command
 from vectrial.cli.main import main
 from vectrial.model.errors import UserError
 from vectrial.stores.memory import MemoryStore
 from vectrial.testing import run
-from vectrial.testing.run import conformance
+from vectrial.testing.run import Check, conformance
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -60,6 +61,23 @@ def test_one_that_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     counts = Counter(check["outcome"] for check in checks)
     assert counts["passed"] > counts["failed"] > 0
     assert all(check["reason"] for check in checks if check["outcome"] == "failed")
+
+
+def test_each_reason_of_failures_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = [
+        Check("writes", f"test_{n}", "case", outcome, reason)
+        for n, (outcome, reason) in enumerate(
+            [("failed", "no such row"), ("failed", "gone"), ("passed", ""), ("failed", "gone")]
+        )
+    ]
+    monkeypatch.setattr(command, "run_suite", lambda *_, **__: checks)
+    with pytest.raises(SystemExit):
+        command.conformance("memory")
+    *_, many, one = capsys.readouterr().out.splitlines()
+    assert many == "2 checks failed, test_1 among them: gone"
+    assert one == "test_0 failed: no such row"
 
 
 def test_an_unknown_store_is_one_line() -> None:

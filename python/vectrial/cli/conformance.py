@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -17,6 +17,7 @@ from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_
 from vectrial.stores import registry
 from vectrial.testing.run import Check
 from vectrial.testing.run import conformance as run_suite
+from vectrial.util import formatting
 
 #: Columns of the table, by pytest's outcome.
 _OUTCOMES = {"passed": "passed", "failed": "failed", "skipped": "not declared"}
@@ -41,8 +42,8 @@ def conformance(
     vectrial conformance hnswlib
     vectrial conformance mystore --format jsonl | jq 'select(.outcome == "failed")'
 
-    Output of pytest goes to stderr. The table counts checks by part of the suite; with --format
-    jsonl there is an object for each check. Needs the extra `testing`.
+    Output of pytest goes to stderr. The table counts checks by part of the suite, and each reason
+    for failures follows once; with --format jsonl there is an object for each check. Needs the extra `testing`.
 
     Exit codes: 0 success, 1 a check failed, 2 the store or pytest is missing.
     """
@@ -53,6 +54,8 @@ def conformance(
         print_json(map(asdict, checks))
     else:
         stdout_console().print(_table(store, checks))
+        for line in _failures(checks):
+            say(stdout_console(), line)
     if any(check.outcome == "failed" for check in checks):
         sys.exit(1)
 
@@ -67,3 +70,17 @@ def _table(store: str, checks: Sequence[Check]) -> Table:
     for module in dict.fromkeys(check.module for check in checks):
         table.add_row(module, *(str(counts[module, outcome]) for outcome in _OUTCOMES))
     return table
+
+
+def _failures(checks: Sequence[Check]) -> list[str]:
+    """A line for each reason why checks failed, the most frequent first."""
+    failed: dict[str, list[str]] = defaultdict(list)
+    for check in checks:
+        if check.outcome == "failed":
+            failed[check.reason].append(check.check)
+    return [
+        f"{formatting.plural(len(names), 'check')} failed, {names[0]} among them: {reason}"
+        if len(names) > 1
+        else f"{names[0]} failed: {reason}"
+        for reason, names in sorted(failed.items(), key=lambda item: -len(item[1]))
+    ]

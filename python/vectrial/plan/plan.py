@@ -302,6 +302,8 @@ def _trial_row(
         defining["repeat_queries"] = True
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
     caveats = store.capabilities.caveats
+    if not store.capabilities.under(index.kind).persistent:
+        caveats = ("nothing is kept on disk: a load includes no flush", *caveats)
     if durability is not None:
         how = store.capabilities.durability[durability]
         caveats = (*caveats, f"durability of writes: {durability}: {how}")

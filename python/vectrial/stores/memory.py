@@ -33,7 +33,6 @@ class MemoryStore(vt.RowsStore):
         concurrent_search=True,
         refuses_duplicates=True,
         caveats=(
-            "nothing is written to disk",
             "a filter is evaluated once, before the clock starts; every search still passes over"
             " all vectors",
             "a search uses one thread",

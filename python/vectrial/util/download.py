@@ -285,6 +285,7 @@ def _write(
     with partial.file.open("ab" if start else "wb") as out:
         while chunk := answer.read1(_CHUNK):
             if not done and chunk.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+                partial.forget()  # it is no beginning of the data
                 raise _web_page(answer.url)
             done += len(chunk)
             _check_size(done, answer.url, policy)

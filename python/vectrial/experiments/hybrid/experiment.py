@@ -18,7 +18,6 @@ from vectrial.experiments.base import (
     search_points,
 )
 from vectrial.experiments.common import generated_columns, hybrid_truth, sizes
-from vectrial.model import schema
 from vectrial.model.bm25 import words
 from vectrial.model.capabilities import Hybrid
 from vectrial.model.context import Context, search_params
@@ -26,6 +25,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
 from vectrial.model.phase import Phase
+from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
@@ -138,7 +138,7 @@ class HybridSearch(Experiment):
         context.progress(0, 1, "hybrid: the exact fusion")
         blends = [Blend(task.field, alpha, fusion, candidates) for alpha in self.alphas]
         every = hybrid_truth.exact(task, k, blends, whole_text=can.whole_text)
-        column = schema.Field(task.field, FieldType.STRING, indexed=False, text=True)
+        column = Column(task.field, FieldType.STRING, indexed=False, text=True)
         schema = Schema(context.schema.dim, context.schema.metric, (column,))
         with context.second_store("hybrid") as store:
             held = replace(context, store=store, dataset=task.dataset, schema=schema)
