@@ -43,7 +43,8 @@ def conformance(
     vectrial conformance mystore --format jsonl | jq 'select(.outcome == "failed")'
 
     Output of pytest goes to stderr. The table counts checks by part of the suite, and each reason
-    for failures follows once; with --format jsonl there is an object for each check. Needs the extra `testing`.
+    for failures follows once; with --format jsonl there is an object for each check. Needs the
+    extra `testing`.
 
     Exit codes: 0 success, 1 a check failed, 2 the store or pytest is missing.
     """

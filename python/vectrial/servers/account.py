@@ -1,5 +1,5 @@
-"""The user that a server runs as where Vectrial runs as root: one that nobody else is, who owns
-the server's data and nothing else.
+"""The user that a server runs as when Vectrial runs as root: an account of its own that owns the
+server's data and nothing else.
 
 Ids are taken from 61184 to 65519, the range that systemd sets aside for such users, also in most
 containers. One is free when no account has it and no process runs with it. Folders that only root
@@ -46,7 +46,7 @@ class Account:
             user with a name, which PostgreSQL demands.
 
         Raises:
-            ServerError: something of it is where this user cannot go.
+            ServerError: this user cannot enter a folder that it needs.
         """
         wanted = sorted({place for path in show for place in _places(path)})
         if not self.covers:
@@ -71,7 +71,7 @@ class Account:
         }
 
     def own(self, *folders: Path) -> None:
-        """Give it these folders and what is in them, which then nobody else may enter."""
+        """Give it these folders and their contents; nobody else may enter them then."""
         for folder in folders:
             for path in (folder, *folder.rglob("*")):
                 os.chown(path, self.number, self.number, follow_symlinks=False)
@@ -79,7 +79,7 @@ class Account:
 
 
 def free_account() -> Account:
-    """A user that nobody is, nor any process."""
+    """An unused account: no user and no process has its id."""
     if not can_cover():
         return Account(NOBODY, covers=False)
     running = {one.info["uids"].real for one in psutil.process_iter(["uids"]) if one.info["uids"]}

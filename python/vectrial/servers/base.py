@@ -1,7 +1,7 @@
 """The one interface through which a store's server is run.
 
-A server is had from a provider: `external`, whose address is given and which is neither started
-nor stopped here, or `local`, a program that runs on this machine for as long as it is needed
+A server is had from a provider: `external`, whose address is given and which is never started or
+stopped here, or `local`, a program that runs on this machine for as long as it is needed
 (`vectrial.servers.local`). What differs from one kind of server to the next is a `Recipe`.
 """
 
@@ -21,7 +21,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.reaction import any_reacts
 
-#: How long a server may take until it answers, in seconds.
+#: Seconds that a server may take until it answers.
 READY_S = 300.0
 
 
@@ -37,7 +37,7 @@ class NoProgram(ServerError):
 
 
 class Refused(ServerError):
-    """A server answers, and does not let us in: the message says which secret it may be."""
+    """A server answers and refuses access; the message names the secret that may be wrong."""
 
 
 class NotReady(Exception):
@@ -49,9 +49,9 @@ class NotReady(Exception):
 class Command:
     """A command to execute; as root it runs as another user, see `vectrial.servers.account`.
 
-    argv: the program and its arguments, which every user of the machine can see.
+    argv: the program and its arguments. Every user of the machine can see them: no secrets.
     env: variables beside those that every server gets (`vectrial.util.child_environment`).
-    first: what is executed, to its end, before the program starts for the first time in a folder.
+    first: a command that runs to its end before the program starts in a folder for the first time.
     needs: files and folders that it reads beside its installation and the system's.
     """
 
@@ -164,7 +164,7 @@ class Server(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start it on what it left in its folder, if anything; returns before it is ready.
+        """Start it, on the data in its folder if there is any. Returns before it is ready.
 
         Raises:
             ServerError: it cannot be had or executed here.
@@ -180,15 +180,17 @@ class Server(ABC):
 
     @abstractmethod
     def lives(self) -> bool:
-        """It was started and has not ended; of one that runs elsewhere it is believed."""
+        """True while a started server has not ended. A server that runs elsewhere is assumed to
+        live."""
 
     @abstractmethod
     def answers(self) -> bool:
-        """True when it reacts now, if only to say that it is busy or refuses us; takes about ten
-        seconds where it does not. May be called from another thread than the rest."""
+        """True if it reacts now, even if only to say that it is busy or refuses access. Takes about
+        ten seconds if it does not react. May be called from another thread than the rest."""
 
     def abandon(self) -> None:
-        """End it at once, as when its data is thrown away; one that is not ours is left alone."""
+        """End it at once, for when its data is thrown away. A server that runs elsewhere is left
+        alone."""
         with suppress(Unsupported):
             self.kill()
         self.stop()
@@ -209,7 +211,7 @@ class Server(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once, as a crash would; its data stays."""
+        """End it at once, as a crash does. Its data stays."""
 
     @abstractmethod
     def restart(self) -> None:
@@ -217,7 +219,8 @@ class Server(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End it and everything it started, gently first. Its data stays. Harmless twice."""
+        """End it and everything it started, gently first. Its data stays. Calling it twice is
+        harmless."""
 
 
 class External(Server):
@@ -269,7 +272,7 @@ class External(Server):
 def wait_until(
     recipe: Recipe, address: Address, deadline_s: float, still_there: Callable[[], None]
 ) -> None:
-    """Ask until the server is ready.
+    """Wait until the server is ready.
 
     still_there: called before each question; raises `ServerError` when there is no hope left.
 

@@ -56,7 +56,7 @@ class Docker(StartedServer):
         pull(self._recipe, self._progress)
         made = self._make_folders(tuple(self._image.generated))
         if os.geteuid() == 0:
-            # The image's own user, whoever that is, writes there; the folder above is ours.
+            # The image's own user writes there; the folder above belongs to us.
             self._data.chmod(0o777)
         self._choose_ports(self._recipe.public, made)
         argv = run_command(
@@ -123,7 +123,7 @@ def run_command(
         argv += ["--publish", f"{HOST}:{number}:{image.ports[port]}"]
     argv += ["--volume", f"{data}:{image.data}"]
     if os.geteuid() != 0:
-        # What it writes is then ours to remove.
+        # We may then remove what it writes.
         argv += ["--user", f"{os.geteuid()}:{os.getegid()}", "--group-add", "0"]
     if cores:
         argv += ["--cpuset-cpus", ",".join(map(str, cores))]
@@ -170,7 +170,7 @@ def at_hand(recipe: Recipe) -> Availability:
 
 
 def pull(recipe: Recipe, progress: LineProgress) -> None:
-    """See to it that the recipe's image is here.
+    """Pull the recipe's image unless it is here.
 
     Raises:
         NoProgram: there is no image or no engine, or it cannot be pulled.

@@ -31,14 +31,14 @@ _REACTION = Path(__file__).with_name("reaction.py")
 
 @dataclass(frozen=True)
 class Inside:
-    """A network that a server is to run in. recipe: of the server, as "module:NAME"."""
+    """The network that a server runs in. recipe: of the server, as "module:NAME"."""
 
     network: Network
     recipe: str
 
     def answers(self, address: Address) -> bool:
-        """True when the server reacts on one of its ports. A process that costs next to nothing
-        asks, since something may be measured meanwhile."""
+        """True when the server reacts on one of its ports. The process that asks costs next to
+        nothing, because something may be measured meanwhile."""
         ports = map(str, address.ports.values())
         argv = (sys.executable, "-I", "-S", str(_REACTION), address.host, *ports)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -102,7 +102,7 @@ class Inside:
 
 
 def main() -> None:
-    """Ask, and say what came of it as JSON."""
+    """Wait, and write the outcome as JSON."""
     order = json.load(sys.stdin)
     module, _, attribute = order["recipe"].partition(":")
     recipe = getattr(import_module(module), attribute)

@@ -62,8 +62,8 @@ def group_name() -> str:
 
 
 def sweep(root: Path = ROOT) -> list[Path]:
-    """Remove the control groups of ended processes of Vectrial, and end what is still in them:
-    servers whose supervisor was killed. Returns the groups removed."""
+    """Remove the control groups of Vectrial processes that have ended, and end the processes still
+    in them: servers whose supervisor was killed. Returns the groups removed."""
     groups = membership()
     if is_unified(root):
         parents = upwards(root, groups.get(""))
@@ -83,7 +83,8 @@ def sweep(root: Path = ROOT) -> list[Path]:
 
 
 def _orphan(group: Path) -> bool:
-    """Whoever made this group has ended, and all that is in it can be seen here."""
+    """True if the process that made this group has ended and every process in it is visible
+    here."""
     match = _NAME.fullmatch(group.name)
     if match is None or not group.is_dir():
         return False

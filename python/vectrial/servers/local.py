@@ -78,7 +78,7 @@ class Local(StartedServer):
             self._relay.start(self.address.ports)
 
     def _network(self) -> Network | None:
-        """The network that it runs in; None: that of this process."""
+        """The network that it runs in; None means that of this process."""
         if self._inside is not None:
             return self._inside.network
         if not self._recipe.exposed:
@@ -134,11 +134,11 @@ class Local(StartedServer):
 
     @property
     def _alone(self) -> bool:
-        """Nobody else is in its network, who might take its ports."""
+        """True if no other program is in its network and could take its ports."""
         return self._inside is not None or self._relay is not None
 
     def _check_listens(self) -> None:
-        """Raise when what answers on its ports is another program, and it runs without them."""
+        """Raise if another program answers on its ports."""
         try:
             root = psutil.Process(self._process.pid)
             tree = [root, *root.children(recursive=True)]
@@ -189,7 +189,7 @@ class Local(StartedServer):
 
 
 def exposed(recipe: Recipe, why: str) -> ServerError:
-    """The error for a server that others could reach, and that is not started therefore."""
+    """The error for a server that is not started because others could reach it."""
     return ServerError(
         f"{recipe.name} listens on every interface of this machine, whatever it is told, and no "
         f"network of its own can be made here ({why}); --allow-exposed starts it all the same"

@@ -1,5 +1,5 @@
-"""A program that runs beside this process, and does not outlive it: what providers that start
-something have in common."""
+"""A program that runs beside this process and does not outlive it: the common part of the providers
+that start servers."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ManagedProcess:
         """It was started and has not ended."""
         if self._supervisor is None or self._supervisor.poll() is not None or self.pid == 0:
             return False
-        # The supervisor notices a moment later than whoever is connected to it.
+        # The supervisor notices its end a moment later than a connected client does.
         try:
             return psutil.Process(self.pid).status() not in _ENDED
         except psutil.NoSuchProcess:
@@ -166,7 +166,7 @@ class ManagedProcess:
             raise ServerError(f"{error}\n{self.tail()}") from error
 
     def ended(self) -> ServerError:
-        """The error of a server that should run and does not."""
+        """The error for a server that has ended although it should run."""
         supervisor = self._supervisor
         if supervisor is None:
             return ServerError(f"{self.recipe.name} does not run")

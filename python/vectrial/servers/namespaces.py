@@ -86,7 +86,7 @@ class Relay:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, ports: Mapping[str, int]) -> None:
-        """Carry what comes to these ports of 127.0.0.1 to the same ports of the network.
+        """Carry connections to these ports of 127.0.0.1 to the same ports of the network.
 
         Raises:
             OSError: somebody else has one of them.
@@ -107,7 +107,7 @@ class Relay:
             )
 
     def stop(self) -> None:
-        """Carry nothing any more. Harmless twice."""
+        """Stop carrying connections. Calling it twice is harmless."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -116,7 +116,7 @@ class Relay:
             process.wait()
 
     def close(self) -> None:
-        """Carry nothing, and give the network up. Harmless twice."""
+        """Stop carrying connections and release the network. Calling it twice is harmless."""
         self.stop()
         self.network.close()
 
@@ -133,7 +133,7 @@ def confine(argv: Sequence[str], **order: Any) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def no_network() -> str:
-    """The reason why no network can be made here; empty where one can."""
+    """The reason why no network can be made here; empty if one can."""
     try:
         Network().close()
     except NoNamespace as error:

@@ -1,4 +1,4 @@
-"""Servers that stay up until somebody ends them, and where they are noted.
+"""Servers that stay up until they are ended, and the notes about them.
 
 Each is held by a process of ours, which starts it, notes it in `home()/up/<store>.json`, and ends
 it when it is asked to end. A note names that process by its id and the time it began, so that
@@ -36,7 +36,7 @@ _SPARE_S = 20.0
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server that is up, or about to be (then without ports).
+    """A server that is up, or starting (then without ports).
 
     pid, began: of the process that holds it, as psutil tells. log: the server's own.
     secrets: files that hold what it asks for, by name.
@@ -68,7 +68,7 @@ def folder() -> Path:
 
 
 def running_servers() -> list[RunningServer]:
-    """All that are up, by store; notes of those whose process has ended are removed."""
+    """All servers that are up, by store. Notes whose process has ended are removed."""
     found = []
     for path in sorted(folder().glob("*.json")):
         try:
@@ -202,7 +202,8 @@ def stop(one: RunningServer, stop_s: float) -> bool:
 
 
 def _holder(one: RunningServer) -> psutil.Process | None:
-    """The process that holds a server; None when it has ended, whoever has its id now."""
+    """The process that holds a server; None if it has ended, even if another process has its id
+    now."""
     try:
         process = psutil.Process(one.pid)
         same = abs(process.create_time() - one.began) < 0.01

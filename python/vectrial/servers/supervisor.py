@@ -1,4 +1,4 @@
-"""Runs a server's program and sees to it that it does not outlive the process that asked for it.
+"""Runs a server's program and ends it when the process that asked for it ends.
 
     python supervisor.py '{"parent": …, "cores": […], "cgroups": […], "after": […], "argv": […]}'
 
@@ -48,7 +48,7 @@ def main(
     """Run `argv`; returns its exit status, 128 and the signal's number when one ended it."""
     libc = ctypes.CDLL(None)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    # Whatever the program starts and forgets becomes a child of this process, to be found here.
+    # Processes that the program starts and abandons become children of this process.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(PR_SET_PDEATHSIG, _PARENT_MAY_BE_GONE)
     if os.getppid() != parent:  # it died before the request
@@ -113,7 +113,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def remove(cgroups: Sequence[str | os.PathLike[str]]) -> None:
-    """Remove groups whose last process has just been ended, which takes the kernel a moment."""
+    """Remove groups whose last process has just ended; the kernel needs a moment for it."""
     for group in cgroups:
         for _ in range(100):
             try:

@@ -1,5 +1,5 @@
-"""`python -m vectrial.stores [NAME…]`: have the programs of these servers here, or of all that can
-be had, so that nothing later waits for one to be fetched or built."""
+"""`python -m vectrial.stores [NAME…]`: fetch or build the programs of these servers, or of all that
+can be had here, so that nothing waits for them later."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from vectrial.util.suggest import suggestion
 
 
 def recipes() -> dict[str, Recipe]:
-    """The servers of all stores that are known, and the object storage that some of them use, by
+    """The servers of all registered stores, and the object storage that some of them use, by
     name."""
     found = [recipe_of(store) for store in registry.STORES.working()[0].values()]
     return {r.name: r for r in sorted(filter(None, (*found, MINIO)), key=lambda r: r.name)}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 where all that were named are here; of those that were not, whichever."""
+    """The exit code: 0 if every server that was named is here; others may be missing."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

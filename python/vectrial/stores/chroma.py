@@ -19,7 +19,7 @@ from vectrial.stores import common as vt
 
 _COLLECTION = "rows"
 _SPACE = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
-#: Stands for a missing value, which Chroma can neither keep nor ask for.
+#: Stands for a missing value: Chroma has no way to store one or to filter for one.
 _MISSING = "␀ no value"
 
 
@@ -212,7 +212,7 @@ class Chroma(vt.Store):
         return run
 
     def _search_with(self, ef: int) -> None:
-        """Set the collection's ef_search, which a graph only heeds when it is opened."""
+        """Set the collection's ef_search, which takes effect when the graph is opened."""
         if self._ef == ef:
             return
         self._rows.modify(configuration={"hnsw": {"ef_search": ef}})

@@ -223,7 +223,7 @@ class DuckDB(vt.Store):
         own = threading.local()
 
         def connection() -> Any:
-            """A connection of this thread's own: one answers one question at a time."""
+            """This thread's own connection: a connection runs one query at a time."""
             own.cursor = cursor = self._cursor()
             if ef is not None:
                 cursor.execute(f"SET hnsw_ef_search = {ef}")

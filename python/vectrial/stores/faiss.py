@@ -112,7 +112,7 @@ class FaissStore(vt.LibraryIndex):
         import faiss
 
         self._faiss = faiss
-        self._waiting: vt.Rows | None = None  # what ivf_pq is to be trained on
+        self._waiting: vt.Rows | None = None  # the training rows of ivf_pq
 
     def version(self) -> str:
         return str(self._faiss.__version__)
@@ -174,7 +174,7 @@ class FaissStore(vt.LibraryIndex):
         index = faiss.IndexIVFPQ(coarse, schema.dim, nlist, parts, params.nbits, measure)
         # Recall is measured by the gate: a warning on stderr would only break progress bars.
         index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
-        index.set_direct_map_type(faiss.DirectMap.Hashtable)  # what removing by id needs
+        index.set_direct_map_type(faiss.DirectMap.Hashtable)  # removal by id needs it
         return index
 
     def upsert(self, batch: pa.RecordBatch) -> None:

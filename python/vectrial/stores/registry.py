@@ -1,4 +1,4 @@
-"""The stores there are, and whether they work on this machine.
+"""The registered stores, and whether they work on this machine.
 
 A store announces itself with an entry point in the group `vectrial.stores`, here and in other
 people's packages alike: see `vectrial.util.plugins`. A process in a store's own environment, which

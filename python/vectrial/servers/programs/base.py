@@ -60,7 +60,7 @@ class GoProgram:
 
 
 def given(variable: str) -> Path | None:
-    """The program that the user gives in the environment instead, if any.
+    """The program that the environment names instead, if any.
 
     Raises:
         UserError: there is no such program.
@@ -82,8 +82,8 @@ def made_once(
 ) -> Path:
     """The program `file` in `folder`; `folder` is made first where it is not there yet.
 
-    make: fills an empty folder. It is given the descriptor of a lock, too, for the programs that it
-        executes: while one of them lives, no other process begins to make it.
+    make: fills an empty folder. It also gets the descriptor of a lock, to pass on to the programs
+        that it executes: while one of them lives, no other process begins to make it.
     what: the program's name, for messages.
 
     Raises:
@@ -151,7 +151,7 @@ def _build(program: GoProgram, into: Path, lock: int, progress: LineProgress) ->
 
 
 def _check_module(go: str, program: GoProgram) -> None:
-    """Raise unless the module that the registry has is the one that was pinned."""
+    """Raise unless the registry's module is the pinned one."""
     wanted = f"{program.module}@{program.version}"
     done = subprocess.run(
         (go, "mod", "download", "-json", wanted),

@@ -1,4 +1,4 @@
-"""The Java that servers written in it run on."""
+"""The Java that servers written in Java run on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vectrial.servers.base import NoProgram
 
-#: Where Debian and others put theirs.
+#: Where Debian and other systems install it.
 _PLACES = Path("/usr/lib/jvm")
 
 

@@ -1,6 +1,6 @@
 # mypy: implicit-reexport
 # ruff: noqa: F401
-"""Everything that a store is written with, under one name:
+"""Everything needed to write a store, under one name:
 
     from vectrial.stores import common as vt
 

@@ -1,4 +1,5 @@
-"""Between the Arrow batches of the `Store` interface and numpy arrays, without copies."""
+"""Conversions between the Arrow batches of the `Store` interface and numpy arrays, without
+copies."""
 
 from __future__ import annotations
 
@@ -140,5 +141,5 @@ def get_pages(
 
 
 def table_of(schema: Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Batches, perhaps none, as one table in the layout of `schema`."""
+    """Any number of batches as one table in the layout of `schema`."""
     return pa.Table.from_batches(list(batches), schema=schema.arrow())

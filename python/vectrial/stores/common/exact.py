@@ -21,7 +21,7 @@ _UNIT_ROUNDOFF = 2.0**-24
 
 @dataclass(frozen=True)
 class Block:
-    """Vectors to search, and what can be known of them before the query.
+    """Vectors to search, with everything that can be computed before the query.
 
     vectors: float32 (n, d). ids: int64 (n,). kept: which rows may be found, (n,), None for all.
     A row's key, which ascends with its distance, is offset - scale·dot; +inf for rows left out.
@@ -83,7 +83,7 @@ def nearest(
 
 
 def _slack(rows: Block, query: NDArray[np.float32]) -> float:
-    """Bound of what rounding may have moved two keys apart."""
+    """Upper bound of how far rounding can move two keys apart."""
     norm = float(np.sqrt(query @ query))
     # Twice the bound above, for the k-th and for the candidate, and as much again for the few
     # operations that follow the product.

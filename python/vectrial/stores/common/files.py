@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and folders of a store's own."""
+"""Files that are replaced atomically, and folders of a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def atomic_replace(aside: Path, target: Path) -> None:
-    """Make the finished file `aside` durable and give it the name `target`, replacing that."""
+    """Sync the finished file `aside` to disk and rename it to `target`, which it replaces."""
     with aside.open("rb") as written:
         os.fsync(written.fileno())
     aside.replace(target)

@@ -1,4 +1,4 @@
-"""Stores made of a library's index and `Rows`: what the index does not keep itself."""
+"""Stores made of a library's index and of `Rows`, which hold what the index does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids, metadata and, if wanted, vectors of rows, in memory: what an index of bare vectors lacks.
+"""Ids, metadata and optionally vectors of rows, in memory, for indexes that hold bare vectors.
 
 FAISS, hnswlib and usearch keep vectors under integer keys and nothing else. `Rows` stands beside
 such an index and answers everything that is no question of distance: which ids exist, what their
@@ -29,7 +29,7 @@ from vectrial.stores.common.files import atomic_replace
 
 T = TypeVar("T", bound=np.generic)
 
-#: Dead slots that are left alone, however few rows live.
+#: Number of dead slots that are tolerated however few rows live.
 _SPARE_SLOTS = 256
 
 Run = tuple[NDArray[np.int64], NDArray[np.int64]]  # ids ascending, their slots
@@ -78,7 +78,7 @@ class Rows:
     def slots(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The slot of each id, (n,); -1 for an id that is not there."""
         found = np.full(len(ids), -1, np.int64)
-        for run_ids, run_slots in self._runs:  # newer runs overrule older ones
+        for run_ids, run_slots in self._runs:  # newer runs override older ones
             place = np.searchsorted(run_ids, ids)
             place[place == len(run_ids)] = 0
             hit = run_ids[place] == ids

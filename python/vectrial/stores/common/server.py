@@ -1,4 +1,4 @@
-"""The base of stores behind a server: the collection's life and the searches of both lanes."""
+"""The base of stores behind a server: the collection's life cycle and both lanes' searches."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ServerStore(Store):
 
     @abstractmethod
     def _connect(self, address: Address) -> Any:
-        """The official client, which retries nothing where that can be set."""
+        """The official client, with retries turned off if it has any."""
 
     @abstractmethod
     def _create(self) -> None:
@@ -80,7 +80,7 @@ class ServerStore(Store):
 
     def create(self, schema: Schema, index: Index) -> None:
         self._bind(schema, index)
-        self.drop()  # left over from a run that was killed
+        self.drop()  # a killed run left it behind
         self._create()
 
     def open(self, schema: Schema, index: Index) -> None:

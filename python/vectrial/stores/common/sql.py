@@ -1,4 +1,4 @@
-"""Filters as SQL: one translation for every store that speaks it.
+"""Filters as SQL, for every store that speaks SQL.
 
 `condition` gives a WHERE condition with placeholders and the values for them, for drivers that
 bind; `literal` gives the same condition with the values written out and quoted, for engines

@@ -14,13 +14,13 @@ from vectrial.model.file_categories import FileKind, FileKinds
 FILES: FileKinds = MappingProxyType(
     {
         "*/insert_log/*": FileKind.ROWS,
-        "*/delta_log/*": FileKind.ROWS,  # which of them are deleted
-        "*/stats_log/*": FileKind.METADATA_INDEX,  # which ids a segment may have
+        "*/delta_log/*": FileKind.ROWS,  # the rows that are deleted
+        "*/stats_log/*": FileKind.METADATA_INDEX,  # the ids that a segment may hold
         "*/index_files/*/marisa_trie_*": FileKind.METADATA_INDEX,
         "*/index_files/*/index_data*": FileKind.METADATA_INDEX,
         "*/index_files/*/index_length": FileKind.METADATA_INDEX,
         "*/index_files/*": FileKind.INDEX,
-        # Called so in the wheel, and in the image.
+        # Its name in the wheel and in the image.
         "/rocksmq*": FileKind.LOG,
         "/rdb_data*": FileKind.LOG,
         "/etcd/*": FileKind.CATALOG,

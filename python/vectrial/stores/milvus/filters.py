@@ -1,4 +1,4 @@
-"""Conditions as expressions in Milvus' language, for the server and for Milvus Lite."""
+"""Conditions as Milvus expressions, for the server and for Milvus Lite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
 
 _SIGNS = {"gt": (">", "<="), "gte": (">=", "<"), "lt": ("<", ">="), "lte": ("<=", ">")}
-#: Written as it is, its digits are read before the sign, and are too great.
+#: Milvus reads the digits before the sign, and as a positive number they overflow.
 _LEAST = -(2**63)
 
 

@@ -1,4 +1,4 @@
-"""Indexes of Milvus: their parameters, and how far the server is with them."""
+"""Indexes of Milvus: their parameters, and the server's progress with them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Consistency(StrEnum):
 
     STRONG = "strong"  # every write acknowledged before it was sent
     BOUNDED = "bounded"  # every write acknowledged 5 s before, as servers are set
-    EVENTUALLY = "eventually"  # nothing in particular
+    EVENTUALLY = "eventually"  # no write in particular
 
 
 class Reads(Params):
@@ -97,7 +97,7 @@ INDEXES: Mapping[str, IndexKind] = {
 
 
 def has_index(field: Field) -> bool:
-    """True for a column that is to be indexed, and can be."""
+    """True for a column that should be indexed and can be."""
     return field.indexed and field.type in FIELD_INDEX
 
 
@@ -172,13 +172,13 @@ class IndexProgress:
         self.until_indexed()
 
     def until_served(self) -> None:
-        """Wait until the query nodes hold what is stored, with its indexes, and nothing else.
+        """Wait until the query nodes hold exactly what is stored, with its indexes.
 
         Raises:
             StoreError: they do not after an hour.
         """
         if self._not_served():
-            # Query nodes are told of new segments every 10 s, and now.
+            # Query nodes learn of new segments every 10 s, and by this call.
             self.client.refresh_load(self.collection)
         _until("query nodes", self._not_served)
 
@@ -231,7 +231,7 @@ def _state(segment: Any) -> str:
 
 
 def _until(what: str, lack: Callable[[], str]) -> None:
-    """Wait until nothing is lacking, within an hour."""
+    """Wait until nothing is missing, for an hour at most."""
 
     def state() -> tuple[bool, str]:
         found = lack()

@@ -1,4 +1,4 @@
-"""Milvus standalone, one process with everything in it, out of a wheel of Python's registry.
+"""Milvus standalone, one process with every role in it, from a wheel on PyPI.
 
 Version 2.3.5 is the newest that a package registry has for Linux. What the wheel holds is packed
 once more, and is unpacked here instead of by the wheel's own code, which is not executed. Files
@@ -153,7 +153,7 @@ def _write_config(program: Path, config: Path, ports: Mapping[str, int]) -> Path
 
 
 def _ready(address: Address) -> None:
-    """Its own health, and a list of its collections."""
+    """Ask for its health and for a list of its collections."""
     import grpc
     from pymilvus.grpc_gen import milvus_pb2, milvus_pb2_grpc
 

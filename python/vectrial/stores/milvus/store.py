@@ -137,7 +137,7 @@ class Milvus(vt.ServerStore):
         super().open(schema, index)
         self._index_and_load()
         self._flushed = False
-        self.count()  # reads below need not wait for what was written before
+        self.count()  # the reads below need not wait for earlier writes
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         version = self._server_version()
@@ -184,13 +184,13 @@ class Milvus(vt.ServerStore):
         self._progress().until_indexed()
 
     def _index_and_load(self) -> None:
-        """Nothing can be read before; harmless twice."""
+        """Nothing can be read before. Calling it twice is harmless."""
         self._make_indexes()
         self._client.load_collection(self._name)
         self._serving = True
 
     def _served(self) -> Any:
-        """The client, with the collection loaded, which reads ask."""
+        """The client for reads, with the collection loaded."""
         if not self._serving:
             self._index_and_load()
         return self._client
@@ -201,7 +201,7 @@ class Milvus(vt.ServerStore):
     def wait_indexed(self) -> str:
         """Flushes what is not flushed, then asks for the state of every index, and compares the
         segments that the query nodes hold with those that are stored."""
-        # What the native lane wrote is not known here.
+        # Writes of the native lane are not known here.
         if self._natively_written or not self._flushed:
             self.flush()
         self._index_and_load()

@@ -1,4 +1,4 @@
-"""The filter algebra in the words of Weaviate's client."""
+"""Filters as conditions of Weaviate's client."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Columns:
 
     def _missing(self, column: str) -> _Filters:
         by = self._by(column)
-        if pa.types.is_string(self.types[column]):  # empty text is none, too, for Weaviate
+        if pa.types.is_string(self.types[column]):  # Weaviate treats empty text as missing
             return by.is_none(True) & by.not_equal("")
         return by.is_none(True)
 

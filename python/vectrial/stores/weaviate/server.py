@@ -95,7 +95,7 @@ def _command(
 
 
 def _ready(address: Address) -> None:
-    """Its own readiness, and what it says about itself, which it does a little later."""
+    """Ask for its readiness, and for its version, which it reports a little later."""
     key = address.secrets.get("api_key")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     about = http_ready(WEAVIATE, address, headers, "/v1/.well-known/ready", "/v1/meta")

@@ -129,7 +129,7 @@ class Weaviate(vt.ServerStore):
             grpc_secure=False,
             auth_credentials=Auth.api_key(key) if key else None,
             additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=300)),
-            skip_init_checks=True,  # they ask a registry for newer versions of the client
+            skip_init_checks=True,  # these look for newer versions of the client
         )
         self._collection: Any = client.collections.get(self._name)
         self._ef_search: int | None = None
@@ -239,7 +239,7 @@ class Weaviate(vt.ServerStore):
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         size = min(batch_size, _ROWS)
         iterator = self._collection.iterator(include_vector=True, cache_size=size)
-        rows = (row for row in iterator)  # iter() of the client's own starts anew
+        rows = (row for row in iterator)  # the client's iter() starts anew
         while page := list(islice(rows, size)):
             yield self._batch(page)
 
@@ -303,7 +303,7 @@ class Weaviate(vt.ServerStore):
         return vt.NativeSearch(self._native_target(), options, native_filter)
 
     def native_rows(self) -> vt.NativeRows:
-        # What `get` brings: every property, and the vector.
+        # The result of `get`: every property, and the vector.
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
         return vt.NativeRows(self._native_target(), self._native_options() | whole, self._names)
 
@@ -315,7 +315,7 @@ class Weaviate(vt.ServerStore):
         return {"collection": self._name, "vector": _VECTOR}
 
     def _apply_search_params(self, params: vt.Params) -> None:
-        """Bring the search parameters into force, which the server keeps with the collection."""
+        """Apply the search parameters, which the server stores with the collection."""
         if not isinstance(params, HnswSearch):
             assert isinstance(params, vt.NoParams)
             return

@@ -1,4 +1,4 @@
-"""The words of a text in Weaviate: how a property is indexed for them, and hybrid searches.
+"""Text in Weaviate: how a property is indexed by its words, and hybrid searches.
 
 Facts below are those of server 1.35.2 and weaviate-client 4.23.1, read from their sources and
 tried.
