@@ -145,7 +145,7 @@ def _system() -> dict[str, Any]:
 
 
 def _clock() -> dict[str, Any]:
-    """The clock: `resolution_ns` is the least step seen between two readings."""
+    """The clock: `resolution_ns` is the smallest step seen between two readings."""
     source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     info = time.get_clock_info("perf_counter")
     readings = [time.perf_counter_ns() for _ in range(1000)]
@@ -191,7 +191,7 @@ def _cgroup_limits(
 
 
 def _quota(quota: str | None = None, period: str | None = None) -> float | None:
-    """Processors that a quota per period amounts to; None when there is no limit."""
+    """Processors that a quota per period corresponds to; None without a limit."""
     if not quota or not quota.isdigit():  # "max", and -1 in version 1
         return None
     return int(quota) / int(period if period and period.isdigit() else 100_000)

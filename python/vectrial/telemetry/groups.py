@@ -22,7 +22,7 @@ class GroupUsage:
 
 
 class Group:
-    """The control groups of a process, so far as they are not those of this one."""
+    """The control groups of a process, except those that it shares with this one."""
 
     def __init__(self, pid: int, root: Path = ROOT) -> None:
         theirs, ours = membership(Path(f"/proc/{pid}")), membership()
@@ -35,7 +35,7 @@ class Group:
             self._memory = _there(root / "memory", own.get("memory"))
 
     def usage(self) -> GroupUsage:
-        """Until now; what has vanished, as at the end of a container, is None."""
+        """Usage until now; None for a group that has vanished, as at the end of a container."""
         if self._unified is not None:
             fields = dict(
                 line.split(" ", 1) for line in (read(self._unified / "cpu.stat") or "").splitlines()

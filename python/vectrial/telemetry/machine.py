@@ -86,7 +86,7 @@ def add_machine_metrics(
     started_ns: int,
     processors: int | None = None,
 ) -> None:
-    """Put what else the machine did into the metrics of every phase that is long enough.
+    """Add what else the machine did to the metrics of every phase that is long enough.
 
     Args:
         machine: rows of `Sampler.machine_rows`. samples: of the processes measured, as

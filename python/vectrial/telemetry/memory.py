@@ -1,4 +1,4 @@
-"""Leaving our own memory out of what is counted as the store's."""
+"""Keeps our own memory out of the store's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def forget_pages(vectors: NDArray[np.float32]) -> None:
 
 
 def give_back_free_memory() -> None:
-    """Return freed memory to the system: what an allocator hoards is not the store's data."""
+    """Return freed memory to the system: memory that an allocator holds back is not the store's
+    data."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     try:

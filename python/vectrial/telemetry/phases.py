@@ -7,7 +7,7 @@ from typing import Any
 
 from vectrial.model.phase import Phase
 
-#: The name under which the client's own samples stand.
+#: The name of the client in the samples.
 CLIENT = "client"
 #: Processor time is told in steps of 10 ms: of a shorter time there is no rate.
 _LEAST_S = 0.1
@@ -37,7 +37,7 @@ def not_its_own(phase: Phase, told_ns: int) -> str | None:
 def add_server_metrics(
     phases: Sequence[Phase], samples: Sequence[Mapping[str, Any]], started_ns: int
 ) -> None:
-    """Put the server's share into the metrics of every phase; nothing where it was not sampled.
+    """Add the server's usage to the metrics of every phase in which it was sampled.
 
     Counters are read at the phase's end, when a sample is taken, and at its start by the straight
     line between the samples around it, which are a second apart. A rate is of the time in which
@@ -132,8 +132,8 @@ def growth(
 
 
 def _peak(rows: Sequence[Mapping[str, Any]], inside: Sequence[Mapping[str, Any]]) -> float | None:
-    """The greatest memory in a phase: the kernel's record if it grew meanwhile, else the most
-    seen."""
+    """The greatest memory in a phase: the kernel's record if it grew meanwhile, else the largest
+    sample."""
     seen = max(row["rss_bytes"] for row in inside)
     earlier = [row for row in rows if row["at_s"] < inside[0]["at_s"]]
     ends, began = inside[-1].get("peak_rss_bytes"), None

@@ -27,7 +27,7 @@ from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.checksum import sha256_of
 
-#: Some hosts of data refuse clients that do not look like a browser.
+#: Some data hosts refuse clients that do not look like a browser.
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (compatible; Vectrial)"
 _CHUNK = 1 << 18
 _LONGEST_WAIT_S = 60.0
@@ -64,7 +64,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A file that is here; `note` says so where its checksum was only recorded, not known."""
+    """A file that is here. `note` says if its checksum was recorded now instead of known before."""
 
     path: Path
     sha256: str
@@ -72,7 +72,7 @@ class Fetched:
 
 
 class _Passing(Exception):
-    """A failure that another try may mend."""
+    """A failure that may pass with another try."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -121,7 +121,7 @@ def download(
 
 
 class _Partial:
-    """A file on its way, and the server's validator of what has come so far."""
+    """A partly downloaded file, and the server's validator for it."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.with_name(path.name + ".part")
@@ -166,7 +166,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _fetch_rest(remote: Remote, partial: _Partial, progress: Progress, policy: Policy) -> None:
-    """Bring what is missing of `partial`, or all of it when it cannot be gone on with."""
+    """Download the rest of `partial`, or all of it if the server cannot resume."""
     headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity", "Accept": "*/*"}
     if validator := partial.validator(remote.url):
         headers |= {"Range": f"bytes={partial.size}-", "If-Range": validator}
@@ -234,7 +234,7 @@ def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | N
 def _admit(
     remote: Remote, answer: Any, total: int | None, start: int, partial: _Partial, policy: Policy
 ) -> None:
-    """Refuse before the first byte is written what cannot be wanted."""
+    """Refuse unsuitable answers before the first byte is written."""
     if answer.headers.get_content_type() == "text/html":
         raise _web_page(remote.url)
     if total is None:
@@ -296,7 +296,7 @@ def _write(
 
 
 def _verified(remote: Remote, file: Path, path: Path) -> Fetched:
-    """Hold a file against the checksum that is known, published or recorded.
+    """Compare a file with its known, published or recorded checksum.
 
     Raises:
         DataError: naming both sums.

@@ -1,4 +1,4 @@
-"""Python environments of a store's own, made by uv on demand.
+"""Python environments for single stores, made by uv on demand.
 
 Some stores need versions of libraries that no other store can live with (AnnLite's search fails
 with numpy 2, for one). Such a store declares an `Environment`, and the process that measures it
@@ -44,7 +44,7 @@ class Command:
 
 
 def names() -> tuple[str, ...]:
-    """Names of all environments that have a lock file."""
+    """The names of all environments that have a lock file."""
     return tuple(sorted(path.stem for path in (_PACKAGE / "locks").glob("*.lock")))
 
 
@@ -121,7 +121,7 @@ def _pins(environment: Environment) -> tuple[Path, Path]:
 
 
 def _only_vectrial(folder: Path) -> Path:
-    """A folder in which this copy of the package is the only thing to import.
+    """A folder from which only this copy of the package can be imported.
 
     The folder that really holds the package may be a site-packages full of other libraries,
     which must not come before, or beside, those that the environment was made for.

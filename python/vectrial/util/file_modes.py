@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """While the block lasts, new files and folders are their owner's alone."""
+    """Inside the block, only their owner can use new files and folders."""
     before = os.umask(0o077)
     try:
         yield
@@ -20,7 +20,7 @@ def private_files() -> Iterator[None]:
 
 @contextmanager
 def readable_files() -> Iterator[None]:
-    """While the block lasts, others may read new files and enter new folders, and change none."""
+    """Inside the block, others may read new files and enter new folders, but change none."""
     before = os.umask(0o022)
     try:
         yield

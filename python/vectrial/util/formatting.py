@@ -27,14 +27,14 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def recall(value: float) -> str:
-    """Four decimals, cut off, and never 1 for what is not."""
+    """Four decimals, truncated: a recall below 1 never reads as 1."""
     # 0.5005 · 10,000 is a little less than 5,005.
     whole = math.floor(round(value * 10_000, 6))
     return f"{min(whole, 9_999 if value < 1 else whole) / 10_000:.4f}"
 
 
 def is_recall(metric: str) -> bool:
-    """True for a metric that is a recall, of which rounding up would tell an untruth."""
+    """True for a recall, which must not be rounded up."""
     return metric.startswith("recall_")
 
 

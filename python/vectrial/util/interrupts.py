@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-#: What ends a command. One that the caller has it ignore (`nohup`, a script's `&`) stays ignored.
+#: The signals that end a command. Those that the caller ignores (`nohup`, a script's `&`) stay
+#: ignored.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a command may take to clean up.
 PATIENCE_S = 4.0
@@ -40,12 +41,12 @@ def code() -> int:
 
 
 def came() -> bool:
-    """True when a signal came that ends the command."""
+    """True if a signal that ends the command has arrived."""
     return _Heard.number != 0
 
 
 def check() -> None:
-    """Raise the interruption that came, unless it was raised and heard already.
+    """Raise the interruption that has arrived, unless it was handled already.
 
     Raises:
         KeyboardInterrupt: it came.
@@ -61,12 +62,12 @@ def set_hint(text: str) -> None:
 
 
 def hint() -> str:
-    """The line that is still to be printed."""
+    """The hint, unless it was printed already."""
     return _Heard.hint
 
 
 def allow(seconds: float) -> None:
-    """Cleaning up may take longer, as where a server has to write what it holds."""
+    """Allow more time for cleaning up, e.g. for a server that has data to write."""
     _Heard.patience_s = max(_Heard.patience_s, seconds)
 
 
@@ -138,7 +139,7 @@ def _watch(pipe: int) -> None:
 
 
 def _end() -> None:
-    """End the process at once; whatever it started ends with it."""
+    """End the process at once, and everything that it started."""
     with suppress(OSError):
         os.write(2, f"{_Heard.hint or 'interrupted'}\n".encode(errors="replace"))
     with suppress(OSError, ValueError, AttributeError):

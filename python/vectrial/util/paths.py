@@ -1,4 +1,5 @@
-"""Folders of the cache: what Vectrial fetches and makes outside a run folder."""
+"""Folders of the cache, which holds everything that Vectrial fetches and makes outside of run
+folders."""
 
 from __future__ import annotations
 

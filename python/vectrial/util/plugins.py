@@ -1,4 +1,4 @@
-"""Plug-ins: what packages register through entry points, Vectrial's own package among them.
+"""Plug-ins: objects that packages, Vectrial's own among them, register through entry points.
 
 A group of entry points is a `Plugins`, a mapping from names to what they lead to. Names are read
 from installed metadata, and a plug-in is imported when it is asked for: one that is broken raises a

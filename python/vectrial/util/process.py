@@ -1,4 +1,4 @@
-"""Processes of this program, and programs that it executes to their end."""
+"""Processes of this program, and other programs that it waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking secrets out of text, in whichever way a library writes them.
+"""Removal of secrets from text, however a library writes them.
 
 What is written to a log is redacted on its way: a run that is killed leaves none, and a page that
 shows a run under way has none.
@@ -39,7 +39,7 @@ _SAYS_SO = (
 
 
 class Redaction:
-    """Hides values, as they are and as others write them.
+    """Hides secret values, plain and as libraries encode them.
 
     Args:
         secrets: of each server, by name. A value that is short is hidden only after a word like
@@ -74,7 +74,7 @@ class Redaction:
         return bool(self._words or self._numbers or self._short)
 
     def text(self, content: str) -> str:
-        """`said` without them."""
+        """The text without secrets."""
         for word in self._words:
             if word in content:
                 content = content.replace(word, HIDDEN)
@@ -85,7 +85,7 @@ class Redaction:
         return content
 
     def within(self, data: Any) -> Any:
-        """A JSON value without them."""
+        """A JSON value without secrets."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, Mapping):
@@ -95,7 +95,7 @@ class Redaction:
         return data
 
     def file(self, path: Path) -> bool:
-        """Take them out of a log that nobody writes any more; returns whether there were any."""
+        """Remove secrets from a finished log; returns True if there were any."""
         if not self or not path.is_file():
             return False
         before = path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -106,7 +106,7 @@ class Redaction:
 
 
 class Log:
-    """A log that programs append to, redacted on its way.
+    """A log that programs append to, redacted while it is written.
 
     Args:
         path: of the file. Without anything to hide, programs write to it themselves.
@@ -167,7 +167,7 @@ def _redacted(said: bytes, redaction: Redaction) -> bytes:
 
 
 def of_environment(more: Iterable[str] = ()) -> Redaction:
-    """Hides what the environment gives to Vectrial, for whichever server, and `more` values."""
+    """Hides every secret in Vectrial's environment, and `more` values."""
     return Redaction([*environment_secrets().values(), *({"made": value} for value in more)])
 
 

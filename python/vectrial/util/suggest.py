@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-#: Names in a list that is still read.
+#: Longest list of names that an error still prints.
 _READ = 20
 
 
