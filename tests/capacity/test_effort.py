@@ -21,7 +21,7 @@ from vectrial.model.placement import Placement
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 
 RECALL = 0.95
-#: The least value of the ladder 10, 14, 20, 28, … that gives the recall to one caller.
+#: The least of the values 10, 14, 20, 28, … that gives the recall to one caller.
 LEAST = 20
 CAPACITY = 1000.0
 

@@ -22,7 +22,7 @@ _NOT_SETTINGS = frozenset(
 
 
 @dataclass(frozen=True)
-class Tried:
+class CapacityStep:
     """One look at a rate. setting: the search parameters then. why: "overloaded" and such, where
     the rate failed."""
 
@@ -75,10 +75,10 @@ def passes(trial: Trial) -> list[PhaseResult]:
     return [phase for phase in trial.phases if phase.name == _PASS]
 
 
-def curve(trial: Trial) -> list[Tried]:
+def curve(trial: Trial) -> list[CapacityStep]:
     """Every look at a rate, as they were made."""
     return [
-        Tried(
+        CapacityStep(
             number=int(phase.params["step"]),
             purpose=str(phase.params["purpose"]),
             rate=float(phase.params["rate"]),

@@ -46,7 +46,7 @@ class Sign:
     looked: int = 0
 
 
-def weather(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
+def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
     """Activity of the machine beside the phases of some trials of a run. Less than 0.05 s of
     processor time is not reported, nor is load beside a server that was started by somebody else:
     the share of that server in it is unknown."""
@@ -144,7 +144,7 @@ def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
     ]
 
 
-def unrest(by_repeat: Mapping[int, float]) -> list[Sign]:
+def repeat_variation(by_repeat: Mapping[int, float]) -> list[Sign]:
     """Irregularities in the repeats of one figure: an outlier or a drift. by_repeat: value by
     number of the repeat, in the order of measurement. Fewer than five repeats give no signs."""
     numbers, values = list(by_repeat), list(by_repeat.values())
@@ -190,7 +190,7 @@ def figure_of(point: Point) -> str | None:
 def sentences(run: RunData) -> list[str]:
     """Every sign in a run, a sentence each: what was seen, where, what to do about it."""
     names = _Names(run)
-    signs = [_sentence(sign, names) for sign in weather(run, run.trials)]
+    signs = [_sentence(sign, names) for sign in machine_interference(run, run.trials)]
     return [*signs, *_differing_repeats(run, names)]
 
 
@@ -212,7 +212,7 @@ def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
     far: list[tuple[float, Place]] = []
     for (series, dataset, _), points in jobs.items():
         pace = _pace(points, trial_of)
-        for sign in unrest(pace):
+        for sign in repeat_variation(pace):
             whole[sign.remedy].append(f"{names.job(series, dataset)}: {sign.seen}")
         told = {list(pace)[i] for i in outliers(list(pace.values()))}
         apart = (one for point in points for one in _far(point, trial_of))

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from vectrial.analysis import capacity as capacities
-from vectrial.analysis.capacity import Tried
+from vectrial.analysis.capacity import CapacityStep
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Trial, Value
 from vectrial.cli import one_store as one
@@ -160,7 +160,7 @@ def _objects(trial: Trial) -> Iterator[dict[str, Any]]:
     yield {**shared, "kind": "result", **_result(trial)}
 
 
-def _step(step: Tried) -> dict[str, Any]:
+def _step(step: CapacityStep) -> dict[str, Any]:
     return {
         "step": step.number,
         "purpose": step.purpose,

@@ -26,7 +26,7 @@ from vectrial.cli.output import (
     stderr_console,
     stdout_console,
 )
-from vectrial.experiments.common.recall_parameter import ladder
+from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.placement import size_bytes
 from vectrial.model.store import Store
@@ -176,7 +176,7 @@ class _Bench:
         values: dict[str, list[int]] = {}
         for kind in dict.fromkeys(build.kind for build in builds):
             index = self.store.capabilities.indexes[kind]
-            own = ladder(index, self.k)
+            own = parameter_values(index, self.k)
             if index.recall_parameter:
                 values[index.recall_parameter] = sorted(
                     {*values.get(index.recall_parameter, []), *own[::2], *own[-1:]}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vectrial.analysis.interference import unrest, weather
+from vectrial.analysis.interference import machine_interference, repeat_variation
 from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import load_of
 from vectrial.compare.judge import Kind, Verdict
@@ -20,7 +20,7 @@ def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[st
     said |= dict.fromkeys(_machines(list(runs.values())))
     for subject in subjects:
         for side, run, trials in (("A", subject.run_a, subject.a), ("B", subject.run_b, subject.b)):
-            for sign in weather(run, trials):
+            for sign in machine_interference(run, trials):
                 said[f"{subject.title}, {side}: {sign.seen}: {sign.remedy}"] = None
         for note in _versions(subject):
             said[f"{subject.title}: {note}"] = None
@@ -75,7 +75,7 @@ def _versions(subject: Subject) -> Iterable[str]:
 def _repeats(verdict: Verdict) -> Iterable[str]:
     cell = verdict.cell
     for side, by_repeat in (("A", cell.a), ("B", cell.b)):
-        for sign in unrest({repeat: by_repeat[repeat] for repeat in sorted(by_repeat)}):
+        for sign in repeat_variation({repeat: by_repeat[repeat] for repeat in sorted(by_repeat)}):
             yield f"{_place(verdict)}, {side}: {sign.seen}: {sign.remedy}"
 
 

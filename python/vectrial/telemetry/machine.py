@@ -2,7 +2,8 @@
 
 Neighbours take a virtual machine's processors (steal), other processes of its own keep them busy,
 a quota stops them (throttling), heat slows them down (frequency). Each becomes a metric of the
-phase, so that a figure can be told from the weather. What a platform does not tell is left out.
+phase, so that interference can be told from the store. Values that the platform does not report
+are left out.
 """
 
 from __future__ import annotations

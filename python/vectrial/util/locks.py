@@ -12,7 +12,7 @@ from vectrial.model.progress import LineProgress
 
 
 @contextmanager
-def only_one(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
+def file_lock(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
     """Hold `lock` while the body runs; yields the descriptor that holds it. `report` hears that
     another process is making `what`, and that this one waits.
 
@@ -34,11 +34,11 @@ def build_once(
     """The path of `file` in `folder`, which is built first where the file does not exist.
 
     build: gets a folder to make, renamed to `folder` when it is complete, and the descriptor of
-        the lock (see `only_one`) for the programs that it executes.
+        the lock (see `file_lock`) for the programs that it executes.
     """
     if not (folder / file).exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_one(folder.with_name(f"{folder.name}.making"), what, report) as lock:
+        with file_lock(folder.with_name(f"{folder.name}.making"), what, report) as lock:
             if not (folder / file).exists():  # else another process made it while this one waited
                 aside = folder.with_name(f"{folder.name}.partial")
                 shutil.rmtree(aside, ignore_errors=True)  # of a process killed while building

@@ -27,7 +27,7 @@ from vectrial.model.errors import DataError, SourceUnavailable, UserError
 from vectrial.model.progress import Progress, silent
 from vectrial.model.schema import Field, FieldType
 from vectrial.util import paths
-from vectrial.util.locks import only_one
+from vectrial.util.locks import file_lock
 from vectrial.util.suggest import suggestion
 
 __all__ = [
@@ -150,7 +150,7 @@ def fetch(requested: Entry, progress: Progress = silent) -> Dataset:
     """
     locks = paths.downloads_dir() / "locks"
     locks.mkdir(parents=True, exist_ok=True)
-    lock = only_one(
+    lock = file_lock(
         locks / f"{requested.name}.lock", requested.name, lambda line: progress(0, 0, line)
     )
     with lock:

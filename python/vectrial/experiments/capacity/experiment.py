@@ -11,7 +11,7 @@ from pydantic import Field
 from vectrial.experiments.base import Experiment, Returns, Target, search_points
 from vectrial.experiments.capacity.metrics import METRICS
 from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
-from vectrial.experiments.common.recall_parameter import ladder
+from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
@@ -91,7 +91,7 @@ class Capacity(Experiment):
         kind = type(context.store).capabilities.indexes[context.index.kind]
         given = kind.recall_parameter is not None and kind.recall_parameter in point
         parameter = _RecallParameter(
-            kind.recall_parameter, () if given else ladder(kind, context.k)
+            kind.recall_parameter, () if given else parameter_values(kind, context.k)
         )
         first = yield from self._find_recall(context, point, parameter)
         if why := self._hopeless(first, parameter):

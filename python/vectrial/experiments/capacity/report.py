@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vectrial.analysis import capacity as capacities
 from vectrial.analysis.analysis import by_facet
-from vectrial.analysis.capacity import Tried
+from vectrial.analysis.capacity import CapacityStep
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.document.blocks import (
@@ -139,7 +139,7 @@ def _recall_parameter(point: Point, phase: PhaseResult) -> Cell:
     return replace(cell, text=f"{parameter} {cell.text}")
 
 
-def _look(run: RunData, trial: Trial, tried: Tried) -> Row:
+def _look(run: RunData, trial: Trial, tried: CapacityStep) -> Row:
     cells = (
         *_whose(run, trial),
         plain(tried.number),

@@ -14,7 +14,7 @@ _STRIDE = 2**0.5
 _AT_LEAST_K = "ef_search"
 
 
-def ladder(kind: IndexKind, k: int) -> tuple[int, ...]:
+def parameter_values(kind: IndexKind, k: int) -> tuple[int, ...]:
     """Values of `kind.recall_parameter`, ascending, from the least that makes sense to a generous
     one; none where the index has no such parameter."""
     name = kind.recall_parameter

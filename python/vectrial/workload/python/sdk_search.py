@@ -3,7 +3,7 @@ connected and warm before the clock starts.
 
 One Python process runs Python in one thread at a time, so that clients are spread over as many
 processes as there are cores for them. The schedule of an open loop is drawn before the clock starts
-and dealt out to the processes. Each writes its own record; they are merged when all is over, and
+and split between the processes. Each writes its own record; they are merged when all is over, and
 nothing crosses a process boundary in between.
 """
 
@@ -49,8 +49,8 @@ from vectrial.workload.searchers import hybrid_searchers, searchers
 T = TypeVar("T")
 
 
-class Asked(Protocol):
-    """A question that another process asks a store."""
+class SearchTask(Protocol):
+    """Searches that another process sends to a store."""
 
     @property
     def opening(self) -> Opening:
@@ -98,7 +98,7 @@ class Share:
     an open loop with the arrivals of `schedule`. judgments: by which answers of a closed loop are
     graded. logs_answers: some answers are logged, to be checked afterwards."""
 
-    question: Asked
+    question: SearchTask
     queries: NDArray[np.float32] | Queries
     truth: Truth
     load: ClosedLoop
@@ -114,7 +114,7 @@ class Share:
 
 
 def search(
-    question: Asked,
+    question: SearchTask,
     queries: NDArray[np.float32] | Queries,
     truth: Truth,
     load: Load,
@@ -205,10 +205,10 @@ def split(whole: Share, processes: int, schedule: Schedule | None = None) -> lis
     in turn."""
     clients = whole.load.clients
     counts = [clients // processes + (n < clients % processes) for n in range(processes)]
-    dealt = [None] * processes if schedule is None else schedule.split(processes)
+    parts = [None] * processes if schedule is None else schedule.split(processes)
     return [
         replace(whole, clients=count, first=sum(counts[:nth]), schedule=part)
-        for nth, (count, part) in enumerate(zip(counts, dealt, strict=True))
+        for nth, (count, part) in enumerate(zip(counts, parts, strict=True))
     ]
 
 
