@@ -11,7 +11,7 @@ several threads at once when `capabilities.concurrent_search` says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -91,11 +91,18 @@ class NativeSearch:
     target: as `vectrial.engine.client.target` makes it.
     options: of every search, as the protocol takes them: collection, search parameters, ….
     filter: the condition in the protocol's own words; None when there is none.
+    convert: turns scores (k,), as the engine reads them from answers, into those that
+        `Capabilities.scores` declares; None when they are these.
     """
 
     target: LoadTarget
     options: Mapping[str, str] = field(default_factory=dict)
     filter: bytes | None = None
+    convert: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
+
+    def declared(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores (k,) of an answer as the store declares them."""
+        return scores if self.convert is None else self.convert(scores)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,11 @@ class HnswBuild(SegmentParams):
     ef_construction: int = Bound(default=100, ge=2, le=3200)
 
 
-def to_declared_scores(scores: NDArray[np.float64], metric: Metric) -> NDArray[np.float32]:
+def to_declared_scores(scores: NDArray[np.floating[Any]], metric: Metric) -> NDArray[np.float32]:
     """A server's scores (k,), of which the larger is closer and none is negative, as `SCORES`
     declares them. By both servers' references they are 1 / (1 + d²), (1 + cos) / 2, and of a
     product p 1 + p, or 1 / (1 - p) where it is negative."""
+    scores = scores.astype(np.float64)
     match metric:
         case Metric.L2:
             declared = 1.0 / scores - 1.0

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -332,6 +333,7 @@ class LuceneStore(vt.ServerStore):
             self._native_target(),
             options,
             None if condition is None else json.dumps(condition).encode(),
+            partial(to_declared_scores, metric=self._schema.metric),
         )
 
     def native_rows(self) -> vt.NativeRows:

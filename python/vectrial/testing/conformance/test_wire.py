@@ -39,9 +39,14 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
             continue
         search = loaded.searcher(K, case.high_recall, where)
         same = 0
-        for query, ids in zip(found["answers"][0], found["answers"][1], strict=True):
-            expected = set(search(vectors[query])[0].tolist())
-            same += set(ids[ids >= 0].tolist()) == expected
+        for query, ids, scores in zip(*found["answers"], strict=True):
+            there = ids >= 0
+            declared = native.declared(scores[there])
+            near, near_scores = search(vectors[query])
+            expected = dict(zip(near.tolist(), near_scores.tolist(), strict=True))
+            same += set(ids[there].tolist()) == expected.keys()
+            for id_, score in zip(ids[there].tolist(), declared.tolist(), strict=True):
+                assert score == pytest.approx(expected.get(id_, score), rel=1e-3, abs=1e-3)
         # Rows at equal distance may change places at the end of an answer.
         assert same >= 0.95 * len(vectors), where
 

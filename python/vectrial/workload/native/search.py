@@ -109,7 +109,8 @@ def probed(
     if first["answers"] is not None:
         for which, ids, scores in zip(*first["answers"], strict=True):
             there = ids >= 0
-            log.append(int(which), queries[which], ids[there], scores[there])
+            declared = search.native.declared(scores[there])
+            log.append(int(which), queries[which], ids[there], declared)
     return PhaseAnswers(answers.warmup, first["recorder"], later["recorder"], log, answers.later)
 
 
