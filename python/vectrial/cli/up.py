@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,6 +65,7 @@ def up(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Limit on memory with its unit, e.g. 2GiB.")
     ] = None,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Start a cluster of N nodes.")] = 1,
     allow_exposed: options.ExposedOption = False,
     form: options.FormatOption = Format.TABLE,
 ) -> None:
@@ -74,9 +76,11 @@ def up(
     vectrial up weaviate                 until Ctrl-C
     vectrial up weaviate --detach        until: vectrial down weaviate
     vectrial up weaviate --memory 2GiB   with limits
+    vectrial up weaviate --nodes 3       a cluster
 
     The server listens on free ports of loopback. With the printed `export` line, a run in another
-    terminal uses this server instead of starting its own. Progress goes to stderr.
+    terminal uses this server instead of starting its own. The nodes of a cluster all run on this
+    machine, and limits are those of all nodes together. Progress goes to stderr.
     """
     if store is None:
         _list(form)
@@ -90,6 +94,7 @@ def up(
             "--data": data and data.resolve(),
             "--cpus": cpus,
             "--memory": memory,
+            "--nodes": nodes,
         }
         words = [str(x) for pair in arguments.items() if pair[1] is not None for x in pair]
         words += ["--allow-exposed"] if allow_exposed else []
@@ -106,6 +111,7 @@ def up(
             progress=lambda line: say(console, line),
             ready=lambda one: _show(one, form, foreground=True),
             allow_exposed=allow_exposed,
+            nodes=nodes,
         )
     except KeyboardInterrupt:
         console.print(f"{store}: ended")
@@ -205,14 +211,26 @@ def _show(one: RunningServer, form: Format, *, foreground: bool) -> None:
         print_json([facts])
         return
     lines = [f"{one.store} is up ({one.provider}), at {one.host}"]
-    lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
-    lines += [f"  {'log':<12} {one.log}", f"  {'data':<12} {one.data}"]
+    if one.nodes:
+        lines += _table_of(one.nodes)
+    else:
+        lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
+        lines += [f"  {'log':<12} {one.log}", f"  {'data':<12} {one.data}"]
     lines += ["", "a run in another terminal uses it after"]
     lines += [f"  {line}" for line in facts["export"].splitlines()]
     if facts["snippet"]:
         lines += ["", "in Python"] + [f"  {line}" for line in facts["snippet"].splitlines()]
     lines += ["", "Ctrl-C ends it" if foreground else f"end it with: vectrial down {one.store}"]
     print("\n".join(lines), flush=True)
+
+
+def _table_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each node of a cluster."""
+    rows = [("node", *nodes[0]["ports"], "log")]
+    rows += [(node["name"], *map(str, node["ports"].values()), node["log"]) for node in nodes]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows)
+    return ["  " + "  ".join(row).rstrip() for row in padded]
 
 
 def _facts(one: RunningServer) -> dict[str, Any]:
@@ -229,6 +247,7 @@ def _facts(one: RunningServer) -> dict[str, Any]:
         "ready": one.ready,
         "host": one.host,
         "ports": dict(one.ports),
+        "nodes": list(one.nodes),
         "pid": one.pid,
         "log": one.log,
         "data": one.data,

@@ -54,11 +54,13 @@ class Address:
 
     ports: by what listens there ("http", "grpc"), as the store calls them.
     secrets: user, password, key, … by the names the store gives them; never shown or kept.
+    nodes: of a cluster: the address of every node that clients may call. The first is this one.
     """
 
     host: str
     ports: Mapping[str, int]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    nodes: tuple[Address, ...] = ()
 
 
 #: The answer to one search: ids int64 (n,) and scores float32 (n,), best first.

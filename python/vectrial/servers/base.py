@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,33 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     first: tuple[str, ...] = ()
     needs: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a cluster, as the commands of all nodes see it.
+
+    name: within the cluster. ports: as of `Recipe.ports`.
+    """
+
+    name: str
+    host: str
+    ports: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The way in which servers of one kind form a cluster of equal nodes.
+
+    command: of one node, in a folder of its own, with all nodes and the secrets that they share.
+    adjacent: pairs of ports of which the second is the first plus one.
+    joins: the port of the first node that listens before another node is started; empty if nodes
+        may start in any order.
+    """
+
+    command: Callable[[Path, Path, Node, Sequence[Node], Mapping[str, str]], Command]
+    adjacent: tuple[tuple[str, str], ...] = ()
+    joins: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +139,8 @@ class Recipe:
         its own, or not at all unless the user allows that.
     stop_s: how long it may take to end by itself when asked to.
     stop_signal: how it is asked.
+    cluster: how several of them form a cluster; None: they do not. `ready` then waits until the
+        cluster has as many nodes as `Address.nodes`.
     image: how the provider `docker` runs it; None: it does not.
     snippet: a few lines of Python that connect to it with its official client, with {host} and
         the names of public ports in braces where they go; other braces are doubled.
@@ -129,6 +158,7 @@ class Recipe:
     exposed: bool = False
     stop_s: float = 20.0
     stop_signal: signal.Signals = signal.SIGTERM
+    cluster: Clustering | None = None
     image: Image | None = None
     snippet: str = ""
 

@@ -64,6 +64,7 @@ class Inside:
             "host": address.host,
             "ports": dict(address.ports),
             "secrets": dict(address.secrets),
+            "nodes": [(node.host, dict(node.ports)) for node in address.nodes],
             "deadline_s": deadline_s,
         }
         command = self.network.enter(python(__name__))
@@ -106,7 +107,8 @@ def main() -> None:
     order = json.load(sys.stdin)
     module, _, attribute = order["recipe"].partition(":")
     recipe = getattr(import_module(module), attribute)
-    address = Address(order["host"], order["ports"], order["secrets"])
+    nodes = tuple(Address(host, ports, order["secrets"]) for host, ports in order["nodes"])
+    address = Address(order["host"], order["ports"], order["secrets"], nodes)
     kind = message = ""
     with contextlib.redirect_stdout(sys.stderr):
         try:

@@ -39,6 +39,8 @@ class Local(StartedServer):
             program that listens on every interface gets a network of its own, and its public ports
             are relayed from loopback; others listen on loopback.
         allow_exposed: start such a program also where no network can be made.
+        shared: a network that it has in common with other servers. Whoever made it carries
+            connections to it. ports: as of the recipe; free ones unless given.
     """
 
     def __init__(
@@ -52,9 +54,13 @@ class Local(StartedServer):
         progress: LineProgress = lambda line: None,
         inside: Inside | None = None,
         allow_exposed: bool = False,
+        shared: Network | None = None,
+        ports: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(recipe, folder, log, cores, limits, progress)
         self._inside, self._allow_exposed = inside, allow_exposed
+        self._shared = shared
+        self._ports, self._fixed_ports = dict(ports or {}), ports is not None
         self._relay: Relay | None = None
         self._account: Account | None = None
         self._program = Path(recipe.name)
@@ -81,8 +87,8 @@ class Local(StartedServer):
         """The network that it runs in; None means that of this process."""
         if self._inside is not None:
             return self._inside.network
-        if not self._recipe.exposed:
-            return None
+        if self._shared is not None or not self._recipe.exposed:
+            return self._shared
         if self._relay is None:
             if (why := no_network()) and not self._allow_exposed:
                 raise exposed(self._recipe, why)
@@ -135,7 +141,7 @@ class Local(StartedServer):
     @property
     def _alone(self) -> bool:
         """True if no other program is in its network and could take its ports."""
-        return self._inside is not None or self._relay is not None
+        return any(one is not None for one in (self._inside, self._relay, self._shared))
 
     def _check_listens(self) -> None:
         """Raise if another program answers on its ports."""
@@ -159,7 +165,7 @@ class Local(StartedServer):
             )
 
     def _lost_ports(self) -> list[int]:
-        return [] if self._alone else super()._lost_ports()
+        return [] if self._alone or self._fixed_ports else super()._lost_ports()
 
     def answers(self) -> bool:
         if self._inside is not None:

@@ -272,6 +272,11 @@ class StartedServer(Server):
         self._settled = False
 
     @property
+    def log(self) -> Path:
+        """The file of its output."""
+        return self._process.log
+
+    @property
     def address(self) -> Address:
         if self._address is None:
             raise ServerError(f"{self._recipe.name} was not started")
@@ -285,17 +290,14 @@ class StartedServer(Server):
         """Make its folders, and the secrets of these names, each in a file of its own."""
         self._data.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)
-        files = {name: secret_file(self._folder, name) for name in names}
-        for file in files.values():
-            file.parent.mkdir(mode=0o700, exist_ok=True)
-            if not file.exists():
-                write_private(file, secrets.token_hex(_SECRET_BYTES))
-        return {name: file.read_text() for name, file in files.items()}
+        return make_secrets(self._folder, names)
 
     def _choose_ports(self, names: Sequence[str], made: Mapping[str, str]) -> None:
         """Choose free ports of these names, unless it has ports."""
         if not self._ports:
             self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+            self._address = None
+        if self._address is None:
             public = {name: self._ports[name] for name in self._recipe.public}
             self._address = Address(HOST, public, made)
 
@@ -324,6 +326,10 @@ class StartedServer(Server):
     def lives(self) -> bool:
         return self._process.lives()
 
+    def ended(self) -> ServerError:
+        """The error for a server that has ended although it should run."""
+        return self._process.ended()
+
     def answers(self) -> bool:
         return answers(self._recipe, self.address)
 
@@ -334,6 +340,24 @@ class StartedServer(Server):
         self.stop()
         self.start()
         self.wait_ready()
+
+
+def make_secrets(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
+    """The secrets of these names of the server in `folder`; those that it lacks are made."""
+    files = {name: secret_file(folder, name) for name in names}
+    for file in files.values():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not file.exists():
+            write_private(file, secrets.token_hex(_SECRET_BYTES))
+    return {name: file.read_text() for name, file in files.items()}
+
+
+def share_secrets(folder: Path, node: Path, names: Sequence[str]) -> None:
+    """Give the server in `node` the secrets of the one in `folder`."""
+    for name, value in make_secrets(folder, names).items():
+        file = secret_file(node, name)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(file, value)
 
 
 def secret_file(folder: Path, name: str) -> Path:

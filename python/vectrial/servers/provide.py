@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from vectrial.model.availability import Availability
@@ -25,6 +26,7 @@ from vectrial.model.provider import Provider
 from vectrial.model.store import Address, Store
 from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Recipe, Server
+from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.docker import Docker
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local, variable
@@ -137,23 +139,27 @@ def provide(
     progress: LineProgress = lambda line: None,
     inside: Inside | None = None,
     allow_exposed: bool = False,
+    nodes: int = 1,
 ) -> Server:
     """A server of this kind, not started yet.
 
     Args:
         provider: as `prepare` chose it; `choose` is called unless given.
         folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
+        nodes: of a cluster; 1 is a server alone.
 
     Raises:
-        UserError: as `choose`. NoProgram: there is no image of it.
+        UserError: as `choose`; or there is no cluster of this kind, size and provider.
+        NoProgram: there is no image of it.
     """
     match provider or choose(recipe).provider:
         case Provider.EXTERNAL:
             return External(recipe, _required_address(recipe))
         case Provider.LOCAL:
-            return Local(
+            one_or_many = Local if nodes == 1 else partial(LocalCluster, nodes=nodes)
+            return one_or_many(
                 recipe,
-                folder,
+                folder=folder,
                 log=log,
                 cores=cores,
                 limits=limits,
@@ -162,6 +168,11 @@ def provide(
                 allow_exposed=allow_exposed,
             )
         case Provider.DOCKER:
+            if nodes > 1:
+                raise UserError(
+                    f"clusters of {recipe.name} are not run in containers",
+                    remedy="--provider local",
+                )
             return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
 
 
@@ -206,7 +217,8 @@ def serving(store: type[Store], folder: Path) -> Iterator[Address | None]:
 
 
 def external_address(recipe: Recipe) -> Address | None:
-    """The address, with its secrets, that the environment gives; None when it gives none.
+    """The address, with its secrets, that the environment gives; None when it gives none. Of a
+    cluster it gives those of the nodes, with semicolons between them.
 
     Raises:
         UserError: it makes no sense, or a secret's file cannot be read.
@@ -224,6 +236,11 @@ def external_address(recipe: Recipe) -> Address | None:
             where=name,
             remedy=f"give {listed}" + own * bool(secret),
         )
+    nodes = tuple(_parsed(recipe, one.strip(), name, listed) for one in text.split(";"))
+    return nodes[0] if len(nodes) == 1 else replace(nodes[0], nodes=nodes)
+
+
+def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
     host, _, pairs = text.rpartition(":")
     try:
         ports = {key: int(port) for key, port in (one.split("=") for one in pairs.split(","))}

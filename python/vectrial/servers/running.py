@@ -11,9 +11,10 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -23,6 +24,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Recipe, ServerError
+from vectrial.servers.cluster import LocalCluster, clustering
 from vectrial.servers.local import variable
 from vectrial.servers.managed_process import secret_file
 from vectrial.servers.namespaces import no_network
@@ -40,6 +42,7 @@ class RunningServer:
 
     pid, began: of the process that holds it, as psutil tells. log: the server's own.
     secrets: files that hold what it asks for, by name.
+    nodes: of a cluster: name, host, ports, log and data of each; the server's own are the first's.
     """
 
     store: str
@@ -51,6 +54,7 @@ class RunningServer:
     data: str
     log: str
     secrets: Mapping[str, str] = field(default_factory=dict)
+    nodes: Sequence[Mapping[str, Any]] = ()
 
     @property
     def ready(self) -> bool:
@@ -58,8 +62,12 @@ class RunningServer:
         return bool(self.ports)
 
     def listed(self) -> str:
-        """The address as a variable of the environment holds it."""
-        return f"{self.host}:" + ",".join(f"{name}={port}" for name, port in self.ports.items())
+        """The address, or those of the nodes, as a variable of the environment holds it."""
+        nodes = self.nodes or ({"host": self.host, "ports": self.ports},)
+        return ";".join(
+            f"{node['host']}:" + ",".join(f"{key}={port}" for key, port in node["ports"].items())
+            for node in nodes
+        )
 
 
 def folder() -> Path:
@@ -95,19 +103,22 @@ def run_foreground(
     progress: LineProgress,
     ready: Callable[[RunningServer], None],
     allow_exposed: bool = False,
+    nodes: int = 1,
 ) -> None:
     """Start a server, call `ready`, and hold it until this process is interrupted.
 
     Args:
         store: whose server it is. wanted: as of `choose`.
         data: where its data stays; unless given it is thrown away.
-        allow_exposed: as of `Local`.
+        allow_exposed: as of `Local`. nodes: as of `provide`.
 
     Raises:
         UserError: one is up already, or it runs elsewhere. ServerError: it cannot be had, did not
             start, or ended by itself.
     """
     _refuse_second(store)
+    if nodes != 1:
+        clustering(recipe, nodes)
     choice = prepare(recipe, progress, wanted)
     if choice.provider is Provider.EXTERNAL:
         raise UserError(
@@ -137,11 +148,17 @@ def run_foreground(
             limits=limits,
             progress=progress,
             allow_exposed=allow_exposed,
+            nodes=nodes,
         )
         with server:
             address = server.address
-            secrets = {name: str(secret_file(place, name)) for name in address.secrets}
-            one = replace(one, host=address.host, ports=dict(address.ports), secrets=secrets)
+            one = replace(
+                one,
+                host=address.host,
+                ports=dict(address.ports),
+                secrets={name: str(secret_file(place, name)) for name in address.secrets},
+                nodes=server.nodes() if isinstance(server, LocalCluster) else (),
+            )
             fresh = note.with_suffix(".new")
             fresh.write_text(json.dumps(asdict(one)))
             fresh.replace(note)

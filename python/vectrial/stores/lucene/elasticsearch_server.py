@@ -9,13 +9,13 @@ VECTRIAL_ELASTICSEARCH_BIN, its `bin/elasticsearch`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import UserError
 from vectrial.model.progress import LineProgress
-from vectrial.servers.base import Command, Image, NoProgram, Recipe
+from vectrial.servers.base import Clustering, Command, Image, Node, NoProgram, Recipe
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.servers.programs.maven import (
@@ -95,11 +95,20 @@ def _at_hand() -> Availability:
 def _command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
-    settings = lucene.settings(folder, ports) | {"xpack.security.enabled": "false"}
+    return _configured(program, folder, lucene.settings(folder, ports))
+
+
+def _node_command(
+    program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
+) -> Command:
+    return _configured(program, folder, lucene.node_settings(folder, node, nodes))
+
+
+def _configured(program: Path, folder: Path, settings: Mapping[str, str]) -> Command:
     return lucene.command(
         program,
         folder,
-        settings,
+        {**settings, "xpack.security.enabled": "false"},
         name="elasticsearch",
         prefix="ES",
         java=lambda: _java(chosen()),
@@ -117,6 +126,7 @@ ELASTICSEARCH: Recipe = Recipe(
     ready=lambda address: lucene.ready(ELASTICSEARCH, address),
     secrets=("user", "password", "api_key"),
     stop_s=60.0,
+    cluster=Clustering(_node_command),
     image=IMAGE,
     snippet=SNIPPET,
 )

@@ -9,12 +9,12 @@ plugin, is named by VECTRIAL_OPENSEARCH_BIN, its `bin/opensearch`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
-from vectrial.servers.base import Command, Image, NoProgram, Recipe
+from vectrial.servers.base import Clustering, Command, Image, Node, NoProgram, Recipe
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.servers.programs.maven import (
@@ -89,7 +89,16 @@ def _at_hand() -> Availability:
 def _command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
-    settings = lucene.settings(folder, ports)
+    return _configured(program, folder, lucene.settings(folder, ports))
+
+
+def _node_command(
+    program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
+) -> Command:
+    return _configured(program, folder, lucene.node_settings(folder, node, nodes))
+
+
+def _configured(program: Path, folder: Path, settings: dict[str, str]) -> Command:
     if (program.parent.parent / "plugins" / "opensearch-security").is_dir():
         settings["plugins.security.disabled"] = "true"
     return lucene.command(
@@ -113,6 +122,7 @@ OPENSEARCH: Recipe = Recipe(
     ready=lambda address: lucene.ready(OPENSEARCH, address),
     secrets=("user", "password"),
     stop_s=60.0,
+    cluster=Clustering(_node_command),
     image=IMAGE,
     snippet=SNIPPET,
 )

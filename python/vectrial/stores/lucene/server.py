@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from vectrial.model.errors import UserError
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, NotReady, Recipe
+from vectrial.servers.base import Command, Node, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.stores.common.readiness import http_ready
 from vectrial.stores.lucene.common import authorization
@@ -107,11 +107,27 @@ def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
     }
 
 
+def node_settings(folder: Path, node: Node, nodes: Sequence[Node]) -> dict[str, str]:
+    """Those of a node of a cluster."""
+    own = settings(folder, node.ports) | {
+        "node.name": node.name,
+        "network.host": node.host,
+        "discovery.seed_hosts": ",".join(f"{one.host}:{one.ports['transport']}" for one in nodes),
+        "cluster.initial_master_nodes": ",".join(one.name for one in nodes),
+    }
+    del own["discovery.type"]
+    return own
+
+
 def ready(recipe: Recipe, address: Address) -> None:
-    """The cluster has a master, and its shards are there; asked of `_cluster/health`, since
+    """The cluster has a master, its nodes and its shards; asked of `_cluster/health`, since
     Elasticsearch's distribution in the registry does not answer at `/`."""
     allowed = authorization(address)
     headers = {"authorization": allowed} if allowed else {}
-    path = "/_cluster/health?wait_for_status=yellow&timeout=2s"
-    if http_ready(recipe, address, headers, path).get("timed_out", True):
+    nodes = max(1, len(address.nodes))
+    path = f"/_cluster/health?wait_for_status=yellow&wait_for_nodes=>={nodes}&timeout=2s"
+    health = http_ready(recipe, address, headers, path)
+    if (there := health["number_of_nodes"]) < nodes:
+        raise NotReady(f"{there} of {nodes} nodes have joined")
+    if health.get("timed_out", True):
         raise NotReady("the cluster has shards that are not there yet")

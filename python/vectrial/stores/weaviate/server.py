@@ -6,13 +6,14 @@ runs in a network of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Recipe
+from vectrial.servers.base import Clustering, Command, Image, Node, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
 from vectrial.stores.common.readiness import http_ready
@@ -94,13 +95,39 @@ def _command(
     return Command(argv, env)
 
 
+def _node_command(
+    program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
+) -> Command:
+    """The command of a node. Nodes that share a host find the port for data beside that for
+    gossip, and the one for calls beside that of Raft (CLUSTER_IN_LOCALHOST)."""
+    alone = _command(program, folder, node.ports, secrets)
+    raft = ",".join(f"{one.name}:{one.ports['raft']}" for one in nodes)
+    env = {
+        "CLUSTER_HOSTNAME": node.name,
+        "CLUSTER_IN_LOCALHOST": "true",
+        "CLUSTER_ADVERTISE_ADDR": node.host,
+        "CLUSTER_ADVERTISE_PORT": str(node.ports["gossip"]),
+        "RAFT_BOOTSTRAP_EXPECT": str(len(nodes)),
+        "RAFT_JOIN": raft,
+    }
+    if node != nodes[0]:
+        env["CLUSTER_JOIN"] = f"{nodes[0].host}:{nodes[0].ports['gossip']}"
+    return replace(alone, env={**alone.env, **env})
+
+
 def _ready(address: Address) -> None:
-    """Ask for its readiness, and for its version, which it reports a little later."""
+    """Ask for its readiness, for its version, which it reports a little later, and for the nodes
+    of a cluster."""
     key = address.secrets.get("api_key")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     about = http_ready(WEAVIATE, address, headers, "/v1/.well-known/ready", "/v1/meta")
     if "version" not in about:
         raise NotReady("it does not tell its version")
+    if address.nodes:
+        nodes = http_ready(WEAVIATE, address, headers, "/v1/nodes")["nodes"]
+        healthy = sum(node["status"] == "HEALTHY" for node in nodes)
+        if healthy < len(address.nodes):
+            raise NotReady(f"{healthy} of {len(address.nodes)} nodes are healthy")
 
 
 WEAVIATE = Recipe(
@@ -114,6 +141,9 @@ WEAVIATE = Recipe(
     secrets=("api_key",),
     generated=("api_key",),
     exposed=True,
+    cluster=Clustering(
+        _node_command, adjacent=(("gossip", "data"), ("raft", "raft_rpc")), joins="gossip"
+    ),
     image=IMAGE,
     snippet=SNIPPET,
 )

@@ -1,0 +1,227 @@
+"""Clusters on this machine: every node has its ports, its part of the limits and the same secrets,
+and all of them end together."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import tiny_server
+from test_local import all_ended
+
+from vectrial.model.errors import UserError
+from vectrial.model.limits import Limits
+from vectrial.model.store import Address
+from vectrial.servers import cluster, provide
+from vectrial.servers.base import Clustering, Command, Node, Recipe, ServerError
+from vectrial.servers.cluster import LocalCluster
+from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
+from vectrial.stores.weaviate.server import WEAVIATE
+from vectrial.testing.server_programs import prepared
+
+
+def tiny(*options: str, joins: str = "", adjacent: tuple[tuple[str, str], ...] = ()) -> Recipe:
+    """Tiny servers, each of which writes down what it was told of its cluster."""
+    alone = tiny_server.recipe(*options, exposed="--everywhere" in options)
+
+    def command(
+        program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
+    ) -> Command:
+        broken = ("--breaks",) if "--breaks-last" in options and node == nodes[-1] else ()
+        names = [one.name for one in nodes]
+        first = ("/bin/sh", "-c", f"echo '{json.dumps([node.name, names, secrets])}' > {folder}/me")
+        own = alone.command(program, folder, node.ports, secrets)
+        return replace(own, argv=(*own.argv, *broken), first=first)
+
+    how = Clustering(command, adjacent, joins)
+    return replace(alone, generated=("api_key",), cluster=how)
+
+
+def processes(server: LocalCluster) -> list[psutil.Process]:
+    """The nodes' programs, and what those started."""
+    programs = map(psutil.Process, server.processes().values())
+    return [one for program in programs for one in (program, *program.children(recursive=True))]
+
+
+def test_nodes_know_one_another_and_share_their_secrets(tmp_path: Path) -> None:
+    with LocalCluster(tiny(joins="http"), 3, tmp_path) as server:
+        assert list(server.processes()) == ["node-1", "node-2", "node-3"]
+        told = [json.loads((folder / "me").read_text()) for folder in server.data_dirs()]
+        assert [name for name, _, _ in told] == ["node-1", "node-2", "node-3"]
+        assert all(names == ["node-1", "node-2", "node-3"] for _, names, _ in told)
+        (secret,) = {one["api_key"] for _, _, one in told}
+        address = server.address
+        assert [tiny_server.starts(node) for node in address.nodes] == [1, 1, 1]
+        assert len({node.ports["http"] for node in address.nodes}) == 3
+        assert address.secrets == {"api_key": secret}
+        assert (address.host, address.ports) == (address.nodes[0].host, address.nodes[0].ports)
+        running = processes(server)
+    assert all_ended(running, 0.0)
+    assert not server.lives()
+
+
+def test_a_restart_keeps_ports_data_and_secrets(tmp_path: Path) -> None:
+    with LocalCluster(tiny(), 2, tmp_path) as server:
+        before = server.address
+        server.restart()
+        assert server.address == before
+        assert [tiny_server.starts(node) for node in before.nodes] == [2, 2]
+
+
+def test_pairs_of_ports_are_adjacent(tmp_path: Path) -> None:
+    with LocalCluster(tiny(adjacent=(("http", "other"),)), 2, tmp_path) as server:
+        assert all(member.ports["other"] == member.ports["http"] + 1 for member in server.members)
+
+
+def test_nodes_that_listen_everywhere_share_a_network_of_their_own(tmp_path: Path) -> None:
+    with LocalCluster(tiny("--everywhere"), 2, tmp_path) as server:
+        assert [tiny_server.starts(node) for node in server.address.nodes] == [1, 1]
+        assert server.facts()["network"] == "its own"
+        server.restart()
+        assert [tiny_server.starts(node) for node in server.address.nodes] == [2, 2]
+
+
+def test_without_one_of_its_nodes_it_does_not_live(tmp_path: Path) -> None:
+    with LocalCluster(tiny(), 2, tmp_path) as server:
+        _, second = server.processes().values()
+        psutil.Process(second).kill()
+        assert all_ended([psutil.Process(second)] if psutil.pid_exists(second) else [])
+        assert not server.lives()
+        assert server.answers(), "the other one"
+
+
+def test_a_node_that_does_not_start_leaves_none_behind(tmp_path: Path) -> None:
+    server = LocalCluster(tiny("--breaks-last"), 2, tmp_path, log=tmp_path / "log.txt")
+    with pytest.raises(ServerError, match=r"(?s)ended .*the configuration is wrong"), server:
+        pytest.fail("it was started all the same")
+    assert not server.processes()
+    assert "the configuration is wrong" in (tmp_path / "log-node-2.txt").read_text()
+
+
+def test_each_node_has_its_part_of_the_limits(tmp_path: Path) -> None:
+    with LocalCluster(tiny(), 2, tmp_path, limits=Limits(1.0, 512 << 20)) as server:
+        limits = str(server.facts()["limits"])
+        assert limits.startswith("0.5 processors, 256 MiB: ")
+        assert server.facts()["nodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("recipe", "nodes", "says"),
+    [
+        (tiny_server.recipe(), 2, "little runs as one node here"),
+        (tiny(), 0, "0 nodes are no cluster"),
+        (tiny(), 65, "65 nodes are no cluster"),
+    ],
+)
+def test_what_forms_no_cluster_is_refused(recipe: Recipe, nodes: int, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        cluster.clustering(recipe, nodes)
+
+
+def test_an_address_lists_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "a:http=80,grpc=81; b:http=90,grpc=91"
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", listed)
+    address = provide.external_address(WEAVIATE)
+    assert address is not None
+    assert [(node.host, node.ports["grpc"]) for node in address.nodes] == [("a", 81), ("b", 91)]
+    assert (address.host, address.ports["http"]) == ("a", 80)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"{listed};c:http=1")
+    with pytest.raises(UserError, match="'c:http=1' is no address"):
+        provide.external_address(WEAVIATE)
+
+
+def asked(node: Address, path: str, key: str | None = None) -> object:
+    """The JSON that a node answers."""
+    url = f"http://{node.host}:{node.ports['http']}{path}"
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.server
+def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> None:
+    prepared(WEAVIATE)
+    import weaviate
+    from weaviate.classes.config import Configure
+    from weaviate.classes.query import Filter
+
+    def client(node: Address) -> weaviate.WeaviateClient:
+        return weaviate.connect_to_local(
+            node.host,
+            port=node.ports["http"],
+            grpc_port=node.ports["grpc"],
+            auth_credentials=weaviate.auth.AuthApiKey(node.secrets["api_key"]),
+        )
+
+    with LocalCluster(WEAVIATE, 3, tmp_path) as server:
+        first, _, third = server.address.nodes
+        with client(first) as one, client(third) as another:
+            made = one.collections.create(
+                "Some",
+                replication_config=Configure.replication(factor=3),
+                vector_config=Configure.Vectors.self_provided(),
+            )
+            for number in range(20):
+                made.data.insert({"number": number}, vector=[float(number), 1.0])
+            there = another.collections.get("Some")
+            assert there.aggregate.over_all(total_count=True).total_count == 20
+            psutil.Process(server.processes()["node-2"]).kill()
+            three = Filter.by_property("number").equal(3)
+            assert len(there.query.fetch_objects(filters=three).objects) == 1
+        running = processes(server)
+    assert all_ended(running)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_elasticsearch_nodes_spread_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared(ELASTICSEARCH)
+    from elasticsearch import Elasticsearch
+
+    monkeypatch.setenv("VECTRIAL_ELASTICSEARCH_HEAP", "512m")
+    with LocalCluster(ELASTICSEARCH, 2, tmp_path) as server:
+        urls = [f"http://{node.host}:{node.ports['http']}" for node in server.address.nodes]
+        with Elasticsearch(urls, request_timeout=60) as client:
+            client.indices.create(
+                index="some", settings={"number_of_shards": 2, "number_of_replicas": 1}
+            )
+            health = client.cluster.health(wait_for_status="green", timeout="60s")
+            assert (health["number_of_nodes"], health["active_shards"]) == (2, 4)
+            client.index(index="some", document={"number": 1}, refresh=True)
+            assert client.options().count(index="some")["count"] == 1
+
+
+@pytest.mark.server
+def test_up_shows_the_nodes_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`vectrial up --detach --nodes` to its end by `vectrial down`."""
+    import subprocess
+
+    prepared(WEAVIATE)
+
+    def vectrial(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "vectrial.cli.main", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    try:
+        shown = vectrial("up", "weaviate", "--nodes", "2", "--detach")
+        lines = [line.split() for line in shown.splitlines()]
+        heads, *nodes = [line for line in lines if line and line[0].startswith("node")]
+        assert heads == ["node", "http", "grpc", "log"]
+        assert [name for name, *_ in nodes] == ["node-1", "node-2"]
+        (export,) = [line for line in shown.splitlines() if "WEAVIATE_ADDRESS" in line]
+        assert export.count("127.0.0.1:http=") == 2
+        (listed,) = [json.loads(line) for line in vectrial("up", "--format", "jsonl").splitlines()]
+        assert [node["name"] for node in listed["nodes"]] == ["node-1", "node-2"]
+    finally:
+        vectrial("down", "--all")
