@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from vectrial.model.errors import UserError
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
@@ -33,6 +31,8 @@ from vectrial.servers.managed_process import HOST, free_ports, share_secrets
 from vectrial.servers.namespaces import Relay, no_network
 from vectrial.util import interrupts
 
+#: The state of a listening socket in /proc/net/tcp.
+_LISTEN = "0A"
 #: More nodes than these are a typing error on one machine.
 MOST = 64
 _POLL_S = 0.05
@@ -260,11 +260,11 @@ def _part(limits: Limits, count: int) -> Limits:
 
 
 def _listens(pid: int, port: int) -> bool:
-    """True if a process listens on a port, in whichever network it is."""
-    with suppress(psutil.Error):
-        return any(
-            one.status == psutil.CONN_LISTEN and one.laddr.port == port
-            for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
-            for one in process.net_connections("tcp")
-        )
+    """True if something listens on a port in the network of this process."""
+    for table in ("tcp", "tcp6"):  # psutil looks at this process's own network
+        with suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                _, local, _, state, *_ = line.split()
+                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    return True
     return False
