@@ -65,12 +65,12 @@ def look_for(
 ) -> Sought:
     """Search for rows, by their ids, near their own vectors, (d,) each.
 
-    A missed row is not lost if the answer has `wanted` others that are as near to float32
+    A missed row is not lost if the answer has `expected` others that are as near to float32
     precision: its copies, or longer vectors under inner product.
 
     Args:
         vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for missing rows.
-        wanted: rows that an answer should have.
+        expected: rows that an answer should have.
         budget_s: as of `answers`.
     """
     out = Sought()

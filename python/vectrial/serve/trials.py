@@ -114,7 +114,7 @@ def _state(row: Mapping[str, Any]) -> str:
 def trials_report(
     folder: Path, filters: Mapping[str, str]
 ) -> tuple[Report, Mapping[str, list[str]]]:
-    """All trials as a table, of those with the column values `wanted`; and what each may be.
+    """All trials as a table, of those with the column values `filters`; and what each may be.
 
     Raises:
         UserError: the run cannot be read.
