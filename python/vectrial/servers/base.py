@@ -225,6 +225,10 @@ class Server(ABC):
             self.kill()
         self.stop()
 
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
+        """Of a cluster started here: name, host, public ports, log and data folder of each node."""
+        return ()
+
     @abstractmethod
     def processes(self) -> Mapping[str, int]:
         """Process ids on this machine by name, for telemetry; none when it is elsewhere. Each

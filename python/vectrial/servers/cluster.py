@@ -101,8 +101,7 @@ class LocalCluster(Server):
         first, *others = [node.address for node in self._nodes.values()]
         return replace(first, nodes=(first, *others))
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """Each node's name, host, public ports, log and folder of data."""
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
         return [
             {
                 "name": name,

@@ -24,7 +24,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Recipe, ServerError
-from vectrial.servers.cluster import LocalCluster, clustering
+from vectrial.servers.cluster import clustering
 from vectrial.servers.local import variable
 from vectrial.servers.managed_process import secret_file
 from vectrial.servers.namespaces import no_network
@@ -157,7 +157,7 @@ def run_foreground(
                 host=address.host,
                 ports=dict(address.ports),
                 secrets={name: str(secret_file(place, name)) for name in address.secrets},
-                nodes=server.nodes() if isinstance(server, LocalCluster) else (),
+                nodes=server.nodes(),
             )
             fresh = note.with_suffix(".new")
             fresh.write_text(json.dumps(asdict(one)))
