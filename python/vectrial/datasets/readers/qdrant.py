@@ -85,7 +85,7 @@ def _payload_schema(
     found = infer(payloads, options.rows and rows)
     if found.rows != rows:
         raise DataError(f"{found.rows} payloads for {rows} vectors", where=str(payloads))
-    rows_kept, skipped = [], []
+    filterable, skipped = [], []
     for column in found.schema():
         if options.keep is not None and column.name not in options.keep:
             continue
@@ -93,9 +93,9 @@ def _payload_schema(
         if stored is None:
             skipped.append(f"{column.name} ({_plain_kind(column.type)})")
         else:
-            rows_kept.append(pa.field(column.name, stored))
+            filterable.append(pa.field(column.name, stored))
     note = f"payload fields left out, of types that no filter reads: {', '.join(skipped)}"
-    return pa.schema(rows_kept), (note,) if skipped else ()
+    return pa.schema(filterable), (note,) if skipped else ()
 
 
 def _plain_kind(kind: pa.DataType) -> str:

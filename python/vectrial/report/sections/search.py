@@ -219,7 +219,7 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
         lines = charts_search.percentiles(run, best)
         if not lines:
             continue
-        most_recall = [best[i] for i in lines]
+        drawn = [best[i] for i in lines]
         blocks.append(
             Figure(
                 f"latency-{sweep.facet.slug}",
@@ -229,10 +229,10 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
                 "99 to 99.9 % is as wide as from 90 to 99 %. All repeats together; closed loop.",
                 "Latency percentiles per store on " + sweep.facet.title + ".",
                 charts_search.latency_distribution(lines, best, looks),
-                run.ordered(most_recall),
+                run.ordered(drawn),
             )
         )
-        rows = tuple(_of_all_repeats(run, point) for point in most_recall)
+        rows = tuple(_of_all_repeats(run, point) for point in drawn)
         title = f"Percentiles of all repeats together: {sweep.facet.title}"
         name = f"percentiles-{sweep.facet.slug}"
         blocks.append(Table(name, title, _PERCENTILES, rows, _POOLED))
