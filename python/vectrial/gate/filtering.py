@@ -176,12 +176,12 @@ def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
 def _share(probe: Probe, answers: Sequence[_Filtered]) -> float:
     """Share of true neighbours among the distinct returned rows that match their filter. Other
     checks cover rows outside it, missing rows and rows beyond k."""
-    right = allowed_ids = 0
+    right = total = 0
     for one in answers:
         inside = np.intersect1d(one.answer[0][: probe.subject.k], probe.subject.rows.ids[one.mask])
         right += int(np.isin(inside, one.right).sum())
-        allowed_ids += len(inside)
-    return right / allowed_ids if allowed_ids else 1.0
+        total += len(inside)
+    return right / total if total else 1.0
 
 
 def _some(faults: Sequence[str], most: int = 3) -> str:
