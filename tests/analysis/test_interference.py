@@ -66,8 +66,8 @@ def test_what_the_machine_did_is_said_with_where_and_a_remedy(
     metrics: dict[str, float], says: str
 ) -> None:
     quiet = [trial(1), trial(2, store="milvus"), trial(3)]
-    assert interference.said(run(quiet)) == []
-    (found,) = interference.said(run([*quiet, trial(4, **metrics)]))
+    assert interference.sentences(run(quiet)) == []
+    (found,) = interference.sentences(run([*quiet, trial(4, **metrics)]))
     assert says in found
     assert ", in 1 of " in found
     assert "(redis search, repeat 4): " in found, "where, then the remedy"
@@ -91,17 +91,17 @@ def test_what_the_machine_did_is_said_with_where_and_a_remedy(
 )
 def test_a_quiet_machine_alarms_nobody(one: Trial) -> None:
     others = [trial(2), trial(2, experiment="storage", phase="settled", qps=0.0)]
-    assert interference.said(run([one, *others])) == []
+    assert interference.sentences(run([one, *others])) == []
 
 
 def test_a_machine_of_more_processors_bears_more_beside() -> None:
-    assert interference.said(run([trial(other_cores=0.64)], processors=2))
-    assert not interference.said(run([trial(other_cores=0.64)], processors=16))
+    assert interference.sentences(run([trial(other_cores=0.64)], processors=2))
+    assert not interference.sentences(run([trial(other_cores=0.64)], processors=16))
 
 
 def test_a_few_places_are_named_the_worst_first_and_the_rest_counted() -> None:
     names = [f"store{i}" for i in range(6)]
-    (found,) = interference.said(
+    (found,) = interference.sentences(
         run([trial(store=name, steal_share=0.03 + 0.01 * i) for i, name in enumerate(names)])
     )
     assert "up to 8%" in found
@@ -111,7 +111,7 @@ def test_a_few_places_are_named_the_worst_first_and_the_rest_counted() -> None:
 
 def test_a_place_is_named_by_what_tells_it_from_others() -> None:
     efs = [trial(params={"ef_search": ef, "k": 10}) for ef in (64, 128)]
-    (found,) = interference.said(
+    (found,) = interference.sentences(
         run([*efs, trial(params={"ef_search": 256, "k": 10}, other_cores=1.0)])
     )
     assert "(redis search at ef_search=256): " in found
@@ -147,26 +147,26 @@ def figures(*speeds: float, store: str = "redis", settings: int = 3) -> list[Tri
     ],
 )
 def test_repeats_that_are_not_alike_are_said(speeds: Sequence[float], says: str) -> None:
-    (found,) = interference.said(run([*figures(*speeds), *figures(*NOISE, store="milvus")]))
+    (found,) = interference.sentences(run([*figures(*speeds), *figures(*NOISE, store="milvus")]))
     assert found.startswith(f"Repeats are not alike, all figures together (redis: {says}): ")
-    four = interference.said(run(figures(*speeds[:4])))
+    four = interference.sentences(run(figures(*speeds[:4])))
     assert four == [], "of fewer than five nothing is said"
 
 
 def test_stores_of_the_same_drift_are_told_together() -> None:
     falling = (1.0, 0.95, 0.9, 0.86, 0.8)
-    (found,) = interference.said(run([*figures(*falling), *figures(*falling, store="milvus")]))
+    (found,) = interference.sentences(run([*figures(*falling), *figures(*falling, store="milvus")]))
     assert "(redis: falls steadily" in found
     assert "; milvus: falls steadily" in found
 
 
 def test_a_single_figure_is_told_where_a_repeat_is_far_away() -> None:
     near = [*figures(*NOISE), *(trial(r, phase="read", qps=q) for r, q in enumerate(NOISE, 1))]
-    assert interference.said(run(near)) == []
+    assert interference.sentences(run(near)) == []
     slow = [*NOISE[:3], 0.3, NOISE[4]]
     far = [*figures(*NOISE, settings=20)]
     far += [trial(r, phase="read", qps=q) for r, q in enumerate(slow, 1)]
-    (found,) = interference.said(run(far))
+    (found,) = interference.sentences(run(far))
     assert found.startswith("1 repeat of 22 figures stands out by up to 70%")
     assert "(redis search read, repeat 4)" in found, "of a trial with no setting"
 
@@ -182,7 +182,7 @@ def test_noise_alarms_seldom() -> None:
             for name in map(str, range(8)):
                 noise = rng.lognormal(0, 0.06, 5)
                 trials += [trial(r, store, "crud", name, qps=q) for r, q in enumerate(noise, 1)]
-        alarms += bool(interference.said(run(trials)))
+        alarms += bool(interference.sentences(run(trials)))
     assert alarms <= 2
 
 
