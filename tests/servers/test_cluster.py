@@ -4,6 +4,7 @@ and all of them end together."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from vectrial.servers.base import Clustering, Command, Node, Recipe, ServerError
 from vectrial.servers.cluster import LocalCluster
 from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
 from vectrial.stores.weaviate.server import WEAVIATE
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import prepared, program
 
 
 def tiny(*options: str, joins: str = "", adjacent: tuple[tuple[str, str], ...] = ()) -> Recipe:
@@ -200,9 +201,8 @@ def test_elasticsearch_nodes_spread_shards(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.server
 def test_up_shows_the_nodes_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`vectrial up --detach --nodes` to its end by `vectrial down`."""
-    import subprocess
-
-    prepared(WEAVIATE)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_BIN", str(program(WEAVIATE)))
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
 
     def vectrial(*words: str) -> str:
         done = subprocess.run(
@@ -224,4 +224,4 @@ def test_up_shows_the_nodes_of_a_cluster(tmp_path: Path, monkeypatch: pytest.Mon
         (listed,) = [json.loads(line) for line in vectrial("up", "--format", "jsonl").splitlines()]
         assert [node["name"] for node in listed["nodes"]] == ["node-1", "node-2"]
     finally:
-        vectrial("down", "--all")
+        vectrial("down", "weaviate")
