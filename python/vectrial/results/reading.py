@@ -99,7 +99,7 @@ class _Reading:
             return {"tables": asked["do"] == "open" and self._open(Path(asked["folder"]))}, b""
         except UserError as error:
             return _answer(error)
-        except (MemoryError, pa.ArrowException) as error:
+        except (MemoryError, OSError, pa.ArrowException) as error:  # DuckDB's reader: OSError
             said = str(error).partition("\n")[0]
             return _answer(not_a_runs(self._folder, f"{type(error).__name__}: {said}"))
 

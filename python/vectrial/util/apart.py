@@ -24,6 +24,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+import psutil
+
 from vectrial.model.errors import VectrialError
 from vectrial.util.children import python
 
@@ -64,6 +66,17 @@ class Apart:
         """True when it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def full(self) -> bool:
+        """True when it holds more than half of its memory, as it may after a request that needed
+        more than there is: the next request would fail for what another one left behind."""
+        if self._process is None or not self.runs:
+            return False
+        try:
+            return bool(psutil.Process(self._process.pid).memory_info().data > self._memory / 2)
+        except psutil.Error:
+            return False
+
     def start(self) -> None:
         """Start it, unless it runs. It is not waited for."""
         if self.runs:
@@ -73,6 +86,8 @@ class Apart:
         with theirs:
             self._process = subprocess.Popen(
                 python(self._module, str(self._memory), str(theirs.fileno())),
+                # Arrow's own allocator reserves 1 GiB at its first allocation.
+                env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # what a library says as it dies is not for a user
@@ -164,8 +179,9 @@ class Pool:
             try:
                 yield process
             finally:
+                usable = process.runs and not process.full
                 with self._lock:
-                    idle = process.runs and len(self._idle) < _IDLE
+                    idle = usable and len(self._idle) < _IDLE
                     if idle:
                         self._idle.append(process)
                 if not idle:
