@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -41,9 +42,43 @@ pub struct Target {
     pub headers: Vec<(String, String)>,
     /// What only this protocol asks for: user, password, database, ….
     pub options: Options,
+    /// Of a cluster: every node that takes connections, this one too. Empty: this one alone.
+    pub nodes: Nodes,
+}
+
+/// Host and port of each node of a cluster. Connections take turns; so does one that is opened
+/// again, so that a node that is gone does not keep its connections. Copies share the turns.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    all: Arc<[(String, u16)]>,
+    turn: Arc<AtomicUsize>,
+}
+
+impl Nodes {
+    pub fn new(all: Vec<(String, u16)>) -> Self {
+        Self {
+            all: all.into(),
+            turn: Arc::default(),
+        }
+    }
+
+    /// The node whose turn it is; `None` where there are no nodes.
+    fn next(&self) -> Option<(&str, u16)> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let (host, port) = &self.all[turn % self.all.len()];
+        Some((host, *port))
+    }
 }
 
 impl Target {
+    /// Where the next connection goes.
+    pub fn next_node(&self) -> (&str, u16) {
+        self.nodes.next().unwrap_or((&self.host, self.port))
+    }
+
     /// `http://host:port`, or `https` under TLS.
     pub fn origin(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };

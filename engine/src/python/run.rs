@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::invalid_argument::InvalidArgument;
-use crate::protocol::{Column, Matrix, Operation, Options, Target, Task, Values};
+use crate::protocol::{Column, Matrix, Nodes, Operation, Options, Target, Task, Values};
 use crate::protocols;
 use crate::python::record::{in_us, Judge, Recorder};
 use crate::record::windows::WindowRow;
@@ -75,6 +75,7 @@ struct TargetIn {
     tls: Option<TlsIn>,
     headers: Vec<(String, String)>,
     options: BTreeMap<String, String>,
+    nodes: Vec<(String, u16)>,
 }
 
 #[derive(FromPyObject)]
@@ -277,6 +278,7 @@ impl PlanIn<'_> {
             cores: self.cores.clone(),
             connections: self.connections,
             timeout_ns: nanoseconds(self.timeout_s),
+            failover: false,
             drain_ns: nanoseconds(self.drain_s),
             seed: self.seed,
             dedicated: self.dedicated,
@@ -292,7 +294,8 @@ fn run_load<'py>(
     plan: &Bound<'py, PyAny>,
     control: &LoadControl,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let plan = plan.extract::<PlanIn<'_>>()?.plan()?;
+    let mut plan = plan.extract::<PlanIn<'_>>()?.plan()?;
+    plan.failover = target.nodes.len() > 1;
     let tls = target.tls.map(|tls| Tls::new(&tls.roots, &tls.name));
     let to = Target {
         host: target.host,
@@ -300,6 +303,7 @@ fn run_load<'py>(
         tls: tls.transpose()?,
         headers: target.headers,
         options: Options(target.options),
+        nodes: Nodes::new(target.nodes),
     };
     let control = control.0.clone();
     let outcome = py.detach(|| protocols::drive(&target.protocol, to, plan, &control))?;
@@ -321,6 +325,7 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
             "answers",
             class.answers.map(|log| answers(py, &log)).transpose()?,
         )?;
+        out.set_item("requests", class.requests.map(|log| requests(py, &log)))?;
         classes.append(out)?;
     }
     let out = PyDict::new(py);
@@ -352,6 +357,23 @@ fn answers<'py>(py: Python<'py>, log: &run::AnswerLog) -> PyResult<Answers<'py>>
     let ids = PyArray1::from_iter(py, log.ids()).reshape(shape)?;
     let scores = PyArray1::from_iter(py, log.scores()).reshape(shape)?;
     Ok((queries, ids, scores))
+}
+
+/// (number (n,), sent (n,), done (n,), succeeded (n,)), in ns of the monotonic clock.
+type Requests<'py> = (
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<bool>>,
+);
+
+fn requests<'py>(py: Python<'py>, log: &run::RequestLog) -> Requests<'py> {
+    (
+        PyArray1::from_iter(py, log.entries().map(|one| one.number)),
+        PyArray1::from_iter(py, log.entries().map(|one| one.sent)),
+        PyArray1::from_iter(py, log.entries().map(|one| one.done)),
+        PyArray1::from_iter(py, log.entries().map(|one| one.succeeded)),
+    )
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -6,6 +6,7 @@ use crate::record::histogram::Latencies;
 use crate::record::recorder::Recorder;
 use crate::run::answer_log::AnswerLog;
 use crate::run::plan::Class;
+use crate::run::request_log::RequestLog;
 
 /// What one thread has recorded of one class.
 pub struct ClassRecord {
@@ -14,6 +15,7 @@ pub struct ClassRecord {
     pub issued: u64,
     pub rows: u64,
     pub answers: Option<AnswerLog>,
+    pub requests: Option<RequestLog>,
 }
 
 /// The instants of one request.
@@ -34,6 +36,7 @@ impl ClassRecord {
             issued: 0,
             rows: 0,
             answers: class.keep.map(AnswerLog::new),
+            requests: class.keep.map(|_| RequestLog::default()),
         })
     }
 
@@ -45,6 +48,9 @@ impl ClassRecord {
         outcome: Result<(), Failure>,
         answer: &Answer,
     ) -> Result<(), InvalidArgument> {
+        if let Some(log) = &mut self.requests {
+            log.push(index, at, outcome.is_ok());
+        }
         let recorder = &mut self.recorder;
         match outcome {
             Err(failure) => recorder.error(
@@ -75,6 +81,9 @@ impl ClassRecord {
         self.issued += other.issued;
         self.rows += other.rows;
         if let (Some(ours), Some(theirs)) = (&mut self.answers, other.answers) {
+            ours.merge(theirs);
+        }
+        if let (Some(ours), Some(theirs)) = (&mut self.requests, other.requests) {
             ours.merge(theirs);
         }
         Ok(())

@@ -23,13 +23,16 @@ pub struct ConnectionSlot<P: Protocol> {
     generation: Cell<u64>,
     connecting: Mutex<()>,
     refused: RefCell<Option<(i64, Failure)>>,
+    /// A request that was not answered in time ends a shared connection, too.
+    failover: bool,
     /// Connections opened so far.
     pub opened: Cell<u64>,
 }
 
 impl<P: Protocol> ConnectionSlot<P> {
-    pub fn new() -> Self {
+    pub fn new(failover: bool) -> Self {
         Self {
+            failover,
             current: RefCell::new(None),
             generation: Cell::new(0),
             connecting: Mutex::new(()),
@@ -165,7 +168,7 @@ impl<P: Protocol> Sender<P> {
             let late = Failure::new("timeout", "no answer in the time given");
             // What comes late must not be taken for the answer to the next request.
             Err(Failure {
-                broken: !P::SHARED,
+                broken: !P::SHARED || self.slot.failover,
                 ..late
             })
         });

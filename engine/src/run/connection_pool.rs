@@ -21,7 +21,7 @@ impl<P: Protocol> ConnectionPool<P> {
         let (plan, threads) = (&shared.plan, shared.plan.threads);
         let slots = |number| -> Vec<_> {
             (0..number)
-                .map(|_| Rc::new(ConnectionSlot::new()))
+                .map(|_| Rc::new(ConnectionSlot::new(plan.failover)))
                 .collect()
         };
         let usual = if P::SHARED { threads } else { OWN_CONNECTIONS };

@@ -14,6 +14,7 @@ mod encode;
 mod in_flight;
 mod open_loop;
 mod plan;
+mod request_log;
 mod request_order;
 mod stage;
 mod wait;
@@ -34,6 +35,7 @@ pub use answer_log::AnswerLog;
 use connection_pool::ConnectionPool;
 use plan::StageOutcome;
 pub use plan::{Class, ClassOutcome, Limit, Outcome, Pace, Plan, Source};
+pub use request_log::RequestLog;
 use stage::Stage;
 
 /// How often counters are published and a request to stop is looked for.

@@ -11,6 +11,7 @@ use crate::run::answer_log::AnswerLog;
 use crate::run::arrival::Arrival;
 use crate::run::backlog::{Backlog, QUARTERS};
 use crate::run::class_record::ClassRecord;
+use crate::run::request_log::RequestLog;
 
 /// Requests of one kind, recorded apart from others.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct Class {
     /// Each request is sent once, in order, and the class ends with the last (rows to insert);
     /// else they are walked over in an order of the seed, again and again.
     pub once: bool,
-    /// Keep the first so many rows of every answer.
+    /// Keep the first so many rows of every answer, and the instants of every request.
     pub keep: Option<usize>,
 }
 
@@ -81,6 +82,9 @@ pub struct Plan {
     /// have one each. Every thread has at least one. None: one per thread where requests share
     /// them, else [`OWN_CONNECTIONS`].
     pub connections: Option<usize>,
+    /// There are other nodes to turn to: after a request that was not answered in time nothing
+    /// more is sent on a shared connection, and the next one goes to the next node.
+    pub failover: bool,
     /// A request not answered by then has failed.
     pub timeout_ns: i64,
     /// How long to wait for answers after the last request was sent.
@@ -195,6 +199,7 @@ pub struct ClassOutcome {
     /// Rows of the requests that succeeded.
     pub rows: u64,
     pub answers: Option<AnswerLog>,
+    pub requests: Option<RequestLog>,
     pub warmup: Recorder,
 }
 
@@ -276,6 +281,7 @@ pub fn merge(
             in_flight,
             rows: record.rows,
             answers: record.answers,
+            requests: record.requests,
             warmup: match warm.is_empty() {
                 true => Recorder::new(class.judge.clone(), plan.window_ns)?,
                 false => warm.remove(0).recorder,

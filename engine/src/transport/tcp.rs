@@ -38,7 +38,7 @@ pub async fn handshake(tls: &Tls, stream: TcpStream, alpn: &[&str]) -> Result<St
 
 /// Connect without TLS, for protocols that turn to it later.
 pub async fn open(target: &Target) -> Result<TcpStream, Failure> {
-    let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
+    let stream = TcpStream::connect(target.next_node()).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

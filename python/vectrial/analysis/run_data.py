@@ -20,6 +20,7 @@ from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.stats.intervals import Spread, spread_of
+from vectrial.util.formatting import plural
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,10 @@ class RunData:
         every = list(dict.fromkeys(trial.series for trial in self.trials))
         lanes = {series.lane for series in every}
         kinds: dict[str, set[str]] = defaultdict(set)
+        sizes: dict[str, set[int]] = defaultdict(set)
         for series in every:
             kinds[series.store].add(series.index_kind)
+            sizes[series.store].add(series.nodes)
         labels = {}
         for series in every:
             parts = [series.store]
@@ -140,6 +143,8 @@ class RunData:
                 parts.append(series.index_kind)
             if len(lanes) > 1:
                 parts.append(series.lane)
+            if len(sizes[series.store]) > 1 or series.nodes > 1:
+                parts.append(plural(series.nodes, "node"))
             labels[series] = " · ".join(parts)
         return labels
 

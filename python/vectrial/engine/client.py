@@ -81,6 +81,7 @@ def target(
     tls: LoadTls | None = None,
     headers: Sequence[tuple[str, str]] = (),
     options: Mapping[str, str] | None = None,
+    nodes: Sequence[tuple[str, int]] = (),
 ) -> LoadTarget:
     """A server; see `LoadTarget`."""
     return {
@@ -90,6 +91,7 @@ def target(
         "tls": tls,
         "headers": list(headers),
         "options": dict(options or {}),
+        "nodes": list(nodes),
     }
 
 

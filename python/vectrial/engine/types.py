@@ -28,7 +28,8 @@ class LoadClass(TypedDict):
         for query i (None: the first for all, where there is one).
     options: the protocol's own (collection, names of fields, search parameters, …).
     judge: exact answers of the same queries. once: each request is sent once, in order.
-    keep: keep every answer's first k rows, which takes 12·k bytes of memory each."""
+    keep: keep every answer's first k rows, which takes 12·k bytes of memory each, and the instants
+        of every request."""
 
     name: str
     operation: str
@@ -91,12 +92,17 @@ class LoadPlan(TypedDict):
     window_ns: int
 
 
+#: Of every request that ended: its number (n,), when it was sent and done in ns of
+#: `time.perf_counter_ns` (n,), and whether it succeeded (n,).
+LoadRequests = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+
+
 class LoadRecord(TypedDict):
     """Observations of a class. recorder: finished. warmup: the recorder of the warm-up.
     lag: HDR histogram of actual minus intended send, of everything issued. in_flight: sent, and
     neither answered nor failed at the end. rows: written or read by what succeeded.
     answers: where they were to be kept, queries (n,), ids (n, k) and scores (n, k), with -1 and nan
-    where an answer was shorter."""
+    where an answer was shorter. requests: the same of the instants."""
 
     name: str
     recorder: Recorder
@@ -106,6 +112,7 @@ class LoadRecord(TypedDict):
     in_flight: int
     rows: int
     answers: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None
+    requests: LoadRequests | None
 
 
 class LoadWindow(TypedDict):

@@ -55,12 +55,15 @@ Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_l
 @dataclass(frozen=True)
 class Target:
     """A store with an index, the data it is loaded with, and the lane of its requests: everything
-    that a plan knows of the place where an experiment runs."""
+    that a plan knows of the place where an experiment runs. nodes: of its cluster; hosts: each on
+    a host of its own."""
 
     store: type[Store]
     index: Index
     data: Data
     lane: Lane
+    nodes: int = 1
+    hosts: bool = False
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from vectrial.model.filters import OPERATORS
 from vectrial.model.fusion import Fusion
@@ -30,6 +30,17 @@ class Params(ExactModel):
 
 class NoParams(Params):
     """For an index that has nothing to set."""
+
+
+class Spreading(Params):
+    """Base of the build parameters of stores whose rows can be spread over nodes.
+
+    shards: parts of the rows, each with a graph of its own; one for each node unless given.
+    replication_factor: copies of each part, on different nodes; one unless given.
+    """
+
+    shards: int | None = Field(default=None, ge=1, le=1024)
+    replication_factor: int | None = Field(default=None, ge=1, le=64)
 
 
 class Returning(StrEnum):
@@ -157,6 +168,7 @@ class Capabilities:
         rows by a second request, as a user of the store would have to.
     durability: what a write can be asked to be when it is acknowledged, the default first, each
         with the setting by which that is so; empty: nobody promises anything.
+    clusters: its server can be started as a cluster of several nodes.
     hybrid: how it searches by vector and text at once; or why it does not, after its name.
     caveats: what the store forces that others do not, in short sentences for the reader.
     """
@@ -182,6 +194,7 @@ class Capabilities:
     refuses_duplicates: bool = False
     returns: frozenset[Returning] = frozenset({Returning.IDS})
     durability: Mapping[Durability, str] = field(default_factory=dict)
+    clusters: bool = False
     hybrid: Hybrid | str = "has no search by the words of a text"
     caveats: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.faults import Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
@@ -57,6 +58,9 @@ class Context:
         as far as there are enough: see `load.queries`.
     crash: kills the store's server, starts it again on the same data, and says where it listens;
         None where the store has none. Raises `Unsupported` where the server is somebody else's.
+    strike: makes a fault of the node of this number of the server's cluster, or ends it (True), and
+        says what it did; may be called while the store is used, from one other thread. None where
+        there is no cluster. Raises `Unsupported` where the fault cannot be made.
     second_store: a store of the same kind, not created yet, for what needs another schema or other
         rows; it is gone when the block is left. Each name is a place of its own.
     """
@@ -81,6 +85,7 @@ class Context:
     address: Address | None = None
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
     crash: Callable[[], Address] | None = None
+    strike: Callable[[int, Fault, bool], Struck] | None = None
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:

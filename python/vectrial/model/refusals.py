@@ -62,6 +62,21 @@ def refuse(
             refuse_unindexed(store)
 
 
+def refuse_nodes(store: type[Store], index: Index, nodes: int) -> None:
+    """Raise `Unsupported` when the store has no clusters of so many nodes, or the index more copies
+    of its parts than there are nodes for them."""
+    if nodes > 1 and store.server is None:
+        raise Unsupported(f"{store.name} is a library: it has no nodes", remedy="nodes = 1")
+    if nodes > 1 and not store.capabilities.clusters:
+        raise Unsupported(f"{store.name} runs as one node here", remedy="nodes = 1")
+    copies = getattr(index.params, "replication_factor", None) or 1
+    if copies > nodes:
+        raise Unsupported(
+            f"{store.name} keeps {copies} copies of a part on as many nodes, and has {nodes}",
+            remedy=f"nodes = {copies}, or a smaller replication_factor",
+        )
+
+
 def _refuse_values(store: type[Store], column: Field) -> None:
     can, remedy = store.capabilities, "import the dataset with `--keep`, and without this column"
     if column.missing and not can.nulls:

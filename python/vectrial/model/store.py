@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -61,6 +61,15 @@ class Address:
     ports: Mapping[str, int]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: tuple[Address, ...] = ()
+
+    def turned(self, client: int) -> Address:
+        """The same cluster with the node first that a client of this number calls: clients take
+        turns. The address itself where there are no nodes."""
+        if not self.nodes:
+            return self
+        first = client % len(self.nodes)
+        nodes = self.nodes[first:] + self.nodes[:first]
+        return replace(nodes[0], nodes=nodes)
 
 
 #: The answer to one search: ids int64 (n,) and scores float32 (n,), best first.

@@ -7,7 +7,8 @@ from typing import TypedDict
 
 class LoadTarget(TypedDict):
     """A server. `protocol`: a name of `engine/src/protocols/mod.rs`; `headers` go with every
-    request; `options` are the protocol's own (user, database, …)."""
+    request; `options` are the protocol's own (user, database, …); `nodes`: (host,
+    port) of each node of a cluster, between which connections take turns; empty for one server."""
 
     protocol: str
     host: str
@@ -15,6 +16,7 @@ class LoadTarget(TypedDict):
     tls: LoadTls | None
     headers: list[tuple[str, str]]
     options: dict[str, str]
+    nodes: list[tuple[str, int]]
 
 
 class LoadTls(TypedDict):

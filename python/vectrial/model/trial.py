@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+#: Among `TrialRow.index_params` of a trial on a cluster, the number of its nodes.
+NODES = "nodes"
+
 
 @dataclass(frozen=True, order=True)
 class Series:
@@ -15,6 +18,7 @@ class Series:
     store: str
     index_kind: str
     lane: str
+    nodes: int = 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,12 @@ class TrialRow:
     @cached_property
     def series(self) -> Series:
         """The line of a chart that it belongs to."""
-        return Series(self.store, self.index_kind, self.lane)
+        return Series(self.store, self.index_kind, self.lane, self.nodes)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of its store's cluster; 1 of a server alone."""
+        return int(self.index_params.get(NODES, 1))
 
 
 #: The columns of the table `trial` that are its identity.

@@ -50,7 +50,8 @@ class PlannedTrial:
 @dataclass(frozen=True)
 class Job:
     """The task of one measuring process, in the order of `trials`. durability: of acknowledged
-    writes; None where the store promises nothing. metadata: load the dataset's."""
+    writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
+    cluster."""
 
     store: type[Store]
     index: Index
@@ -61,6 +62,7 @@ class Job:
     trials: tuple[PlannedTrial, ...]
     durability: Durability | None = None
     metadata: bool = True
+    nodes: int = 1
 
     @property
     def index_label(self) -> str:
@@ -71,7 +73,8 @@ class Job:
     @property
     def label(self) -> str:
         """Store, index and data, for progress lines."""
-        return f"{self.store.name} {self.index_label} on {self.dataset}, {self.rows:,} rows"
+        of = f" ({self.nodes} nodes)" if self.nodes > 1 else ""
+        return f"{self.store.name}{of} {self.index_label} on {self.dataset}, {self.rows:,} rows"
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.inputs import product_size
 from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.model.phase import State
-from vectrial.model.refusals import refuse
+from vectrial.model.refusals import refuse, refuse_nodes
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
-from vectrial.model.trial import TrialRow
+from vectrial.model.trial import NODES, TrialRow
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
@@ -77,13 +77,13 @@ def make_plan(
         for i, item in _items(suite, shape, experiments, where, load_store):
             planned, refused = _points(item)
             if item.experiment.shares_points:
-                planned = [trial for trial in planned if _add(measured, (i, item.index), trial.row)]
+                planned = [trial for trial in planned if _add(measured, item, i, trial.row)]
             refusals += refused
             count += len(planned)
             _check_number(count, where)
             for trial in planned:
                 rows, repeat = trial.row.rows, trial.row.repeat
-                key = (repeat, shape.name, rows, i, repr(item.index))
+                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index))
                 job = Job(
                     item.store,
                     item.index,
@@ -94,6 +94,7 @@ def make_plan(
                     (),
                     item.durability,
                     dataset.metadata,
+                    item.nodes,
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     ordered = (
@@ -105,8 +106,9 @@ def make_plan(
     return plan
 
 
-def _add(measured: set[str], build: tuple[int, Index], row: TrialRow) -> bool:
-    """Add the point of a trial; False if it is there already."""
+def _add(measured: set[str], item: PlanItem, entry: int, row: TrialRow) -> bool:
+    """Add the point of a trial; False if it is there already. entry: number of its store."""
+    build = (entry, item.index, item.nodes)
     point = (build, row.dataset, row.rows, row.lane, row.experiment, row.repeat)
     known = repr((point, sorted(row.params.items())))
     if known in measured:
@@ -117,7 +119,8 @@ def _add(measured: set[str], build: tuple[int, Index], row: TrialRow) -> bool:
 
 @dataclass(frozen=True)
 class PlanItem:
-    """One experiment on one store with one index on one dataset, through one lane."""
+    """One experiment on one store of so many nodes with one index on one dataset, through one
+    lane."""
 
     suite: Suite
     shape: DatasetShape
@@ -126,11 +129,13 @@ class PlanItem:
     index: Index
     experiment: Experiment
     lane: Lane
+    nodes: int = 1
 
     @property
     def target(self) -> Target:
         """The same, as an experiment checks it."""
-        return Target(self.store, self.index, self.shape.data, self.lane)
+        on_hosts = self.suite.hosts is not None
+        return Target(self.store, self.index, self.shape.data, self.lane, self.nodes, on_hosts)
 
     @property
     def durability(self) -> Durability | None:
@@ -175,8 +180,8 @@ def _items(
             for experiment_ref, experiment in resolved:
                 if not _allowed(experiment_ref, ref):
                     continue
-                for lane in _lanes(store, ref, experiment):
-                    yield i, PlanItem(suite, shape, ref, store, index, experiment, lane)
+                for lane, nodes in itertools.product(_lanes(store, ref, experiment), ref.sizes):
+                    yield i, PlanItem(suite, shape, ref, store, index, experiment, lane, nodes)
 
 
 def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:
@@ -232,6 +237,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
     shape, experiment = item.shape, item.experiment
     try:
         refuse(item.store, target.data.schema, item.index)
+        refuse_nodes(item.store, item.index, item.nodes)
         durability = item.durability
         refuse_lane(item.store, item.lane)
         _refuse_lane(experiment, item.lane)
@@ -276,6 +282,8 @@ def _trial_row(
     experiment = item.experiment
     params = {name: value for name, value in point.items() if name != "rows"}
     rows, index_params = int(point.get("rows", shape.rows)), index.params.model_dump(mode="json")
+    if item.nodes > 1:
+        index_params[NODES] = item.nodes
     defining = {
         "schema": SCHEMA_VERSION,
         "store": store.name,
@@ -296,6 +304,8 @@ def _trial_row(
     if item.lane is not Lane.EMBEDDED:
         defining["placement"] = suite.placement.model_dump(mode="json")
         defining["provider"] = suite.provider(store.name)
+        if suite.hosts is not None:
+            defining["hosts"] = suite.hosts.model_dump(mode="json")
     if not shape.metadata:
         defining["metadata"] = False
     if suite.repeat_queries:

@@ -31,7 +31,7 @@ from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
-from vectrial.worker.messages import Ack, Finished, JobSpec, Serving, Started, TrialSpec
+from vectrial.worker.messages import Ack, Finished, JobSpec, Serving, Started, Strike, TrialSpec
 
 #: In a run's folder, while it is measured: a folder for each job.
 WORK = "work"
@@ -82,7 +82,8 @@ class MeasuringProcess:
     ) -> None:
         self._job, self._plan, self._certificate = job, plan, site.certificate
         self._inside, folder = site.inside, site.folder
-        name = f"{job.store.name}-{job.index.kind}-{job.rows}-r{job.repeat}"
+        of = f"-{job.nodes}-nodes" if job.nodes > 1 else ""
+        name = f"{job.store.name}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         self._output = Log(self._log, site.secrecy)
         # On the disk of the results: a temporary folder may be in memory.
@@ -102,6 +103,8 @@ class MeasuringProcess:
                 progress=note,
                 inside=site.inside,
                 allow_exposed=site.allow_exposed,
+                nodes=job.nodes,
+                hosts=plan.suite.hosts,
             )
 
     def __enter__(self) -> MeasuringProcess:
@@ -149,6 +152,21 @@ class MeasuringProcess:
             raise ServerError(f"it did not start again after it was killed: {error}") from error
         else:
             answer = self._serving()
+        self._pipe.send(answer)
+
+    def strike(self, asked: Strike) -> None:
+        """Make or end a fault of a node, and send the measuring process what runs then."""
+        assert self._server is not None, "the measuring process knows whether there is one"
+        answer: Serving | str | None
+        try:
+            do = self._server.mend if asked.back else self._server.strike
+            name = do(asked.node, asked.fault)
+        except (Unsupported, ServerError) as error:
+            answer = str(error)
+        else:
+            serving = self._serving()
+            assert serving is not None
+            answer = replace(serving, struck=name)
         self._pipe.send(answer)
 
     def _start(self, serving: Serving | None) -> None:

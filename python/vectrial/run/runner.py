@@ -27,7 +27,7 @@ from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
 from vectrial.util import environments
-from vectrial.worker.messages import Crash, Finished, Progress, Started
+from vectrial.worker.messages import Crash, Finished, Progress, Started, Strike
 
 #: Names of the temporary files of `results.folder.replace_text`.
 _TEMPORARY = re.compile(r"\.[a-z.]+\.\d+")
@@ -180,6 +180,8 @@ def _run_job(
                             watcher.live(message)
                         case Crash():
                             process.crash_server()
+                        case Strike():
+                            process.strike(message)
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)

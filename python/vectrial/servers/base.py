@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import Unsupported, VectrialError
+from vectrial.model.faults import Fault
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.reaction import any_reacts
@@ -217,6 +218,21 @@ class Server(ABC):
     def answers(self) -> bool:
         """True if it reacts now, even if only to say that it is busy or refuses access. Takes about
         ten seconds if it does not react. May be called from another thread than the rest."""
+
+    def strike(self, node: int, fault: Fault) -> str:
+        """Make a fault of a node of a cluster; returns the node's name.
+
+        Args:
+            node: its number, from 0.
+
+        Raises:
+            Unsupported: it has no such node, or there is no such fault here.
+        """
+        raise Unsupported("it has no nodes that could be lost")
+
+    def mend(self, node: int, fault: Fault) -> str:
+        """End a fault of `strike`; returns before the node is ready. Returns the node's name."""
+        raise Unsupported("it has no nodes that could be lost")
 
     def abandon(self) -> None:
         """End it at once, for when its data is thrown away. A server that runs elsewhere is left

@@ -1,4 +1,5 @@
-"""A cluster of equal nodes: programs of this machine that are started and ended together."""
+"""A cluster of equal nodes: programs of this machine that are started and ended together, and of
+which one may be lost in between."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from vectrial.model.errors import UserError
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.faults import Fault
+from vectrial.model.hosts import MOST_NODES, limits_of_node
+from vectrial.model.hosts import Hosts as HostSettings
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
@@ -25,23 +30,22 @@ from vectrial.servers.base import (
     answers,
     wait_until,
 )
+from vectrial.servers.hosts import LABEL, Hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local, exposed
 from vectrial.servers.managed_process import HOST, free_ports, share_secrets
-from vectrial.servers.namespaces import Relay, no_network
+from vectrial.servers.namespaces import Network, Relay, no_network
 from vectrial.util import interrupts
 
 #: The state of a listening socket in /proc/net/tcp.
 _LISTEN = "0A"
-#: More nodes than these are a typing error on one machine.
-MOST = 64
 _POLL_S = 0.05
 #: How often ports are drawn until they are as a recipe needs them.
 _DRAWS = 100
 
 
-def clustering(recipe: Recipe, nodes: int) -> Clustering:
-    """The way in which servers of this kind form a cluster of so many nodes.
+def clustering(recipe: Recipe, nodes: int, least: int = 2) -> Clustering:
+    """The way in which servers of this kind form a cluster of so many nodes, at least `least`.
 
     Raises:
         UserError: they form none, or none of this size.
@@ -51,14 +55,14 @@ def clustering(recipe: Recipe, nodes: int) -> Clustering:
             f"{recipe.name} runs as one node here: clusters of it are not supported",
             remedy="nodes = 1",
         )
-    if not 2 <= nodes <= MOST:
-        raise UserError(f"{nodes} nodes are no cluster", remedy=f"from 2 to {MOST}")
+    if not least <= nodes <= MOST_NODES:
+        raise UserError(f"{nodes} nodes are no cluster", remedy=f"from {least} to {MOST_NODES}")
     return recipe.cluster
 
 
 class LocalCluster(Server):
-    """Programs from a package registry that form a cluster. All nodes are in one network, and all
-    are ended together; see `Local`.
+    """Programs from a package registry that form a cluster; see `Local`. Nodes are in one network,
+    or on hosts of their own, and are started and ended together.
 
     Args:
         recipe: of a node, with `cluster`. nodes: number of them.
@@ -66,8 +70,9 @@ class LocalCluster(Server):
         log: where the output of the first node goes, appended; that of the others stands beside
             it. Unless given, each is in its node's folder.
         cores: processors that the nodes share.
-        limits: of all nodes together; each gets an equal part.
+        limits: of all nodes together, of which each gets an equal part; or as `hosts` says.
         progress, inside, allow_exposed: as of `Local`.
+        hosts: each node is on a host of its own (`vectrial.servers.hosts`), one alone as well.
 
     Raises:
         UserError: the recipe forms no cluster of this size.
@@ -87,14 +92,19 @@ class LocalCluster(Server):
         progress: LineProgress = lambda line: None,
         inside: Inside | None = None,
         allow_exposed: bool = False,
+        hosts: HostSettings | None = None,
     ) -> None:
-        self._recipe, self._how = recipe, clustering(recipe, nodes)
+        self._recipe, self._how = recipe, clustering(recipe, nodes, least=1 if hosts else 2)
         self._count, self._folder, self._log = nodes, folder.resolve(), log
-        self._cores, self._limits, self._progress = tuple(cores), limits, progress
+        self._cores, self._progress = tuple(cores), progress
+        shared = {} if hosts is None else {"share": hosts.limits}
+        self._limits = limits_of_node(limits, nodes, **shared)
         self._inside, self._allow_exposed = inside, allow_exposed
+        self._settings, self._hosts = hosts, Hosts()
         self._relay: Relay | None = None
         self.members: tuple[Node, ...] = ()
         self._nodes: dict[str, Local] = {}
+        self._lost: set[str] = set()
 
     @property
     def address(self) -> Address:
@@ -116,10 +126,11 @@ class LocalCluster(Server):
     def start(self) -> None:
         if self.lives():
             raise ServerError(f"{self._recipe.name} was started already")
-        self._share_network()
-        self._make()
+        self._lost.clear()
         with ExitStack() as undone:
             undone.callback(self.stop)
+            self._share_network()
+            self._make()
             for member, node in zip(self.members, self._nodes.values(), strict=True):
                 node.start()
                 if member is self.members[0] and self._how.joins:
@@ -130,6 +141,10 @@ class LocalCluster(Server):
             self._relay.start({str(port): port for ports in public for port in ports.values()})
 
     def _share_network(self) -> None:
+        if self._settings is not None:
+            centre = None if self._inside is None else self._inside.network
+            self._hosts.make(centre, self._count, self._settings.link_mbit)
+            return
         if self._inside is not None or not self._recipe.exposed or self._relay is not None:
             return
         if (why := no_network()) and not self._allow_exposed:
@@ -141,8 +156,10 @@ class LocalCluster(Server):
         """Make the nodes; their ports stay the same when they are made again."""
         if not self.members:
             names = [f"node-{number}" for number in range(1, self._count + 1)]
-            self.members = tuple(Node(name, HOST, self._ports()) for name in names)
-        for member in self.members:
+            addresses = [host.address for host in self._hosts.all] or [HOST] * self._count
+            ports = repeat(self._ports()) if self._hosts.all else map(self._ports, repeat(None))
+            self.members = tuple(map(Node, names, addresses, ports))
+        for number, member in enumerate(self.members):
             folder = self._folder / member.name
             share_secrets(self._folder, folder, self._recipe.generated)
             self._nodes[member.name] = Local(
@@ -150,13 +167,19 @@ class LocalCluster(Server):
                 folder,
                 log=self._log_of(member.name),
                 cores=self._cores,
-                limits=_part(self._limits, self._count),
+                limits=self._limits,
                 progress=self._progress,
                 inside=self._inside,
-                shared=None if self._relay is None else self._relay.network,
+                shared=self._network_of(number),
                 ports=member.ports,
                 allow_exposed=self._allow_exposed,
+                host=member.host,
             )
+
+    def _network_of(self, number: int) -> Network | None:
+        if self._hosts.all:
+            return self._hosts.all[number].network
+        return None if self._relay is None else self._relay.network
 
     def _command(
         self,
@@ -168,7 +191,7 @@ class LocalCluster(Server):
     ) -> Command:
         return self._how.command(program, folder, member, self.members, secrets)
 
-    def _ports(self) -> dict[str, int]:
+    def _ports(self, _: object = None) -> dict[str, int]:
         for _ in range(_DRAWS):
             ports = dict(zip(self._recipe.ports, free_ports(len(self._recipe.ports)), strict=True))
             for first, second in self._how.adjacent:
@@ -209,8 +232,9 @@ class LocalCluster(Server):
                 raise node.ended()
 
     def lives(self) -> bool:
-        """True if every node lives."""
-        return bool(self._nodes) and all(node.lives() for node in self._nodes.values())
+        """True if every node lives that was not lost on purpose."""
+        there = [node for name, node in self._nodes.items() if name not in self._lost]
+        return bool(there) and all(node.lives() for node in there)
 
     def answers(self) -> bool:
         """True if a node reacts."""
@@ -230,7 +254,40 @@ class LocalCluster(Server):
         """As of a node, whose limits are a part of those of the cluster; and the `nodes`."""
         first = next(iter(self._nodes.values()), None)
         facts = {"provider": "local"} if first is None else first.facts()
-        return {**facts, "nodes": self._count, "hosts": "all on this machine"}
+        where = LABEL if self._settings is not None else "all on this machine"
+        link = {} if self._settings is None else {"link_mbit": self._settings.link_mbit}
+        return {**facts, "nodes": self._count, "hosts": where, **link}
+
+    def strike(self, node: int, fault: Fault) -> str:
+        name = self._named(node, fault)
+        self._lost.add(name)
+        match fault:
+            case Fault.KILL:
+                self._nodes[name].kill()
+            case Fault.PAUSE:
+                self._nodes[name].pause(on=True)
+            case Fault.CUT:
+                self._hosts.cut(self._hosts.all[node])
+        return name
+
+    def mend(self, node: int, fault: Fault) -> str:
+        name = self._named(node, fault)
+        match fault:
+            case Fault.KILL:
+                self._nodes[name].start()
+            case Fault.PAUSE:
+                self._nodes[name].pause(on=False)
+            case Fault.CUT:
+                self._hosts.join(self._hosts.all[node])
+        self._lost.discard(name)
+        return name
+
+    def _named(self, node: int, fault: Fault) -> str:
+        if not 0 <= node < len(self.members):
+            raise Unsupported(f"it has {len(self.members)} nodes: there is none of number {node}")
+        if fault is Fault.CUT and not self._hosts.all:
+            raise Unsupported("its nodes share a network: only one on a host can be cut off")
+        return self.members[node].name
 
     def kill(self) -> None:
         for node in self._nodes.values():
@@ -244,18 +301,14 @@ class LocalCluster(Server):
     def stop(self) -> None:
         if self._relay is not None:
             self._relay.stop()
-        for node in reversed(self._nodes.values()):
+        for name, node in reversed(self._nodes.items()):
+            if name in self._lost:
+                node.pause(on=False)  # one that stands still cannot be asked to end
             node.stop()
+        self._hosts.close()
         if self._relay is not None:
             self._relay.close()
             self._relay = None
-
-
-def _part(limits: Limits, count: int) -> Limits:
-    """The limits of one of so many nodes: all together have as much as one server would."""
-    cpus = None if limits.cpus is None else limits.cpus / count
-    memory = None if limits.memory_bytes is None else limits.memory_bytes // count
-    return Limits(cpus, memory)
 
 
 def _listens(pid: int, port: int) -> bool:

@@ -39,8 +39,9 @@ class Local(StartedServer):
             program that listens on every interface gets a network of its own, and its public ports
             are relayed from loopback; others listen on loopback.
         allow_exposed: start such a program also where no network can be made.
-        shared: a network that it has in common with other servers. Whoever made it carries
-            connections to it. ports: as of the recipe; free ones unless given.
+        shared: a network that it has in common with other servers, or that is its host. Whoever
+            made it carries connections to it. ports: as of the recipe; free ones unless given.
+        host: the address at which it listens.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class Local(StartedServer):
         allow_exposed: bool = False,
         shared: Network | None = None,
         ports: Mapping[str, int] | None = None,
+        host: str = HOST,
     ) -> None:
-        super().__init__(recipe, folder, log, cores, limits, progress)
+        super().__init__(recipe, folder, log, cores, limits, progress, host)
         self._inside, self._allow_exposed = inside, allow_exposed
         self._shared = shared
         self._ports, self._fixed_ports = dict(ports or {}), ports is not None
@@ -85,10 +87,12 @@ class Local(StartedServer):
 
     def _network(self) -> Network | None:
         """The network that it runs in; None means that of this process."""
+        if self._shared is not None:
+            return self._shared
         if self._inside is not None:
             return self._inside.network
-        if self._shared is not None or not self._recipe.exposed:
-            return self._shared
+        if not self._recipe.exposed:
+            return None
         if self._relay is None:
             if (why := no_network()) and not self._allow_exposed:
                 raise exposed(self._recipe, why)
@@ -185,6 +189,10 @@ class Local(StartedServer):
     def kill(self) -> None:
         self._process.signal(signal.SIGKILL)
         self._process.wait()
+
+    def pause(self, *, on: bool) -> None:
+        """Have its processes stand still, or go on."""
+        self._process.signal_all(signal.SIGSTOP if on else signal.SIGCONT)
 
     def stop(self) -> None:
         if self._relay is not None:

@@ -189,6 +189,14 @@ class ManagedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def signal_all(self, number: int) -> None:
+        """To the program and everything that it started."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            program = psutil.Process(self.pid)
+            for one in (program, *program.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.send_signal(number)
+
     def wait(self) -> None:
         """Until it has ended, which is forced when it takes too long."""
         supervisor = self._supervisor
@@ -249,6 +257,7 @@ class StartedServer(Server):
         cores: processors that it may use; all when empty.
         limits: of processor time and memory, where they can be set.
         progress: called with what takes long.
+        host: the address at which it listens.
     """
 
     def __init__(
@@ -259,8 +268,10 @@ class StartedServer(Server):
         cores: Sequence[int],
         limits: Limits,
         progress: LineProgress,
+        host: str = HOST,
     ) -> None:
         self._recipe, self._cores, self._limits = recipe, tuple(cores), limits
+        self._host = host
         self._progress = progress
         self._folder = folder.resolve()
         self._data = self._folder / "data"
@@ -299,7 +310,7 @@ class StartedServer(Server):
             self._address = None
         if self._address is None:
             public = {name: self._ports[name] for name in self._recipe.public}
-            self._address = Address(HOST, public, made)
+            self._address = Address(self._host, public, made)
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         for left in reversed(range(1 if self._settled else _PORT_TRIES)):

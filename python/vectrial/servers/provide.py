@@ -20,6 +20,7 @@ from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import StoreError, UserError
+from vectrial.model.hosts import Hosts
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
@@ -140,13 +141,15 @@ def provide(
     inside: Inside | None = None,
     allow_exposed: bool = False,
     nodes: int = 1,
+    hosts: Hosts | None = None,
 ) -> Server:
     """A server of this kind, not started yet.
 
     Args:
         provider: as `prepare` chose it; `choose` is called unless given.
         folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
-        nodes: of a cluster; 1 is a server alone.
+        nodes: of a cluster; 1 is a server alone. hosts: as of `LocalCluster`; a server that forms
+            no clusters runs without.
 
     Raises:
         UserError: as `choose`; or there is no cluster of this kind, size and provider.
@@ -156,7 +159,8 @@ def provide(
         case Provider.EXTERNAL:
             return External(recipe, _required_address(recipe))
         case Provider.LOCAL:
-            one_or_many = Local if nodes == 1 else partial(LocalCluster, nodes=nodes)
+            alone = nodes == 1 and (hosts is None or recipe.cluster is None)
+            one_or_many = Local if alone else partial(LocalCluster, nodes=nodes, hosts=hosts)
             return one_or_many(
                 recipe,
                 folder=folder,

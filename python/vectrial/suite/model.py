@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import ClientLimits
 from vectrial.model.errors import UserError
+from vectrial.model.hosts import MOST_NODES, Hosts
 from vectrial.model.inputs import ExactModel, Name, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.placement import Placement
@@ -44,6 +45,7 @@ _MOST_BYTES = 4 << 20
 
 Scalar = bool | int | float | str
 Names = Annotated[list[Name], Field(min_length=1)]
+Nodes = Annotated[int, Field(ge=1, le=MOST_NODES)]
 Price = Annotated[float, Field(ge=0, le=1_000_000)]
 M = TypeVar("M", bound=BaseModel)
 
@@ -73,6 +75,7 @@ class StoreRef(_Part):
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
     durability: as the suite's, for this store; "default" leaves it to the store.
     provider: source of the store's server; the first available unless set.
+    nodes: of the cluster that is started; a list measures each size.
     """
 
     store: Name
@@ -83,6 +86,12 @@ class StoreRef(_Part):
     lane: Lane | Annotated[list[Lane], Field(min_length=1)] | None = None
     durability: Durability | Literal["default"] | None = None
     provider: Provider | None = None
+    nodes: Nodes | Annotated[list[Nodes], Field(min_length=1)] = 1
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of nodes of each cluster."""
+        return self.nodes if isinstance(self.nodes, list) else [self.nodes]
 
 
 class ExperimentRef(ExactModel):
@@ -138,6 +147,7 @@ class Suite(_Part):
         else each is changed a little every time.
     trial_timeout_s: a trial that takes longer is ended and fails.
     placement: CPU cores of clients and servers.
+    hosts: the simulated hosts on which nodes of clusters run; unless given they share one.
     client_limits: beyond these a trial of the native lane is client-bound.
     prices: for the cost of the measured load in the report.
     """
@@ -153,6 +163,7 @@ class Suite(_Part):
     repeat_queries: bool = False
     trial_timeout_s: float = Field(default=3600, gt=0, le=30 * 86_400)
     placement: Placement = Placement()
+    hosts: Hosts | None = None
     client_limits: ClientLimits = ClientLimits()
     prices: Prices | None = None
     datasets: list[DatasetRef] = Field(min_length=1)

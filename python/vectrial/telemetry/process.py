@@ -49,6 +49,11 @@ class ProcessTree:
         self._ended: list[Usage] = []
         self._cpu_s = 0.0
 
+    @property
+    def pid(self) -> int:
+        """Id of the process itself."""
+        return self._root.pid
+
     def usage(self, look: bool = True) -> Usage | None:
         """The sum over the tree now; None when its root has ended.
 
@@ -187,6 +192,14 @@ class Sampler:
                 if row["at_s"] >= first:
                     row["phase"] = phase
             self._marked, self._looked = len(self._rows), len(self._machine)
+
+    def follow(self, processes: Mapping[str, int]) -> None:
+        """Sample these processes from now on under their names: one that was started again has
+        another id. Counters of a new process begin anew."""
+        with self._lock:
+            for name, pid in processes.items():
+                if name in self._trees and self._trees[name].pid != pid:
+                    self._trees[name], self._groups[name] = ProcessTree(pid), Group(pid)
 
     def rows(self) -> list[dict[str, Any]]:
         """The samples so far: the columns of the telemetry table but trial_id and phase_id, and

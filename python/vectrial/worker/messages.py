@@ -10,6 +10,7 @@ from typing import Any
 
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import Certificate
+from vectrial.model.faults import Fault
 from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address
@@ -33,11 +34,13 @@ class Serving:
 
     processes: ids on this machine by name, for telemetry; none when it runs elsewhere.
     data_dirs: its folders on this machine; none when it runs elsewhere.
+    struck: in the answer to a `Strike`, the name of the node.
     """
 
     address: Address
     processes: Mapping[str, int]
     data_dirs: tuple[Path, ...]
+    struck: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,19 @@ class Ack:
 class Crash:
     """Kill the server and start it again on the same data. The answer is its `Serving`, or why it
     is impossible, as text."""
+
+
+@dataclass(frozen=True)
+class Strike:
+    """Make a fault of a node of the server's cluster, or end it. The answer is a `Serving` with the
+    name of the node, or why it is impossible, as text.
+
+    node: its number, from 0. back: end the fault.
+    """
+
+    node: int
+    fault: Fault
+    back: bool
 
 
 @dataclass(frozen=True)

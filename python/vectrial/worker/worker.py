@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from vectrial.model.capabilities import Index
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.faults import Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
@@ -51,6 +53,7 @@ from vectrial.worker.messages import (
     Progress,
     Serving,
     Started,
+    Strike,
     TrialSpec,
 )
 from vectrial.workload import ingest as bulk
@@ -67,6 +70,8 @@ class _Measurement:
     def __init__(self, spec: JobSpec, pipe: Connection) -> None:
         self.spec = spec
         self.pipe = pipe
+        self._sending = threading.Lock()
+        self._sampler: Sampler | None = None
         self._last_progress = self._last_shown = 0.0
         self.kind = registry.resolve(spec.store)
         params = self.kind.capabilities.indexes[spec.index_kind].build
@@ -113,6 +118,23 @@ class _Measurement:
         self._serve(answer)
         return answer.address
 
+    def _strike(self, node: int, fault: Fault, back: bool) -> Struck:
+        """Make or end a fault of a node; see `Context.strike`. May be called from another thread
+        than the rest while that sends no message that is answered."""
+        at_ns = perf_counter_ns()
+        self._send_message(Strike(node, fault, back))
+        answer: Serving | str = self.pipe.recv()
+        if isinstance(answer, str):
+            raise Unsupported(answer)
+        took_s = (perf_counter_ns() - at_ns) / 1e9
+        if back and self._sampler is not None:
+            self._sampler.follow(answer.processes)
+        return Struck(answer.struck, fault, at_ns, took_s)
+
+    def _send_message(self, message: object) -> None:
+        with self._sending:
+            self.pipe.send(message)
+
     def make(self, location: Path) -> Store:
         """A store at a location, with the suite's durability."""
         store = self.kind(location, self.address) if self.address else self.kind(location)
@@ -124,14 +146,14 @@ class _Measurement:
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_EVERY_S:
             self._last_progress = now
-            self.pipe.send(Progress(done, of, what))
+            self._send_message(Progress(done, of, what))
 
     def show(self, live: Live) -> None:
         """Send the state of a phase, once a second."""
         now = time.monotonic()
         if now - self._last_shown >= SHOW_EVERY_S:
             self._last_shown = now
-            self.pipe.send(replace(live, server_cores=self._server_busy.cores()))
+            self._send_message(replace(live, server_cores=self._server_busy.cores()))
 
     def _server_cpu_s(self) -> float | None:
         """CPU seconds of the server's processes; None if it is not on this machine."""
@@ -192,10 +214,12 @@ class _Measurement:
         sampler: Sampler | None = None
         try:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
+                self._sampler = sampler
                 self._measure(experiment, trial, out, sampler)
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
             out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
             self.loaded = False
+        self._sampler = None
         if sampler is not None:  # None: a process to sample had ended
             out.telemetry = sampler.rows()
             add_server_metrics(out.phases, out.telemetry, out.started_ns)
@@ -334,6 +358,7 @@ class _Measurement:
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,
+            strike=None if self.address is None or not self.address.nodes else self._strike,
         )
 
     def _truth(self, k: int, where: Filters) -> Truth:

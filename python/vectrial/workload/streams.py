@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial._engine import Recorder
+from vectrial._engine import LoadControl, Recorder
 from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord
@@ -37,6 +37,8 @@ from vectrial.workload.record import outcome_of_clients
 
 #: Seconds until a request of the native lane has failed, and how long the others wait for clients.
 TIMEOUT_S = 30.0
+#: Later than anything that happens.
+NEVER_NS = 1 << 62
 _QUARTERS = 4
 
 
@@ -60,10 +62,12 @@ class Stream:
 
 @dataclass
 class Seen:
-    """Outcome of a stream. spans: int64 (n, 2), ns: from before a request was sent to after it
-    was done. answers: by number of the search, ids best first."""
+    """Outcome of a stream. spans: int64 (n, 2), ns from the start: from when a request was sent to
+    when it was done, `NEVER_NS` where nobody knows. succeeded: bool (n,). answers: by number of the
+    search, ids best first."""
 
     spans: NDArray[np.int64]
+    succeeded: NDArray[np.bool_]
     answers: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
 
@@ -91,13 +95,14 @@ def by_engine(
     warmup: NDArray[np.float32],
     seed: int,
     progress: Progress,
+    timeout_s: float = TIMEOUT_S,
+    started: Callable[[int], None] = lambda _: None,
 ) -> Streamed:
     """Send every stream's requests when they are due.
 
-    The engine does not tell when each request was under way, but when it was due, before which
-    nothing is sent, and the greatest latency of the class: a span is from the one to their sum.
-
     Args:
+        timeout_s: until a request has failed. started: called a few times a second with the
+            instant at which the clock started (`time.perf_counter_ns`), once that is known.
         connections: of each class, where a connection carries one request at a time; in all where
             requests share them.
         warmup: queries (q, d), asked once by one client before the clock starts.
@@ -125,8 +130,14 @@ def by_engine(
             filters=filters if search else (),
             options=native.options if search else rows.options,
             once=True,
-            keep=search,
+            keep=True,
         )
+
+    def report(control: LoadControl) -> None:
+        started_ns, _, answered, _ = control.progress()
+        progress(answered, _total(streams), "mixed")
+        if started_ns:
+            started(started_ns)
 
     placement = certificate.placement
     if len(warmup):
@@ -145,28 +156,33 @@ def by_engine(
         cores=placement.pins,
         dedicated=placement.dedicated,
         connections=connections,
-        timeout_s=TIMEOUT_S,
+        timeout_s=timeout_s,
         seed=seed,
-        progress=lambda control: progress(control.progress()[2], _total(streams), "mixed"),
+        progress=report,
     )
-    return Streamed(
-        outcome,
-        [
-            _summary(stream, record)
-            for stream, record in zip(streams, outcome["classes"], strict=True)
-        ],
-    )
+    pairs = zip(streams, outcome["classes"], strict=True)
+    seen = [_seen(stream, record, outcome["started_ns"]) for stream, record in pairs]
+    return Streamed(outcome, seen)
 
 
 def _total(streams: Sequence[Stream]) -> int:
     return sum(len(one.due) for one in streams)
 
 
-def _summary(stream: Stream, record: LoadRecord) -> Seen:
+def _unseen(stream: Stream) -> Seen:
+    """Of requests of which nothing is known: they may have been sent when they were due."""
+    seen = Seen(np.full((len(stream.due), 2), NEVER_NS), np.zeros(len(stream.due), bool))
+    seen.spans[:, 0] = stream.due
+    return seen
+
+
+def _seen(stream: Stream, record: LoadRecord, started_ns: int) -> Seen:
     """Requests of a class are numbered in the order in which they are due, as arrivals are."""
-    longest_us = record["recorder"].summary()["latency_max"] or 0.0
-    done = stream.due + int(np.ceil(longest_us * 1e3))
-    seen = Seen(np.stack([stream.due, done], axis=1))
+    seen = _unseen(stream)
+    assert record["requests"] is not None, "they were to be kept"
+    number, sent, done, succeeded = record["requests"]
+    seen.spans[number] = np.stack([sent, done], axis=1) - started_ns
+    seen.succeeded[number] = succeeded
     if record["answers"] is not None:
         queries, ids, _ = record["answers"]
         for number, found in zip(queries.tolist(), ids, strict=True):
@@ -259,7 +275,7 @@ class _Clients:
     ) -> None:
         self._next, self._streams, self._length_ns = requests, streams, length_ns
         self._asked = asked  # k and the search parameters
-        self.seen = [Seen(np.zeros((len(one.due), 2), np.int64)) for one in streams]
+        self.seen = [_unseen(one) for one in streams]
         self.records: list[list[tuple[Recorder, Recorder]]] = []
         self.done: list[tuple[int, int]] = []  # (sent, done), ns from the start
         self.late = self.unsent = 0
@@ -315,6 +331,7 @@ class _Clients:
             sent, done = sample.sent_ns, sample.done_ns
             lag.operation(due, due, sent)
             seen.spans[request.number] = (sent - start, done - start)
+            seen.succeeded[request.number] = sample.failure is None
             done_here.append((sent - start, done - start))
             if alone and request.operation != "search":
                 search = None

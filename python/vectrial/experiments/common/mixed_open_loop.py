@@ -23,7 +23,14 @@ from vectrial.workload import dispatch
 from vectrial.workload.ceiling import certify
 from vectrial.workload.python.open_loop import due_times
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import Seen, Stream, Streamed, by_clients, by_engine
+from vectrial.workload.streams import (
+    NEVER_NS,
+    Seen,
+    Stream,
+    Streamed,
+    by_clients,
+    by_engine,
+)
 
 SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
 _OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}
@@ -46,7 +53,7 @@ class OpenLoopMix:
 def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterator[Phase]:
     """A phase for each kind of operation, those of one time."""
     point = seeing_writes(context, point)
-    script = _Script(context.dataset, mix, context.seed)
+    script = Script(context.dataset, mix, context.seed)
     load_1m = os.getloadavg()[0]
     streamed = _send(context, point, mix, script)
     outcome = streamed.outcome
@@ -102,9 +109,7 @@ def _blame_client(phase: Phase, limit: float) -> None:
         )
 
 
-def _send(
-    context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: _Script
-) -> Streamed:
+def _send(context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: Script) -> Streamed:
     store = context.store
     params = search_params(context, point)
     warmup = context.dataset.queries[:WARMUP]
@@ -127,11 +132,11 @@ def _send(
         return by_clients([store], *asked, **common)
     with ExitStack() as stack:
         opening = dispatch.opening(context)
-        stores = [stack.enter_context(closing(opening.open())) for _ in range(mix.clients)]
+        stores = [stack.enter_context(closing(opening.open(at))) for at in range(mix.clients)]
         return by_clients(stores, *asked, **common)
 
 
-class _Script:
+class Script:
     """Schedule of operations, drawn before the clock starts.
 
     A row is written at most once: inserted under a fresh id, or updated, or deleted, the latter two
@@ -182,15 +187,24 @@ class _Script:
         self.streams = [stream(kind) for kind in KINDS if kind in due and len(due[kind])]
         self._rows = {int(dataset.ids[row]): int(row) for row in rows.tolist()}
 
+    def answers(self, seen: Seen) -> list[Answer]:
+        """The answers to the searches, in the order of their numbers."""
+        return [
+            Answer(int(self.queries[at]), (int(seen.spans[at, 0]), int(seen.spans[at, 1])), found)
+            for at, found in sorted(seen.answers.items())
+        ]
+
     def versions(self, streamed: Streamed) -> list[Version]:
-        """Every version of every row that was written, with when it was."""
+        """Every version of every row that was written, with when it was: of a write that failed
+        nobody knows whether it took effect, nor when."""
         made: list[Version] = []
         for stream, seen in zip(self.streams, streamed.seen, strict=True):
             if stream.name == SEARCH:
                 continue
             assert stream.ids is not None
             for at, id_ in enumerate(stream.ids.tolist()):
-                span: Span = (int(seen.spans[at, 0]), int(seen.spans[at, 1]))
+                sent, done = seen.spans[at].tolist()
+                span: Span = (sent, done if seen.succeeded[at] else NEVER_NS)
                 if stream.name != INSERT:
                     old = self._dataset.vectors[self._rows[id_]]
                     made.append(Version(id_, old, died=span))
@@ -200,7 +214,7 @@ class _Script:
         return made
 
 
-def _judge(phase: Phase, context: Context, script: _Script, streamed: Streamed, seen: Seen) -> None:
+def _judge(phase: Phase, context: Context, script: Script, streamed: Streamed, seen: Seen) -> None:
     """Recall and dead answers, unless it is not known what was written."""
     lost = 0
     for stream, record in zip(script.streams, streamed.outcome["classes"], strict=True):
@@ -210,8 +224,5 @@ def _judge(phase: Phase, context: Context, script: _Script, streamed: Streamed, 
     if lost:
         unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
         return
-    answers = [
-        Answer(int(script.queries[at]), (int(seen.spans[at, 0]), int(seen.spans[at, 1])), found)
-        for at, found in sorted(seen.answers.items())
-    ]
-    judge(context.dataset, context.k, script.versions(streamed), answers).write(phase)
+    versions = script.versions(streamed)
+    judge(context.dataset, context.k, versions, script.answers(seen)).write(phase)

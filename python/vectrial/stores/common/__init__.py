@@ -18,6 +18,7 @@ from vectrial.model.capabilities import (
     NoParams,
     Params,
     Returning,
+    Spreading,
 )
 from vectrial.model.errors import (
     NotInstalled,

@@ -91,6 +91,16 @@ class ServerStore(Store):
     def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index, self._names = schema, index, schema.columns
 
+    @property
+    def _shards(self) -> int:
+        """Parts that the rows are in: as many as the index asks for, or one for each node."""
+        return getattr(self._index.params, "shards", None) or max(1, len(self._address.nodes))
+
+    @property
+    def _copies(self) -> int:
+        """Copies of each part."""
+        return getattr(self._index.params, "replication_factor", None) or 1
+
     def close(self) -> None:
         self._client.close()
 
@@ -129,7 +139,15 @@ class ServerStore(Store):
         assert self.protocol is not None
         port = self._address.ports[self.native_port]
         options = {**self.dialect, **(options or {})}
-        return target(self.protocol, self._address.host, port, headers=headers, options=options)
+        nodes = [(one.host, one.ports[self.native_port]) for one in self._address.nodes]
+        return target(
+            self.protocol,
+            self._address.host,
+            port,
+            headers=headers,
+            options=options,
+            nodes=nodes,
+        )
 
 
 def wait_until(

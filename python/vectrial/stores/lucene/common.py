@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.capabilities import Durability, Params
+from vectrial.model.capabilities import Durability, Spreading
 from vectrial.model.errors import StoreError
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import Address
@@ -27,9 +27,10 @@ DURABILITY: Mapping[Durability, str] = {
 }
 
 
-class SegmentParams(Params):
-    """segments: at most so many are left by `build`, which merges them; each has a graph of its
-    own, so that 1 gives the one final graph. None merges nothing."""
+class SegmentParams(Spreading):
+    """segments: at most so many are left of each shard by `build`, which merges them; each has a
+    graph of its own, so that 1 gives the one final graph. None merges nothing. shards,
+    replication_factor: see `Spreading`."""
 
     segments: int | None = Bound(default=1, ge=1, le=1000)
 

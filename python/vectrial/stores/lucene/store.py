@@ -66,6 +66,7 @@ COMMON = vt.Capabilities(
     payload_index=True,
     persistent=True,
     concurrent_search=True,
+    clusters=True,
     returns=frozenset(vt.Returning),
     durability=DURABILITY,
 )
@@ -79,7 +80,8 @@ CAVEATS = (
 
 
 class LuceneStore(vt.ServerStore):
-    """One index with one shard and no replicas, refreshed every second once it has been loaded.
+    """One index with a shard for each node and no replicas, refreshed every second once it has
+    been loaded.
 
     vectors_in_columns: a search can return vectors from columns; else from documents.
     text_boost: what scores by text are multiplied by to be those of BM25.
@@ -128,8 +130,8 @@ class LuceneStore(vt.ServerStore):
         schema, index = self._schema, self._index
         durability = "async" if self.durability is vt.Durability.BUFFERED else "request"
         settings = {
-            "number_of_shards": 1,
-            "number_of_replicas": 0,
+            "number_of_shards": self._shards,
+            "number_of_replicas": self._copies - 1,
             # No refresh while rows are loaded; `wait_indexed` turns it on.
             "refresh_interval": "-1",
             "translog.durability": durability,

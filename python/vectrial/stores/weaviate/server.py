@@ -102,9 +102,12 @@ def _node_command(
     gossip, and the one for calls beside that of Raft (CLUSTER_IN_LOCALHOST)."""
     alone = _command(program, folder, node.ports, secrets)
     raft = ",".join(f"{one.name}:{one.ports['raft']}" for one in nodes)
+    shared = len({one.host for one in nodes}) < len(nodes)
+    argv = tuple(node.host if one == HOST else one for one in alone.argv)
     env = {
+        "CLUSTER_BIND_ADDR": node.host,
         "CLUSTER_HOSTNAME": node.name,
-        "CLUSTER_IN_LOCALHOST": "true",
+        "CLUSTER_IN_LOCALHOST": str(shared).lower(),
         "CLUSTER_ADVERTISE_ADDR": node.host,
         "CLUSTER_ADVERTISE_PORT": str(node.ports["gossip"]),
         "RAFT_BOOTSTRAP_EXPECT": str(len(nodes)),
@@ -112,7 +115,7 @@ def _node_command(
     }
     if node != nodes[0]:
         env["CLUSTER_JOIN"] = f"{nodes[0].host}:{nodes[0].ports['gossip']}"
-    return replace(alone, env={**alone.env, **env})
+    return replace(alone, argv=argv, env={**alone.env, **env})
 
 
 def _ready(address: Address) -> None:

@@ -42,10 +42,11 @@ class FilterStrategy(StrEnum):
     ACORN = "acorn"
 
 
-class HnswBuild(vt.Params):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links). filter_strategy:
-    how the graph is searched under a filter. flat_search_cutoff: where a filter keeps fewer rows
-    than this, these are scanned exactly instead of searching the graph."""
+class HnswBuild(vt.Spreading):
+    """m, ef_construction: of each shard's graph (the lowest layer has up to 2m links).
+    filter_strategy: how the graph is searched under a filter. flat_search_cutoff: where a filter
+    keeps fewer rows than this, these are scanned exactly instead of searching the graph. shards,
+    replication_factor: see `Spreading`."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)
@@ -61,7 +62,7 @@ class HnswSearch(vt.Params):
 
 
 class Weaviate(vt.ServerStore):
-    """One collection with one named vector per row, one shard, no replicas."""
+    """One collection with one named vector per row; a shard for each node, no replicas."""
 
     name = "weaviate"
     title = "Weaviate"
@@ -80,7 +81,7 @@ class Weaviate(vt.ServerStore):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "flat": vt.IndexKind(exact=True),
+            "flat": vt.IndexKind(vt.Spreading, exact=True),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
@@ -90,6 +91,7 @@ class Weaviate(vt.ServerStore):
         filters_need_index=True,
         persistent=True,
         concurrent_search=True,
+        clusters=True,
         returns=frozenset(vt.Returning),
         durability={
             vt.Durability.BUFFERED: "a write is in the log, which the system writes to the disk"
@@ -159,8 +161,8 @@ class Weaviate(vt.ServerStore):
             inverted_index_config=Configure.inverted_index(
                 index_null_state=True, stopwords_preset=StopwordsPreset.NONE
             ),
-            sharding_config=Configure.sharding(desired_count=1),
-            replication_config=Configure.replication(factor=1),
+            sharding_config=Configure.sharding(desired_count=self._shards),
+            replication_config=Configure.replication(factor=self._copies),
         )
 
     def _exists(self) -> bool:

@@ -56,7 +56,7 @@ def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
 def _measure(share: Share, pipe: Connection) -> Done | WorkerResult:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
-    store = share.question.opening.open()
+    store = share.question.opening.open(share.first)
     try:
         pool = _pool(share, store, pipe)
         if share.schedule is not None:

@@ -91,7 +91,7 @@ def insert(portion: Portion, pipe: Connection) -> Done:
     """In a process: insert its portion."""
     if portion.cores:
         os.sched_setaffinity(0, portion.cores)
-    store, dataset = portion.opening.open(), library.load(portion.dataset)
+    store, dataset = portion.opening.open(portion.first), library.load(portion.dataset)
     recorder, taken = Recorder(), 0
     # What Arrow sets up for the first batch is not the store's time.
     batch(dataset, portion.opening.schema, np.arange(1))

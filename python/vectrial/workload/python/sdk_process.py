@@ -45,10 +45,11 @@ class Opening:
     index: Index
     durability: Durability | None
 
-    def open(self) -> Store:
-        """The store, opened."""
-        kind = registry.resolve(self.store)
-        store = kind(self.location, self.address) if self.address else kind(self.location)
+    def open(self, client: int = 0) -> Store:
+        """The store, opened; of a cluster at the node whose turn it is with a client of this
+        number."""
+        kind, at = registry.resolve(self.store), self.address
+        store = kind(self.location, at.turned(client)) if at else kind(self.location)
         store.durability = self.durability
         store.open(self.schema, self.index)
         return store

@@ -1,0 +1,109 @@
+"""What requests tell of the loss of a node: second by second, and in a few moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Recall is what it was, within so much.
+NEAR = 0.01
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Every request that was sent, of any kind.
+
+    sent, done: float64 (n,), seconds from the loss. failed: bool (n,). short: bool (n,), an answer
+    of fewer rows than asked for. recall: float64 (n,), NaN where there is none.
+    """
+
+    sent: NDArray[np.float64]
+    done: NDArray[np.float64]
+    failed: NDArray[np.bool_]
+    short: NDArray[np.bool_]
+    recall: NDArray[np.float64]
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """Requests that failed, and answers that are short."""
+        return self.failed | self.short
+
+    def between(self, begin_s: float, end_s: float) -> Requests:
+        """Those that were sent in this time."""
+        chosen = (self.sent >= begin_s) & (self.sent < end_s)
+        return Requests(
+            *(getattr(self, name)[chosen] for name in ("sent", "done", "failed", "short", "recall"))
+        )
+
+    def mean_recall(self) -> float | None:
+        """Mean recall of the answers; None without any."""
+        known = self.recall[~np.isnan(self.recall)]
+        return float(known.mean()) if len(known) else None
+
+
+def moments(
+    requests: Requests, back_s: float, end_s: float
+) -> tuple[Mapping[str, float], Mapping[str, str]]:
+    """The experiment's moments, and why one has no value.
+
+    Args:
+        back_s: when the fault was ended, in seconds from the loss; end_s: the end of the load.
+
+    Returns:
+        Metrics by name, and reasons by the names of those that are missing.
+    """
+    found: dict[str, float] = {}
+    missing: dict[str, str] = {}
+    lost, after = requests.between(0.0, back_s), requests.between(back_s, end_s)
+    parts = {
+        "recall_before": requests.between(-np.inf, 0.0),
+        "recall_lost": lost,
+        "recall_after": after,
+    }
+    for name, part in parts.items():
+        if (value := part.mean_recall()) is None:
+            missing[name] = "no search was answered"
+        else:
+            found[name] = value
+    if len(lost.sent):
+        found["lost_share"] = float(lost.failed.mean())
+    seen = requests.done[requests.wrong & (requests.done >= 0.0) & (requests.sent < back_s)]
+    if len(seen):
+        found["noticed_s"] = float(seen.min())
+    else:
+        missing["noticed_s"] = "no request failed, and no answer was short"
+    served = _clean_from(lost, 0.0, back_s)
+    if served is None:
+        missing["served_s"] = "not before the node was back"
+    else:
+        found["served_s"] = served
+    recovered = _clean_from(after, back_s, end_s, found.get("recall_before"))
+    if recovered is None:
+        missing["recovered_s"] = "not before the end of the load"
+    else:
+        found["recovered_s"] = recovered - back_s
+    return found, missing
+
+
+def _clean_from(
+    requests: Requests, begin_s: float, end_s: float, recall: float | None = None
+) -> float | None:
+    """The second from which on nothing is wrong until the end, and every second has this recall;
+    None where the last one is not so either."""
+    wrong = requests.sent[requests.wrong]
+    last = float(wrong.max()) if len(wrong) else begin_s
+    if recall is not None:
+        for second in np.arange(begin_s, end_s, 1.0):
+            mean = requests.between(second, min(second + 1.0, end_s)).mean_recall()
+            if mean is not None and mean < recall - NEAR:
+                last = max(last, min(second + 1.0, end_s))
+    return None if end_s - last < 1.0 else last
+
+
+def seconds(requests: Requests, begin_s: float, end_s: float) -> Sequence[tuple[float, Requests]]:
+    """The requests of each second, with the middle of it."""
+    starts = np.arange(np.floor(begin_s), end_s, 1.0)
+    return [(float(start) + 0.5, requests.between(start, start + 1.0)) for start in starts]

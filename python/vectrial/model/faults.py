@@ -1,0 +1,25 @@
+"""Faults of a node of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What happens to a node, and how it comes back."""
+
+    KILL = "kill"  # its processes end at once; it is started again on the same data
+    PAUSE = "pause"  # its processes stand still; they go on
+    CUT = "cut"  # its link is down; it is up again
+
+
+@dataclass(frozen=True)
+class Struck:
+    """A fault that came or went. node: its name. at_ns: `time.perf_counter_ns` before it was done;
+    took_s: for how long it was being done."""
+
+    node: str
+    fault: Fault
+    at_ns: int
+    took_s: float

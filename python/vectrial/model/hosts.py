@@ -1,0 +1,44 @@
+"""Simulated hosts: each node of a cluster in a network of its own, joined by links."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import ConfigDict, Field
+
+from vectrial.model.inputs import ExactModel
+from vectrial.model.limits import Limits
+
+#: More nodes than these are a typing error on one machine.
+MOST_NODES = 64
+
+
+class Share(StrEnum):
+    """What the limits of servers in the suite's placement are of."""
+
+    TOTAL = "total"  # all nodes together: n nodes have an nth each of what one node has
+    EACH = "each"  # every node: n nodes have n times what one node has
+
+
+class Hosts(ExactModel):
+    """Hosts on one machine, one for each node of a cluster, and for a server alone where it can
+    form a cluster.
+
+    limits: whether the placement's limits of servers are of all nodes together or of each.
+    link_mbit: rate of each host's link in both directions, in 10^6 bits per second; unlimited
+        unless given.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    limits: Share = Share.TOTAL
+    link_mbit: float | None = Field(default=None, ge=0.1, le=1_000_000)
+
+
+def limits_of_node(whole: Limits, nodes: int, share: Share = Share.TOTAL) -> Limits:
+    """Limits of one of so many nodes, given those of the suite."""
+    if share is Share.EACH:
+        return whole
+    cpus = None if whole.cpus is None else whole.cpus / nodes
+    memory = None if whole.memory_bytes is None else whole.memory_bytes // nodes
+    return Limits(cpus, memory)

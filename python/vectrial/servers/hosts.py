@@ -1,0 +1,159 @@
+"""Hosts of our own on one machine: networks joined by links that can be slowed and cut.
+
+The hosts are on a bridge in the network of the processes that measure, so that no packet can leave
+the machine, also when a host is gone. Their addresses are of 127/8, since servers that are
+reachable from elsewhere make demands of the system (Elasticsearch wants more open files and
+mappings), and are carried over links all the same (route_localnet).
+
+Everything is gone with the networks it is in, however the processes end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from vectrial.model.errors import UserError
+from vectrial.servers.base import ServerError
+from vectrial.servers.namespaces import Network
+from vectrial.util.child_environment import for_server
+
+#: Of what is measured on them, wherever it is printed.
+LABEL = "simulated hosts on one machine"
+_NET, _CENTRE = "127.18", "127.18.0.1/16"
+_TIMEOUT_S = 30.0
+#: Of a slowed link: bytes that pass at once, at least a jiffy's worth (250 Hz), and how long the
+#: others wait at most.
+_BURST_BYTES, _JIFFIES, _WAITS = 64 << 10, 250, "100ms"
+#: Of 127/8 loopback keeps 127.0.0.1, and links may carry the rest.
+_CARRY = """
+ip addr del 127.0.0.1/8 dev lo 2>/dev/null && ip addr add 127.0.0.1/32 dev lo
+echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet && exec ip -batch -"""
+
+
+def no_hosts() -> str:
+    """The reason why there can be no hosts here; empty if there can."""
+    if os.geteuid() != 0:
+        return "links between networks can be made by root alone"
+    if lacking := [one for one in ("ip", "tc") if shutil.which(one) is None]:
+        return f"there is no program '{lacking[0]}' here; it comes with iproute2"
+    return ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host: its address, and the network that it is."""
+
+    name: str
+    address: str
+    network: Network
+
+
+class Hosts:
+    """Hosts and their links, from when they are made until they are closed."""
+
+    def __init__(self) -> None:
+        self._centre: Network | None = None
+        self.all: tuple[Host, ...] = ()
+
+    def make(self, centre: Network | None, count: int, link_mbit: float | None = None) -> None:
+        """Make them.
+
+        Args:
+            centre: the network that they are joined in; whoever is in it reaches all of them.
+            count: number of hosts. link_mbit: rate of each link, in 10^6 bits per second.
+
+        Raises:
+            UserError: there can be none here.
+            ServerError: they could not be made.
+        """
+        why = no_hosts()
+        if why or centre is None:
+            why = why or "the processes that measure have no network of their own"
+            raise UserError(
+                f"no hosts can be made: {why}",
+                where="hosts",
+                remedy="leave [hosts] out: the nodes then share a network",
+            )
+        self._centre = centre
+        with ExitStack() as undone:
+            undone.callback(self.close)
+            _ip(centre, ["link add br0 type bridge", *_up(_CENTRE, "br0")])
+            for number in range(1, count + 1):
+                self._add(number)
+            if link_mbit is not None:
+                self._slow(link_mbit)
+            undone.pop_all()
+
+    def _add(self, number: int) -> None:
+        host = Host(f"host-{number}", f"{_NET}.1.{number}", Network())
+        self.all += (host,)
+        (inside,) = host.network.files
+        plug = _plug(host)
+        assert self._centre is not None
+        joined = f"link add {plug} type veth peer name eth0 netns /proc/self/fd/{inside}"
+        _ip(self._centre, [joined, f"link set {plug} master br0 up"], [inside])
+        _ip(host.network, _up(f"{host.address}/16", "eth0"))
+
+    def _slow(self, link_mbit: float) -> None:
+        assert self._centre is not None
+        burst = max(_BURST_BYTES, int(link_mbit * 1e6 / 8 / _JIFFIES))
+        rate = f"tbf rate {link_mbit * 1e6:.0f}bit burst {burst} latency {_WAITS}"
+        for host in self.all:
+            for network, device in ((self._centre, _plug(host)), (host.network, "eth0")):
+                _run(network, ["tc", "qdisc", "add", "dev", device, "root", *rate.split()])
+
+    def cut(self, host: Host) -> None:
+        """Pull the plug: nothing reaches the host or leaves it."""
+        assert self._centre is not None
+        _ip(self._centre, [f"link set {_plug(host)} down"])
+
+    def join(self, host: Host) -> None:
+        """Put the plug back."""
+        assert self._centre is not None
+        _ip(self._centre, [f"link set {_plug(host)} up"])
+
+    def close(self) -> None:
+        """Let go of the networks, which end with their last process. Calling it twice is
+        harmless."""
+        for host in self.all:
+            host.network.close()
+        self.all = ()
+        if self._centre is not None and self._centre.files:
+            _run(self._centre, ["sh", "-c", "ip link del br0 2>/dev/null; true"])
+        self._centre = None
+
+
+def _plug(host: Host) -> str:
+    return f"to-{host.name}"
+
+
+def _up(address: str, device: str) -> list[str]:
+    return [
+        f"addr add {address} dev {device}",
+        f"link set {device} up",
+    ]
+
+
+def _ip(network: Network, lines: Sequence[str], files: Sequence[int] = ()) -> None:
+    _run(network, ["sh", "-c", _CARRY], "\n".join(lines), files)
+
+
+def _run(network: Network, argv: Sequence[str], said: str = "", files: Sequence[int] = ()) -> None:
+    done = subprocess.run(
+        network.enter(argv),
+        input=said,
+        pass_fds=(*network.files, *files),
+        env=for_server(),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it did not say why"])[0]
+        raise ServerError(f"hosts could not be made ({argv[0]}): {why}")
