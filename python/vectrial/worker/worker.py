@@ -127,8 +127,10 @@ class _Measurement:
         if isinstance(answer, str):
             raise Unsupported(answer)
         took_s = (perf_counter_ns() - at_ns) / 1e9
-        if back and self._sampler is not None:
-            self._sampler.follow(answer.processes)
+        if back:
+            self._serve(answer)
+            if self._sampler is not None:
+                self._sampler.follow(answer.processes)
         return Struck(answer.struck, fault, at_ns, took_s)
 
     def _send_message(self, message: object) -> None:

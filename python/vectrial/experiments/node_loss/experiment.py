@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, as_list, search_points, seeing_writes
 from vectrial.experiments.common.live_set import Verdict, judge
 from vectrial.experiments.common.mixed_open_loop import (
@@ -23,7 +24,7 @@ from vectrial.experiments.common.mixed_open_loop import (
 from vectrial.experiments.node_loss import timeline
 from vectrial.experiments.node_loss.aftermath import Writes, wait_settled
 from vectrial.experiments.node_loss.loss import Loss
-from vectrial.experiments.node_loss.metrics import METRICS
+from vectrial.experiments.node_loss.metrics import METRICS, OWN
 from vectrial.experiments.node_loss.timeline import Requests
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
@@ -36,6 +37,35 @@ from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.streams import Streamed, by_engine
 
 Faults = Annotated[tuple[Fault, ...], BeforeValidator(as_list), Field(min_length=1)]
+
+
+_SHEET = Sheet(
+    "The loss of a node",
+    "Searches, inserts and deletes at steady rates (open loop), with connections to every node. A "
+    "node is lost and comes back: killed and started again, paused, or cut off from the others. "
+    "Every answer is judged against the rows alive at that moment; one with fewer than k rows is "
+    "short, whether or not the store reported an error. Afterwards each node is asked for every "
+    "acknowledged write. Nodes are simulated hosts on one machine, unless their addresses were "
+    "given.",
+    ("loss",),
+    (("fault", "Fault"), ("node", "Node")),
+    (
+        metric(OWN["recall_before"], "before", "Recall"),
+        metric(OWN["recall_lost"], "lost", "Recall"),
+        metric(OWN["recall_after"], "back", "Recall"),
+        metric(OWN["lost_share"], "Failed while lost"),
+        metric(OWN["short_answers"], "Short answers"),
+        metric(OWN["noticed_s"], "first seen", "After the loss"),
+        metric(OWN["served_s"], "served again", "After the loss"),
+        metric(OWN["recovered_s"], "recovered", "After the return"),
+        metric(OWN["agreed_s"], "nodes agree", "After the return"),
+        metric(OWN["missing_rows"], "writes lost", "Rows"),
+        metric(OWN["returned_rows"], "deletes undone", "Rows"),
+        metric(OWN["count_spread"], "counts apart", "Rows"),
+    ),
+    figures=f"{__package__}.report:figures",
+    hidden=("lost_s", "second", "loop", "rate"),
+)
 
 
 class NodeLoss(Experiment):
@@ -63,7 +93,7 @@ class NodeLoss(Experiment):
     place: ClassVar[int] = 77
     metrics: ClassVar[tuple[MetricName, ...]] = METRICS
     terms: ClassVar[Mapping[str, str]] = {"fault": "fault", "lost_s": "seconds without the node"}
-    report: ClassVar[str] = f"{__package__}.report"
+    sheet: ClassVar[Sheet | None] = _SHEET
     mutates: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"faults", "search"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
@@ -146,7 +176,12 @@ class NodeLoss(Experiment):
             struck, back = loss.end()
         started_ns, ended_ns = streamed.outcome["started_ns"], perf_counter_ns()
         at_s, back_s = ((one.at_ns - started_ns) / 1e9 for one in (struck, back))
-        shared = {"fault": point["fault"], "node": struck.node, "k": context.k}
+        shared = {
+            "fault": point["fault"],
+            "node": struck.node,
+            "lost_s": self.lost_s,
+            "k": context.k,
+        }
         for stream, record in zip(script.streams, streamed.outcome["classes"], strict=True):
             phase = phase_of_outcome(
                 stream.name,
