@@ -75,16 +75,31 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Clustering:
-    """The way in which servers of one kind form a cluster of equal nodes.
+class Cluster:
+    """What the command of a node knows of its cluster.
 
-    command: of one node, in a folder of its own, with all nodes and the secrets that they share.
+    secrets: those that all nodes share. services: addresses of the cluster's services by name.
+    """
+
+    nodes: Sequence[Node]
+    secrets: Mapping[str, str]
+    services: Mapping[str, Address] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The way in which servers of one kind form a cluster.
+
+    command: of one node, in a folder of its own.
+    services: other servers that the nodes need, in the order in which they are started: of each
+        the function, as "module:name", that makes its recipe for the address it listens at.
     adjacent: pairs of ports of which the second is the first plus one.
     joins: the port of the first node that listens before another node is started; empty if nodes
         may start in any order.
     """
 
-    command: Callable[[Path, Path, Node, Sequence[Node], Mapping[str, str]], Command]
+    command: Callable[[Path, Path, Node, Cluster], Command]
+    services: tuple[str, ...] = ()
     adjacent: tuple[tuple[str, str], ...] = ()
     joins: str = ""
 

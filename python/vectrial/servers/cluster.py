@@ -21,6 +21,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import (
     READY_S,
+    Cluster,
     Clustering,
     Command,
     Node,
@@ -30,11 +31,12 @@ from vectrial.servers.base import (
     answers,
     wait_until,
 )
-from vectrial.servers.hosts import LABEL, Hosts
+from vectrial.servers.hosts import CENTRE, LABEL, Hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local, exposed
 from vectrial.servers.managed_process import HOST, free_ports, share_secrets
 from vectrial.servers.namespaces import Network, Relay, no_network
+from vectrial.servers.services import Services
 from vectrial.util import interrupts
 
 #: The state of a listening socket in /proc/net/tcp.
@@ -101,6 +103,8 @@ class LocalCluster(Server):
         self._limits = limits_of_node(limits, nodes, **shared)
         self._inside, self._allow_exposed = inside, allow_exposed
         self._settings, self._hosts = hosts, Hosts()
+        services = self._how.services
+        self._services = Services(services, self._folder / "services", self._cores, progress)
         self._relay: Relay | None = None
         self.members: tuple[Node, ...] = ()
         self._nodes: dict[str, Local] = {}
@@ -130,6 +134,7 @@ class LocalCluster(Server):
         with ExitStack() as undone:
             undone.callback(self.stop)
             self._share_network()
+            self._start_services()
             self._make()
             for member, node in zip(self.members, self._nodes.values(), strict=True):
                 node.start()
@@ -151,6 +156,15 @@ class LocalCluster(Server):
             raise exposed(self._recipe, why)
         if not why:
             self._relay = Relay()
+
+    def _start_services(self) -> None:
+        """Start what the nodes need where they reach it, and the measuring processes as well."""
+        if self._settings is not None and self._inside is not None:
+            self._services.start(CENTRE, self._inside.network)
+        elif self._inside is not None:
+            self._services.start(HOST, self._inside.network)
+        else:
+            self._services.start(HOST, None if self._relay is None else self._relay.network)
 
     def _make(self) -> None:
         """Make the nodes; their ports stay the same when they are made again."""
@@ -189,7 +203,8 @@ class LocalCluster(Server):
         ports: Mapping[str, int],
         secrets: Mapping[str, str],
     ) -> Command:
-        return self._how.command(program, folder, member, self.members, secrets)
+        cluster = Cluster(self.members, secrets, self._services.addresses)
+        return self._how.command(program, folder, member, cluster)
 
     def _ports(self, _: object = None) -> dict[str, int]:
         for _ in range(_DRAWS):
@@ -234,7 +249,7 @@ class LocalCluster(Server):
     def lives(self) -> bool:
         """True if every node lives that was not lost on purpose."""
         there = [node for name, node in self._nodes.items() if name not in self._lost]
-        return bool(there) and all(node.lives() for node in there)
+        return bool(there) and all(node.lives() for node in there) and self._services.lives()
 
     def answers(self) -> bool:
         """True if a node reacts."""
@@ -243,12 +258,14 @@ class LocalCluster(Server):
         return any(answers(self._recipe, node.address) for node in self._nodes.values())
 
     def processes(self) -> Mapping[str, int]:
-        return {
+        nodes = {
             name: pid for name, node in self._nodes.items() for pid in node.processes().values()
         }
+        return {**nodes, **self._services.processes()}
 
     def data_dirs(self) -> tuple[Path, ...]:
-        return tuple(one for node in self._nodes.values() for one in node.data_dirs())
+        nodes = tuple(one for node in self._nodes.values() for one in node.data_dirs())
+        return nodes + self._services.data_dirs()
 
     def facts(self) -> Mapping[str, Any]:
         """As of a node, whose limits are a part of those of the cluster; and the `nodes`."""
@@ -256,7 +273,8 @@ class LocalCluster(Server):
         facts = {"provider": "local"} if first is None else first.facts()
         where = LABEL if self._settings is not None else "all on this machine"
         link = {} if self._settings is None else {"link_mbit": self._settings.link_mbit}
-        return {**facts, "nodes": self._count, "hosts": where, **link}
+        services = {"services": list(self._services.addresses)} if self._how.services else {}
+        return {**facts, "nodes": self._count, "hosts": where, **link, **services}
 
     def strike(self, node: int, fault: Fault) -> str:
         name = self._named(node, fault)
@@ -305,6 +323,7 @@ class LocalCluster(Server):
             if name in self._lost:
                 node.pause(on=False)  # one that stands still cannot be asked to end
             node.stop()
+        self._services.stop()
         self._hosts.close()
         if self._relay is not None:
             self._relay.close()

@@ -24,7 +24,9 @@ from vectrial.util.child_environment import for_server
 
 #: Of what is measured on them, wherever it is printed.
 LABEL = "simulated hosts on one machine"
-_NET, _CENTRE = "127.18", "127.18.0.1/16"
+_NET = "127.18"
+#: The address at which hosts reach what is in the network that joins them.
+CENTRE = f"{_NET}.0.1"
 _TIMEOUT_S = 30.0
 #: Of a slowed link: bytes that pass at once, at least a jiffy's worth (250 Hz), and how long the
 #: others wait at most.
@@ -82,7 +84,7 @@ class Hosts:
         self._centre = centre
         with ExitStack() as undone:
             undone.callback(self.close)
-            _ip(centre, ["link add br0 type bridge", *_up(_CENTRE, "br0")])
+            _ip(centre, ["link add br0 type bridge", *_up(f"{CENTRE}/16", "br0")])
             for number in range(1, count + 1):
                 self._add(number)
             if link_mbit is not None:

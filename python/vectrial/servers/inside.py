@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from vectrial.model.store import Address
-from vectrial.servers.base import Refused, ServerError, wait_until
+from vectrial.servers.base import Recipe, Refused, ServerError, wait_until
 from vectrial.servers.namespaces import Network
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
@@ -31,7 +31,8 @@ _REACTION = Path(__file__).with_name("reaction.py")
 
 @dataclass(frozen=True)
 class Inside:
-    """The network that a server runs in. recipe: of the server, as "module:NAME"."""
+    """The network that a server runs in. recipe: of the server, as "module:NAME"; it may be a
+    function that makes it for the server's address."""
 
     network: Network
     recipe: str
@@ -106,7 +107,8 @@ def main() -> None:
     """Wait, and write the outcome as JSON."""
     order = json.load(sys.stdin)
     module, _, attribute = order["recipe"].partition(":")
-    recipe = getattr(import_module(module), attribute)
+    found = getattr(import_module(module), attribute)
+    recipe = found if isinstance(found, Recipe) else found(order["host"])
     nodes = tuple(Address(host, ports, order["secrets"]) for host, ports in order["nodes"])
     address = Address(order["host"], order["ports"], order["secrets"], nodes)
     kind = message = ""

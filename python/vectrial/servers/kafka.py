@@ -82,10 +82,10 @@ def _command(
             *("-cp", f"{program.parent}/*"),
         ]
     )
-    format_once = f"kafka.tools.StorageTool format --cluster-id={cluster} -c {shlex.quote(str(file))}"
+    formatted, settled = (shlex.quote(str(one)) for one in (folder / "log/meta.properties", file))
+    format_once = f"kafka.tools.StorageTool format --cluster-id={cluster} -c {settled}"
     script = (
-        f"test -e {shlex.quote(str(folder / 'log' / 'meta.properties'))} || {java} {format_once}"
-        f" || exit 1; exec {java} kafka.Kafka {shlex.quote(str(file))}"
+        f"test -e {formatted} || {java} {format_once} || exit 1; exec {java} kafka.Kafka {settled}"
     )
     return Command(("/bin/sh", "-c", script), needs=(home, program.parent.parent))
 

@@ -7,6 +7,8 @@ its address.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +57,11 @@ def _at_hand() -> Availability:
 
 
 def _command(
-    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+    host: str, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
     listens = (
-        *("--address", f"{HOST}:{ports['s3']}"),
-        *("--console-address", f"{HOST}:{ports['console']}"),
+        *("--address", f"{host}:{ports['s3']}"),
+        *("--console-address", f"{host}:{ports['console']}"),
     )
     env = {
         "MINIO_BROWSER": "off",
@@ -97,8 +99,13 @@ MINIO = Recipe(
     at_hand=_at_hand,
     ports=("s3", "console"),
     public=("s3",),
-    command=_command,
+    command=partial(_command, HOST),
     ready=_ready,
     secrets=("user", "password"),
     generated=("user", "password"),
 )
+
+
+def minio(host: str) -> Recipe:
+    """A server that listens at this address."""
+    return replace(MINIO, command=partial(_command, host))

@@ -9,12 +9,12 @@ plugin, is named by VECTRIAL_OPENSEARCH_BIN, its `bin/opensearch`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
-from vectrial.servers.base import Clustering, Command, Image, Node, NoProgram, Recipe
+from vectrial.servers.base import Cluster, Clustering, Command, Image, Node, NoProgram, Recipe
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.servers.programs.maven import (
@@ -92,10 +92,8 @@ def _command(
     return _configured(program, folder, lucene.settings(folder, ports))
 
 
-def _node_command(
-    program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
-) -> Command:
-    return _configured(program, folder, lucene.node_settings(folder, node, nodes))
+def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
+    return _configured(program, folder, lucene.node_settings(folder, node, cluster.nodes))
 
 
 def _configured(program: Path, folder: Path, settings: dict[str, str]) -> Command:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field as Bound
 
-from vectrial.model.capabilities import IndexKind, Params
+from vectrial.model.capabilities import IndexKind, Params, Spreading
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType
@@ -44,8 +44,10 @@ class Reads(Params):
 _STRONG = {"consistency": Consistency.STRONG}
 
 
-class HnswBuild(Params):
-    """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links)."""
+class HnswBuild(Spreading):
+    """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links).
+    shards, replication_factor: see `Spreading`; a shard is a channel of writes there, and segments
+    are spread over nodes whatever their shard."""
 
     m: int = Bound(default=16, ge=2, le=2048)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
@@ -57,8 +59,8 @@ class HnswSearch(Reads):
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class IvfBuild(Params):
-    """nlist: lists of each segment's index."""
+class IvfBuild(Spreading):
+    """nlist: lists of each segment's index. shards, replication_factor: as of `HnswBuild`."""
 
     nlist: int = Bound(default=128, ge=1, le=65_536)
 
@@ -92,7 +94,7 @@ INDEXES: Mapping[str, IndexKind] = {
         strong_consistency_params=_STRONG,
         exact_scores=False,
     ),
-    "flat": IndexKind(search=Reads, exact=True, strong_consistency_params=_STRONG),
+    "flat": IndexKind(Spreading, search=Reads, exact=True, strong_consistency_params=_STRONG),
 }
 
 

@@ -21,10 +21,20 @@ from pathlib import Path
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Recipe, Refused
+from vectrial.servers.base import (
+    Cluster,
+    Clustering,
+    Command,
+    Image,
+    Node,
+    NotReady,
+    Recipe,
+    Refused,
+)
 from vectrial.servers.local import HOST, variable
 from vectrial.servers.programs.base import given, made_once
 from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.stores.milvus.cluster import SERVICES, node_command
 from vectrial.stores.milvus.store import credentials
 from vectrial.util import paths
 
@@ -132,6 +142,11 @@ def _command(
     return Command((str(program), "run", "standalone", "--alias", alias), env)
 
 
+def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
+    alone = _command(program, folder, node.ports, cluster.secrets)
+    return node_command(alone, node, cluster)
+
+
 def _write_config(program: Path, config: Path, ports: Mapping[str, int]) -> Path:
     """The folder in which it looks for its settings; JSON is YAML too."""
     config.mkdir(exist_ok=True)
@@ -194,6 +209,7 @@ MILVUS = Recipe(
     secrets=("token", "user", "password"),
     exposed=True,
     stop_s=30.0,
+    cluster=Clustering(_node_command, SERVICES),
     image=IMAGE,
     snippet=SNIPPET,
 )

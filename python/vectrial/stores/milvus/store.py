@@ -52,7 +52,7 @@ _WINDOW = 16_384
 
 
 class Milvus(vt.ServerStore):
-    """One collection of one shard and one replica."""
+    """One collection with a shard for each node and one replica."""
 
     name = "milvus"
     title = "Milvus"
@@ -76,12 +76,13 @@ class Milvus(vt.ServerStore):
         payload_index=True,
         persistent=True,
         concurrent_search=True,
+        clusters=True,
         text_bytes=LONGEST_STRING,
         columns=62,  # proxy.maxFieldNum is 64, id and vector among them
         returns=frozenset(vt.Returning),
         durability={
-            vt.Durability.BUFFERED: "in rocksmq's write-ahead log, which is not forced to the disk;"
-            " there is no way to ask for it"
+            vt.Durability.BUFFERED: "in the write-ahead log (rocksmq's, or Kafka's in a cluster),"
+            " which is not forced to the disk; there is no way to ask for it"
         },
         hybrid="ranks texts by their words from 2.5 on, and the server that can be had is 2.3.5",
         caveats=(
@@ -126,7 +127,7 @@ class Milvus(vt.ServerStore):
     def _create(self) -> None:
         made = collection_schema(self._client, self._schema)
         self._client.create_collection(
-            self._name, schema=made, num_shards=1, consistency_level="Bounded"
+            self._name, schema=made, num_shards=self._shards, consistency_level="Bounded"
         )
         self._serving, self._flushed = False, True
 
@@ -186,7 +187,7 @@ class Milvus(vt.ServerStore):
     def _index_and_load(self) -> None:
         """Nothing can be read before. Calling it twice is harmless."""
         self._make_indexes()
-        self._client.load_collection(self._name)
+        self._client.load_collection(self._name, replica_number=self._copies)
         self._serving = True
 
     def _served(self) -> Any:

@@ -6,14 +6,14 @@ runs in a network of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Clustering, Command, Image, Node, NotReady, Recipe
+from vectrial.servers.base import Cluster, Clustering, Command, Image, Node, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
 from vectrial.stores.common.readiness import http_ready
@@ -95,12 +95,11 @@ def _command(
     return Command(argv, env)
 
 
-def _node_command(
-    program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
-) -> Command:
+def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
     """The command of a node. Nodes that share a host find the port for data beside that for
     gossip, and the one for calls beside that of Raft (CLUSTER_IN_LOCALHOST)."""
-    alone = _command(program, folder, node.ports, secrets)
+    nodes = cluster.nodes
+    alone = _command(program, folder, node.ports, cluster.secrets)
     raft = ",".join(f"{one.name}:{one.ports['raft']}" for one in nodes)
     shared = len({one.host for one in nodes}) < len(nodes)
     argv = tuple(node.host if one == HOST else one for one in alone.argv)

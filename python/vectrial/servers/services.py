@@ -1,0 +1,94 @@
+"""Servers that the nodes of a cluster need beside one another: a metadata store, a log, an object
+store."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from vectrial.model.progress import LineProgress
+from vectrial.model.store import Address
+from vectrial.servers.base import Recipe, Server
+from vectrial.servers.inside import Inside
+from vectrial.servers.local import Local, free_ports
+from vectrial.servers.namespaces import Network
+
+
+class Services:
+    """Servers that are started before the nodes of a cluster, and ended after them.
+
+    Args:
+        recipes: of each the function, as "module:name", that makes its recipe for an address.
+        folder: each has one in it, after its name.
+        cores, progress: as of `Local`.
+    """
+
+    def __init__(
+        self, recipes: Sequence[str], folder: Path, cores: Sequence[int], progress: LineProgress
+    ) -> None:
+        self._references, self._folder = tuple(recipes), folder
+        self._cores, self._progress = tuple(cores), progress
+        self._running: dict[str, Server] = {}
+        self._ports: dict[str, Mapping[str, int]] = {}
+
+    def start(self, host: str, network: Network | None) -> None:
+        """Start each and wait until it is ready. Their ports stay the same when they are started
+        again.
+
+        Args:
+            host: the address at which they listen. network: in which that is, if not in ours.
+
+        Raises:
+            ServerError: one does not start.
+        """
+        for reference in self._references:
+            recipe = recipe_at(reference, host)
+            if recipe.name not in self._ports:
+                numbers = free_ports(len(recipe.ports))
+                self._ports[recipe.name] = dict(zip(recipe.ports, numbers, strict=True))
+            server: Server = Local(
+                recipe,
+                self._folder / recipe.name,
+                cores=self._cores,
+                progress=self._progress,
+                inside=None if network is None else Inside(network, reference),
+                ports=self._ports[recipe.name],
+                host=host,
+            )
+            self._running[recipe.name] = server
+            server.start()
+            server.wait_ready()
+
+    @property
+    def addresses(self) -> Mapping[str, Address]:
+        """Their addresses by name."""
+        return {name: server.address for name, server in self._running.items()}
+
+    def processes(self) -> Mapping[str, int]:
+        """Process ids by name."""
+        return {
+            name: pid
+            for name, server in self._running.items()
+            for pid in server.processes().values()
+        }
+
+    def data_dirs(self) -> tuple[Path, ...]:
+        """Their data folders."""
+        return tuple(one for server in self._running.values() for one in server.data_dirs())
+
+    def lives(self) -> bool:
+        """True if none has ended."""
+        return all(server.lives() for server in self._running.values())
+
+    def stop(self) -> None:
+        """End them, the last first."""
+        for server in reversed(self._running.values()):
+            server.stop()
+
+
+def recipe_at(reference: str, host: str) -> Recipe:
+    """The recipe that a function, given as "module:name", makes for an address."""
+    module, _, name = reference.partition(":")
+    made: Recipe = getattr(importlib.import_module(module), name)(host)
+    return made
