@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -58,9 +59,11 @@ def judge_store(
     metric: Metric = Metric.L2,
     fields: tuple[Field, ...] = FIELDS,
     truth_among: NDArray[np.bool_] | None = None,
+    nodes: tuple[int, ...] = (),
 ) -> dict[str, GateResult]:
     """The gate's results by check, for a store that was given `rows_of_a_user`. truth_among: the
-    rows that the truth it is held to knows of; all, unless given."""
+    rows that the truth it is held to knows of; all, unless given. nodes: of a cluster, the rows
+    that each has."""
     rows = rows_of_a_user()
     assert rows.metadata is not None
     queries = np.random.default_rng(6).normal(size=(20, DIM)).astype(np.float32)
@@ -75,10 +78,21 @@ def judge_store(
     store.build()
     truth = exact_topk(rows.vectors, rows.ids, queries, metric, K, mask=truth_among)
     judge = Judge(K, truth.accept_offsets, truth.accept_ids, truth.available)
-    subject = Subject(store, kind, schema, INDEX, rows, queries, judge, K)
+
+    def node(count: int) -> MemoryStore:
+        (folder / "node").mkdir(exist_ok=True)
+        one = kind(folder / "node")
+        one.create(schema, INDEX)
+        some = {name: values[:count] for name, values in columns.items()}
+        one.insert(batch_of(schema, rows.ids[:count], rows.vectors[:count], some))
+        return one
+
+    at_node = tuple(partial(node, count) for count in nodes)
+    subject = Subject(store, kind, schema, INDEX, rows, queries, judge, K, at_node=at_node)
     results = run_gate(subject, folder / "scratch")
     assert not (folder / "scratch").exists()
-    assert sorted(result.name for result in results) == sorted(CHECKS), "each once"
+    expected = sorted(CHECKS.keys() - (set() if nodes else {"nodes_agree"}))
+    assert sorted(result.name for result in results) == expected, "each once"
     store.close()
     return {result.name: result for result in results}
 
@@ -192,7 +206,8 @@ def test_truth_of_another_question_is_found(tmp_path: Path) -> None:
 
 def test_every_check_catches_something() -> None:
     caught = {fault[1] for fault in ONE} | {fault[2] for fault in SEVERAL}
-    assert caught | {"recall"} == set(CHECKS)
+    apart = {"recall", "nodes_agree"}  # see above and below
+    assert caught | apart == set(CHECKS)
 
 
 def test_what_a_store_does_not_declare_is_not_held_against_it(tmp_path: Path) -> None:
@@ -227,3 +242,12 @@ def test_a_dataset_without_metadata_leaves_the_gates_own(tmp_path: Path) -> None
     assert failed(judge_store(broken.FilterIgnored, tmp_path / "again", fields=())).keys() == {
         "filters_hold"
     }
+
+
+def test_nodes_that_differ_are_named(tmp_path: Path) -> None:
+    agree = judge_store(MemoryStore, tmp_path / "one", nodes=(N, N))
+    assert agree["nodes_agree"].detail == "2 nodes agree"
+    differ = judge_store(MemoryStore, tmp_path / "two", nodes=(N, N // 2))
+    assert set(failed(differ)) == {"nodes_agree"}
+    assert f"node 2 counts {N // 2} of {N} rows" in differ["nodes_agree"].detail
+    assert "of 50 rows read by id" in differ["nodes_agree"].detail

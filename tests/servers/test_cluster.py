@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,31 +16,41 @@ import pytest
 import tiny_server
 from test_local import all_ended
 
-from vectrial.model.errors import UserError
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.faults import Fault
+from vectrial.model.hosts import Hosts
 from vectrial.model.limits import Limits
 from vectrial.model.store import Address
 from vectrial.servers import cluster, provide
-from vectrial.servers.base import Clustering, Command, Node, Recipe, ServerError
+from vectrial.servers.base import Cluster, Clustering, Command, Node, Recipe, ServerError
 from vectrial.servers.cluster import LocalCluster
+from vectrial.servers.hosts import no_hosts
+from vectrial.servers.inside import Inside
+from vectrial.servers.namespaces import Network
 from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import prepared, program
 
 
-def tiny(*options: str, joins: str = "", adjacent: tuple[tuple[str, str], ...] = ()) -> Recipe:
+def tiny(
+    *options: str,
+    joins: str = "",
+    adjacent: tuple[tuple[str, str], ...] = (),
+    services: tuple[str, ...] = (),
+) -> Recipe:
     """Tiny servers, each of which writes down what it was told of its cluster."""
     alone = tiny_server.recipe(*options, exposed="--everywhere" in options)
 
-    def command(
-        program: Path, folder: Path, node: Node, nodes: Sequence[Node], secrets: Mapping[str, str]
-    ) -> Command:
-        broken = ("--breaks",) if "--breaks-last" in options and node == nodes[-1] else ()
-        names = [one.name for one in nodes]
-        first = ("/bin/sh", "-c", f"echo '{json.dumps([node.name, names, secrets])}' > {folder}/me")
-        own = alone.command(program, folder, node.ports, secrets)
-        return replace(own, argv=(*own.argv, *broken), first=first)
+    def command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
+        broken = ("--breaks",) if "--breaks-last" in options and node == cluster.nodes[-1] else ()
+        at = () if "--everywhere" in options else ("--at", node.host)
+        told = [node.name, [one.name for one in cluster.nodes], cluster.secrets]
+        told += [sorted(cluster.services)]
+        first = ("/bin/sh", "-c", f"echo '{json.dumps(told)}' > {folder}/me")
+        own = alone.command(program, folder, node.ports, cluster.secrets)
+        return replace(own, argv=(*own.argv, *at, *broken), first=first)
 
-    how = Clustering(command, adjacent, joins)
+    how = Clustering(command, services, adjacent, joins)
     return replace(alone, generated=("api_key",), cluster=how)
 
 
@@ -54,9 +64,9 @@ def test_nodes_know_one_another_and_share_their_secrets(tmp_path: Path) -> None:
     with LocalCluster(tiny(joins="http"), 3, tmp_path) as server:
         assert list(server.processes()) == ["node-1", "node-2", "node-3"]
         told = [json.loads((folder / "me").read_text()) for folder in server.data_dirs()]
-        assert [name for name, _, _ in told] == ["node-1", "node-2", "node-3"]
-        assert all(names == ["node-1", "node-2", "node-3"] for _, names, _ in told)
-        (secret,) = {one["api_key"] for _, _, one in told}
+        assert [name for name, *_ in told] == ["node-1", "node-2", "node-3"]
+        assert all(names == ["node-1", "node-2", "node-3"] for _, names, *_ in told)
+        (secret,) = {one["api_key"] for *_, one, _ in told}
         address = server.address
         assert [tiny_server.starts(node) for node in address.nodes] == [1, 1, 1]
         assert len({node.ports["http"] for node in address.nodes}) == 3
@@ -110,6 +120,83 @@ def test_each_node_has_its_part_of_the_limits(tmp_path: Path) -> None:
         limits = str(server.facts()["limits"])
         assert limits.startswith("0.5 processors, 256 MiB: ")
         assert server.facts()["nodes"] == 2
+
+
+def test_services_are_there_before_the_nodes_and_end_after_them(tmp_path: Path) -> None:
+    with LocalCluster(tiny(services=("tiny_server:service",)), 2, tmp_path) as server:
+        assert list(server.processes()) == ["node-1", "node-2", "service"]
+        told = json.loads((server.data_dirs()[0] / "me").read_text())
+        assert told[-1] == ["service"]
+        assert server.facts()["services"] == ["service"]
+        assert (tmp_path / "services" / "service" / "data") in server.data_dirs()
+        running = processes(server)
+        psutil.Process(server.processes()["service"]).kill()
+        assert all_ended(running[-1:])
+        assert not server.lives(), "its nodes need the service"
+    assert all_ended(running)
+
+
+@pytest.fixture
+def on_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    """Two tiny servers on hosts of their own."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(tiny_server.__file__).parent))
+    if why := no_hosts():
+        pytest.skip(why)
+    with Network() as network:
+        inside = Inside(network, "tiny_server:LITTLE")
+        hosts = Hosts(link_mbit=200)
+        with LocalCluster(tiny(), 2, tmp_path, inside=inside, hosts=hosts) as server:
+            yield server
+
+
+def reacts(server: LocalCluster, node: int) -> bool:
+    """True if the node answers somebody in the network that joins the hosts."""
+    return server._inside is not None and server._inside.answers(server.address.nodes[node])
+
+
+def test_a_node_on_a_host_is_cut_off_and_joined_again(on_hosts: LocalCluster) -> None:
+    first, second = on_hosts.address.nodes
+    assert (first.host, second.host) == ("127.18.1.1", "127.18.1.2")
+    assert first.ports == second.ports
+    assert on_hosts.facts()["hosts"] == "simulated hosts on one machine"
+    assert on_hosts.strike(1, Fault.CUT) == "node-2"
+    assert (reacts(on_hosts, 0), reacts(on_hosts, 1)) == (True, False)
+    assert on_hosts.lives(), "the node was lost on purpose"
+    on_hosts.mend(1, Fault.CUT)
+    assert reacts(on_hosts, 1)
+
+
+def test_a_node_is_killed_and_started_again_or_stands_still(on_hosts: LocalCluster) -> None:
+    before = on_hosts.processes()
+    on_hosts.strike(1, Fault.KILL)
+    assert not reacts(on_hosts, 1)
+    assert on_hosts.lives()
+    on_hosts.mend(1, Fault.KILL)
+    on_hosts.wait_ready()
+    after = on_hosts.processes()
+    assert before["node-1"] == after["node-1"]
+    assert before["node-2"] != after["node-2"]
+    on_hosts.strike(0, Fault.PAUSE)
+    stands = [one.status() for one in processes(on_hosts)[:2]]
+    assert psutil.STATUS_STOPPED in stands
+    assert not reacts(on_hosts, 0)
+    on_hosts.mend(0, Fault.PAUSE)
+    assert reacts(on_hosts, 0)
+    on_hosts.strike(0, Fault.PAUSE)  # and it is ended as it stands
+
+
+def test_a_fault_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    with LocalCluster(tiny(), 2, tmp_path) as server:
+        with pytest.raises(Unsupported, match="there is none of number 2"):
+            server.strike(2, Fault.KILL)
+        with pytest.raises(Unsupported, match="its nodes share a network"):
+            server.strike(0, Fault.CUT)
+
+
+def test_hosts_need_a_network_that_joins_them(tmp_path: Path) -> None:
+    server = LocalCluster(tiny(), 1, tmp_path, hosts=Hosts())
+    with pytest.raises(UserError, match=r"no hosts can be made.*leave \[hosts\] out"):
+        server.start()
 
 
 @pytest.mark.parametrize(

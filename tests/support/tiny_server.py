@@ -1,6 +1,7 @@
 """A small server of our own, quick to start, to try what is true of every server started here.
 
-As a program: `python tiny_server.py PORT FOLDER [--deaf] [--never] [--breaks] [--everywhere]`. It
+As a program: `python tiny_server.py PORT FOLDER [--deaf] [--never] [--breaks] [--everywhere]
+[--at ADDRESS]`. It
 answers every request with how often it was started in its folder. It starts a process of its own
 that leaves its session, as databases do.
 """
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from vectrial.model.availability import Availability
@@ -23,7 +25,7 @@ from vectrial.servers.base import Command, NotReady, Recipe
 
 def recipe(*options: str, stop_s: float = 5.0, first: str = "", exposed: bool = False) -> Recipe:
     """How to run it. Options: `--deaf` to SIGTERM, `--never` listens, `--breaks` at its start,
-    listens `--everywhere`.
+    listens `--everywhere`, or `--at` an address.
     first: a shell command to be executed in its data folder once, before."""
 
     def command(
@@ -50,6 +52,11 @@ def recipe(*options: str, stop_s: float = 5.0, first: str = "", exposed: bool = 
 
 #: For processes that find a recipe by its name.
 LITTLE = recipe()
+
+
+def service(host: str) -> Recipe:
+    """A tiny server that others need, at this address."""
+    return replace(recipe("--at", host), name="service")
 
 
 def starts(address: Address) -> int:
@@ -95,6 +102,8 @@ def main(port: int, folder: Path, options: list[str]) -> None:
             pass
 
     host = "0.0.0.0" if "--everywhere" in options else "127.0.0.1"
+    if "--at" in options:
+        host = options[options.index("--at") + 1]
     http.server.HTTPServer((host, port), Answers).serve_forever()
 
 

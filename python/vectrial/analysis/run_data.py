@@ -104,6 +104,7 @@ class RunData:
         loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
     suite: the file as it was run, or empty.
+    processes: processor seconds of each of a server's processes, by phase id; of clusters.
     """
 
     folder: Path
@@ -112,6 +113,7 @@ class RunData:
     trials: tuple[Trial, ...]
     histograms: Mapping[int, bytes]
     suite: str = ""
+    processes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def about(self) -> str:
@@ -251,7 +253,27 @@ def load(run: Path) -> RunData:
                 for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
             },
             suite=reader.suite(),
+            processes=_processes(reader),
         )
+
+
+#: Processor time between samples belongs to the phase of the later one.
+_PROCESSES = """
+select phase_id, process, sum(used) as cpu_s from (
+    select phase_id, process, greatest(0, used_s - lag(used_s) over (
+        partition by trial_id, process order by at_s)) as used
+    from (select *, coalesce(group_cpu_s, cpu_s) as used_s from telemetry)
+    where process <> 'client')
+where phase_id is not null and used is not null group by all order by all
+"""
+
+
+def _processes(reader: RunReader) -> Mapping[int, Mapping[str, float]]:
+    """Processor seconds of servers of several processes, by phase."""
+    found: dict[int, dict[str, float]] = defaultdict(dict)
+    for row in reader.rows(_PROCESSES):
+        found[row["phase_id"]][row["process"]] = row["cpu_s"]
+    return {phase: used for phase, used in found.items() if len(used) > 1}
 
 
 _DATASETS = "select * from dataset order by name, rows"

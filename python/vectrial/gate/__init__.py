@@ -42,6 +42,9 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
         reading.row_count(subject, report)
     with report.check("ids_round_trip"):
         reading.round_trip(subject, report, rng)
+    if subject.at_node:
+        with report.check("nodes_agree"):
+            reading.nodes_agree(subject, report, rng)
     true_share = 0.0
     with report.check(*reading.ANSWER_CHECKS):
         true_share = reading.answers(subject, report)

@@ -28,6 +28,12 @@ _ALL = (
         "Rows read by id are those that were written: metadata, floats up to their last bits; "
         "vectors up to float32, under cosine their direction, resembling where compressed.",
     ),
+    Check(
+        "nodes_agree",
+        Scope.EVERYTHING,
+        "Asked each by itself, every node of a cluster counts as many rows as were loaded, has the "
+        "rows that are read by id, and answers with k rows.",
+    ),
     Check("answer_length", Scope.EVERYTHING, "An answer has k rows, or all there are."),
     Check("no_duplicate_ids", Scope.EVERYTHING, "No answer names a row twice."),
     Check("known_ids", Scope.EVERYTHING, "Every row of an answer is one that was loaded."),

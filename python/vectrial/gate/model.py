@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.gate.checks import CHECKS
-from vectrial.model.capabilities import Capabilities, Index, IndexKind
+from vectrial.model.capabilities import Capabilities, Index, IndexKind, Params
 from vectrial.model.filters import Filter
 from vectrial.model.gate import CheckResult, Scope
 from vectrial.model.metric import Metric
@@ -84,6 +84,7 @@ class Subject:
 
     make: creates a new store of the same kind in a folder.
     queries: (q, d). judge: knows their true neighbours among `rows`, for `k`.
+    at_node: of each node of a cluster, opens the loaded store there.
     """
 
     store: Store
@@ -95,6 +96,7 @@ class Subject:
     judge: Judge
     k: int
     seed: int = 0
+    at_node: tuple[Callable[[], Store], ...] = ()
 
     @property
     def kind(self) -> IndexKind:
@@ -125,6 +127,15 @@ class Subject:
         """A floor for rows of any distribution."""
         return floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
 
+    def generous(self, *, fresh: bool = False) -> Params:
+        """Search parameters at which a correct index is nearly exact. `fresh`: their answers
+        reflect all earlier changes."""
+        settings = {
+            **self.kind.high_recall_params,
+            **(self.kind.strong_consistency_params if fresh else {}),
+        }
+        return self.kind.search.model_validate(settings)
+
     def answer(
         self,
         vectors: Vectors,
@@ -136,12 +147,7 @@ class Subject:
     ) -> list[Answer]:
         """Answers at the generous setting, one per vector; after `budget_s` only the first `least`
         are requested. `fresh`: they must reflect all earlier changes."""
-        settings = {
-            **self.kind.high_recall_params,
-            **(self.kind.strong_consistency_params if fresh else {}),
-        }
-        params = self.kind.search.model_validate(settings)
-        search = self.store.searcher(self.k, params, where)
+        search = self.store.searcher(self.k, self.generous(fresh=fresh), where)
 
         def ask(vector: NDArray[np.float32]) -> Answer:
             ids, scores = search(vector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,25 @@ def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> No
     at = np.sort(rng.permutation(len(subject.rows.ids))[:PROBES])
     fault = difference(subject, at, subject.store.get(subject.rows.ids[at]))
     report("ids_round_trip", fault is None, fault or f"{len(at)} rows came back as written")
+
+
+def nodes_agree(subject: Subject, report: Report, rng: np.random.Generator) -> None:
+    """Every node of a cluster has what was loaded."""
+    ids = subject.rows.ids
+    wanted = np.sort(rng.permutation(ids)[:PROBES])
+    length, faults = min(subject.k, len(ids)), list[str]()
+    for number, opened in enumerate(subject.at_node, 1):
+        with closing(opened()) as store:
+            store.refresh()
+            if (count := store.count()) != len(ids):
+                faults.append(f"node {number} counts {count:,} of {len(ids):,} rows")
+            if subject.can.get and (there := store.get(wanted).num_rows) != len(wanted):
+                faults.append(f"node {number} has {there} of {len(wanted)} rows read by id")
+            search = store.searcher(subject.k, subject.generous(fresh=True))
+            short = sum(len(search(query)[0]) != length for query in subject.queries[:LEAST])
+            if short:
+                faults.append(f"{short} of {LEAST} answers of node {number} are short")
+    report("nodes_agree", not faults, "; ".join(faults) or f"{len(subject.at_node)} nodes agree")
 
 
 def answers(subject: Subject, report: Report) -> float:

@@ -293,6 +293,10 @@ _ALL = (
     MetricName("server_peak_rss_bytes", "B", "lower", "greatest resident memory during the phase"),
     MetricName("server_read_bytes", "B", "lower", "bytes the server read from disks in the phase"),
     MetricName("server_write_bytes", "B", "lower", "bytes the server wrote to disks in the phase"),
+    MetricName(
+        "server_link_bytes", "B", "lower", "bytes on the links of the server's hosts, both ways"
+    ),
+    MetricName("server_link_packets", "1", "lower", "packets on these links, both ways"),
     MetricName("server_switches", "1", "lower", "context switches of the server in the phase"),
     MetricName("server_threads", "1", None, "threads of the server at the phase's end"),
     MetricName(
@@ -344,6 +348,7 @@ _TITLES = {
     "server_cpu_us_per_op": "Server CPU time per operation", "server_cores": "Kept busy",
     "server_rss_bytes": "At the end", "server_peak_rss_bytes": "At most",
     "server_disk_bytes": "Disk", "server_read_bytes": "Read", "server_write_bytes": "Written",
+    "server_link_bytes": "Bytes on links",
 }  # fmt: skip
 
 #: The metrics that several experiments have; others are declared by the experiment that measures

@@ -11,7 +11,16 @@ from vectrial.document.charts.theme import Looks
 from vectrial.document.render import terminal
 from vectrial.document.sections import every_value
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.report.sections import cost, gate, load, overview, provenance, search, server
+from vectrial.report.sections import (
+    clusters,
+    cost,
+    gate,
+    load,
+    overview,
+    provenance,
+    search,
+    server,
+)
 from vectrial.report.sections.warnings import warnings
 from vectrial.util import formatting
 
@@ -26,6 +35,7 @@ def build(run: RunData) -> Report:
         search.latency(run, found, looks),
         search.concurrency(run, looks),
         load.open_loop(run, looks),
+        clusters.clusters(run, found),
         *_of_experiments(run, looks),
         load.client_tax(run),
         load.certificate(run),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.hosts import Hosts
 from vectrial.model.labels import ANOMALOUS, CLASS
 from vectrial.model.lane import Lane, lanes_of
 from vectrial.model.metric import Metric
@@ -26,6 +27,8 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 #: What an experiment cannot do without a value for.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {}
 _ROWS, _DIM = 10_000, 64
+#: Of a store that has clusters, for experiments that need one.
+_NODES = 3
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,14 @@ def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) 
     shape = DatasetShape(
         "rows", _ROWS, _DIM, metric, fields, query_fields=frozenset({CLASS, ANOMALOUS})
     )
+    nodes = _NODES if can.clusters else 1
     settings = {"experiment": experiment, **_NEEDED.get(experiment, {})}
     suite = Suite(
         name="matrix",
         repeats=1,
         datasets=[DatasetRef(name=shape.name)],
-        stores=[StoreRef(store=store.name, index=kind, lane=lane)],
+        stores=[StoreRef(store=store.name, index=kind, lane=lane, nodes=nodes)],
+        hosts=Hosts(),
         experiments=[ExperimentRef.model_validate(settings)],
     )
     plan = make_plan(

@@ -18,6 +18,7 @@ import psutil
 
 from vectrial.telemetry.disk import allocated_bytes
 from vectrial.telemetry.groups import Group
+from vectrial.telemetry.links import traffic
 from vectrial.telemetry.machine import machine_now
 
 
@@ -239,5 +240,7 @@ class Sampler:
                 group = self._groups[name].usage()
                 row |= {"disk_bytes": disk_bytes, "load_1m": load_1m}
                 row |= {"group_cpu_s": group.cpu_s, "group_peak_bytes": group.peak_bytes}
+                link = traffic(tree.pid)
+                row |= {"link_bytes": link.bytes, "link_packets": link.packets}
                 self._rows.append(row)
                 disk_bytes = None  # the folders belong to all: counted with the first

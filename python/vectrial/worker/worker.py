@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -324,6 +324,7 @@ class _Measurement:
 
     def _subject(self, store: Store) -> Subject:
         exact = self._truth(self.spec.k, None)
+        nodes = 0 if self.address is None else len(self.address.nodes)
         return Subject(
             store=store,
             make=self.make,
@@ -334,7 +335,20 @@ class _Measurement:
             judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
             k=self.spec.k,
             seed=self.spec.seed,
+            at_node=tuple(map(self._at_node, range(nodes))),
         )
+
+    def _at_node(self, number: int) -> Callable[[], Store]:
+        """Opens the loaded store at a node of the cluster."""
+
+        def opened() -> Store:
+            assert self.address is not None
+            store = self.kind(self.data_dir, self.address.turned(number))
+            store.durability = self.spec.durability
+            store.open(self.schema, self.index)
+            return store
+
+        return opened
 
     def _context(self, store: Store, trial: TrialSpec) -> Context:
         return Context(

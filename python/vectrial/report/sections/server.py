@@ -100,6 +100,9 @@ def servers(run: RunData) -> Section | None:
     for trial in run.trials:
         if trial.server is not None:
             said = {key: trial.server.get(key) or "" for key in ("provider", "why", "program")}
+            if nodes := trial.server.get("nodes"):
+                where = trial.server.get("hosts")
+                said["program"] += f", {formatting.plural(int(nodes), 'node')} ({where})"
             cores = ", ".join(map(str, trial.server.get("cores") or ())) or "all"
             way = (*said.values(), cores, str(trial.server.get("limits") or ""))
             if way not in ways[trial.series.store]:

@@ -1,0 +1,236 @@
+"""Sections about clusters: what more nodes bring at equal recall, and where their time goes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vectrial.analysis.analysis import TARGETS, Sweep, operating_point
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    plain,
+    ratio_cell,
+    source_of,
+    spread_cell,
+)
+from vectrial.model.phase import Role
+from vectrial.model.trial import NODES, Series
+from vectrial.stats import effects
+from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.util import formatting
+
+_SPEED_UP = (
+    Column("store", "Store", numeric=False),
+    Column("target", "Recall at least"),
+    Column.of("qps"),
+    Column.of("recall_mean"),
+    Column.of("latency_p99"),
+    Column("speed_up", "Speed-up", "1", "Against the fewest nodes", spread=True),
+    Column("efficiency", "Per node", "1", "Against the fewest nodes"),
+    Column.of("server_cpu_us_per_op", "Processor time", "Per search"),
+    Column("link_bytes", "Bytes on links", "B", "Per search"),
+    Column("at", "Setting", numeric=False),
+)
+_SCATTER = (
+    Column("store", "Store", numeric=False),
+    Column("at", "Search parameters", numeric=False),
+    Column.of("recall_mean"),
+    Column("ratio", "Recall, against the fewest nodes", "1"),
+)
+_NODES = (
+    Column("store", "Store", numeric=False),
+    Column("experiment", "Experiment", numeric=False),
+    Column("process", "Node or service", numeric=False),
+    Column("cpu_us", "Processor time per operation", "us"),
+    Column("share", "Share of all", "1"),
+    Column("at", "Setting", numeric=False),
+)
+
+
+def clusters(run: RunData, found: list[Sweep]) -> Section | None:
+    """What more nodes bring, for stores that were measured with several numbers of nodes; and the
+    processor time of each node."""
+    sizes: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for series in run.labels:
+        sizes[_kind(series)].add(series.nodes)
+    several = {kind for kind, nodes in sizes.items() if len(nodes) > 1}
+    blocks: list[Block] = []
+    for sweep in found:
+        own = [series for series in sweep.series if _kind(series) in several]
+        if own:
+            blocks += _of_sweep(run, sweep, own)
+    if rows := tuple(_by_node(run)):
+        title = "Processor time of nodes and services"
+        note = "From samples a second apart; of the first repeat."
+        blocks.append(Table("cluster-nodes", title, _NODES, rows, (note,), grouped_by=0))
+    if not blocks:
+        return None
+    return Section("clusters", "More nodes", " ".join(_lead(run)), tuple(blocks))
+
+
+def _lead(run: RunData) -> Iterator[str]:
+    yield (
+        "The same store with different numbers of nodes, at equal recall. The speed-up is against "
+        "the fewest nodes that were measured, with its 95 % interval over the repeats."
+    )
+    facts = [trial.server or {} for trial in run.trials]
+    places = dict.fromkeys(str(one["hosts"]) for one in facts if one.get("hosts"))
+    if places:
+        yield f"Nodes: {formatting.joined(list(places))}."
+    services = dict.fromkeys(name for one in facts for name in one.get("services") or ())
+    if services:
+        yield f"{formatting.joined(list(services))} ran beside the nodes, without their limits."
+
+
+def _kind(series: Series) -> tuple[str, str, str]:
+    return series.store, series.index_kind, series.lane
+
+
+def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series]) -> list[Block]:
+    ordered = sorted(own, key=lambda series: (own.index(_fewest(series, own)), series.nodes))
+    rows = [
+        _speed_up(run, sweep, series, _fewest(series, own), target)
+        for target in sorted(TARGETS)
+        for series in ordered
+        if sweep.ranked(series)
+    ]
+    blocks: list[Block] = [
+        Table(
+            f"scale-out-{sweep.facet.slug}",
+            f"More nodes at equal recall: {sweep.facet.title}",
+            _SPEED_UP,
+            tuple(rows),
+            grouped_by=1,
+        )
+    ]
+    scattered = list(_scattered(run, sweep, ordered))
+    if scattered:
+        title = f"Recall with the same search parameters: {sweep.facet.title}"
+        note = (
+            "Each shard is searched with these parameters and the best of all are kept, so that "
+            "more shards find more, and work more."
+        )
+        name = f"scatter-gather-{sweep.facet.slug}"
+        blocks.append(Table(name, title, _SCATTER, tuple(scattered), (note,)))
+    return blocks
+
+
+def _fewest(series: Series, among: Sequence[Series]) -> Series:
+    return min((one for one in among if _kind(one) == _kind(series)), key=lambda one: one.nodes)
+
+
+def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: float) -> Row:
+    head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
+    best, alone = sweep.best(series, target), sweep.best(base, target)
+    if best is None:
+        return Row((*head, *[absent_cell("not reached")] * (len(_SPEED_UP) - 2)), "absent", series)
+    ratio, per_node = absent_cell("nothing to compare with"), absent_cell()
+    if alone is not None and series != base:
+        ratio = _ratio(best, alone)
+        if ratio.value is not None:
+            value = float(ratio.value) * base.nodes / series.nodes
+            per_node = plain(value, f"× {formatting.number(value)}")
+    elif series == base:
+        ratio = plain(1.0, "× 1")
+    cells = (
+        spread_cell(best, "qps", "1/s"),
+        spread_cell(best, "recall_mean", "1"),
+        spread_cell(best, "latency_p99", "us"),
+        ratio,
+        per_node,
+        spread_cell(best, "server_cpu_us_per_op", "us"),
+        _link_bytes(best),
+        plain(operating_point(best)),
+    )
+    return Row((*head, *cells), "ok", series)
+
+
+def _ratio(point: Point, base: Point) -> Cell:
+    """The ratio of QPS, with its interval where there are repeats enough."""
+    cell = ratio_cell(point, base, "qps")
+    ours, theirs = (
+        [v.value for p in one.phases if (v := p.metrics.get("qps")) and v.value]
+        for one in (base, point)
+    )
+    if min(len(ours), len(theirs)) < LEAST_REPEATS:
+        return cell
+    effect = effects.unpaired(ours, theirs)
+    low, high = formatting.number(effect.low), formatting.number(effect.high)
+    return replace(
+        cell,
+        text=f"× {formatting.number(effect.ratio)}",
+        value=effect.ratio,
+        detail=f"{low} to {high}",
+        low=effect.low,
+        high=effect.high,
+    )
+
+
+def _link_bytes(point: Point) -> Cell:
+    total, count = point.value("server_link_bytes"), point.value("count")
+    if total is None or not count:
+        return absent_cell("nodes have no links of their own")
+    cell = plain(total / count, formatting.number(total / count))
+    return replace(cell, source=source_of(point, metric="server_link_bytes"))
+
+
+def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterator[Row]:
+    """A row for each size and search setting that the fewest nodes were measured with, too."""
+    seen: set[tuple[Series, str]] = set()
+    for series in ordered:
+        base = _fewest(series, ordered)
+        known = {_search_setting(p): p for p in sweep.of(base)}
+        for point in sweep.of(series):
+            setting = _search_setting(point)
+            if setting not in known or (series, setting) in seen:
+                continue
+            seen.add((series, setting))
+            cells = (
+                plain(run.labels[series]),
+                plain(setting),
+                spread_cell(point, "recall_mean", "1"),
+                plain(1.0, "× 1")
+                if series == base
+                else ratio_cell(point, known[setting], "recall_mean"),
+            )
+            yield Row(cells, "ok", series)
+
+
+def _search_setting(point: Point) -> str:
+    """Search parameters of a point, whatever its clients and its build."""
+    return operating_point(replace(point, index_params={}), without=("clients",))
+
+
+def _by_node(run: RunData) -> Iterator[Row]:
+    for point in run.points:
+        if point.index_params.get(NODES) is None or not point.phases:
+            continue
+        phase = point.phases[0]
+        if point.role not in (Role.SEARCH, Role.LOAD):
+            continue
+        used = run.processes.get(phase.phase_id, {})
+        count, total = phase.value("count"), sum(used.values())
+        if not count or total <= 0.0:
+            continue
+        for process, cpu_s in used.items():
+            share = cpu_s / total
+            yield Row(
+                (
+                    plain(run.labels[point.series]),
+                    plain(f"{point.experiment}: {point.phase}"),
+                    plain(process),
+                    plain(cpu_s / count * 1e6, formatting.number(cpu_s / count * 1e6)),
+                    plain(share, f"{share:.0%}"),
+                    plain(operating_point(point)),
+                ),
+                point.state,
+                point.series,
+            )

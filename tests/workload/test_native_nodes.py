@@ -1,0 +1,101 @@
+"""The native engine against several nodes: connections take turns, and so does what replaces one
+that broke."""
+
+from __future__ import annotations
+
+import os
+import signal
+from time import perf_counter_ns
+
+import numpy as np
+import pytest
+from load_outcomes import only
+
+from vectrial.engine.client import Requests, arrivals, closed, drive, target
+from vectrial.engine.null_server import null_server
+from vectrial.engine.types import LoadOutcome
+
+K, QUERIES, DIM = 10, 50, 20
+VECTORS = np.arange(QUERIES * DIM, dtype=np.float32).reshape(QUERIES, DIM)
+PROTOCOLS = pytest.mark.parametrize(
+    ("protocol", "family"), [("null-grpc", "grpc"), ("elasticsearch", "http")]
+)
+
+
+def search(**more: bool) -> Requests:
+    return Requests("search", vectors=VECTORS, k=K, options={"collection": "any"}, **more)
+
+
+@PROTOCOLS
+def test_connections_take_turns(protocol: str, family: str) -> None:
+    """Of two nodes one does not come back from a search: those of its connections fail."""
+    with null_server(family, k=K) as one, null_server(family, k=K, faults=[("status", 1)]) as two:
+        outcome = drive(
+            target(
+                protocol, one.host, one.port, nodes=[(one.host, one.port), (two.host, two.port)]
+            ),
+            [search()],
+            [closed(4, count=200)],
+            connections=4,
+        )
+    seen = only(outcome)["recorder"].summary()
+    assert seen["count"] + seen["errors"] == 200
+    assert seen["count"] == pytest.approx(100, abs=10)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_what_a_lost_node_leaves_goes_to_the_others(
+    protocol: str, family: str, number: signal.Signals
+) -> None:
+    with null_server(family, k=K) as one, null_server(family, k=K) as two:
+        lost: list[int] = []
+
+        def lose(control: object) -> None:
+            if not lost:
+                os.kill(two.pid, number)
+                lost.append(perf_counter_ns())
+
+        outcome = drive(
+            target(
+                protocol, one.host, one.port, nodes=[(one.host, one.port), (two.host, two.port)]
+            ),
+            [search(keep=True)],
+            [arrivals(rate=200.0, in_flight=64)],
+            duration_s=2.0,
+            connections=4,
+            timeout_s=0.3,
+            progress=lose,
+        )
+        if number is signal.SIGSTOP:
+            os.kill(two.pid, signal.SIGCONT)
+    late = sent_after(outcome, lost[0] + 1_000_000_000)
+    assert outcome["reconnects"] > 0
+    # A connection that is refused goes to the next node after that, so that a few fail.
+    assert late.mean() > 0.6, "most are answered by the node that is left"
+
+
+def sent_after(outcome: LoadOutcome, instant_ns: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether each request sent after an instant succeeded."""
+    requests = only(outcome)["requests"]
+    assert requests is not None
+    _, sent, _, succeeded = requests
+    return succeeded[sent > instant_ns]
+
+
+def test_the_instants_of_every_request_are_kept_where_they_are_wanted() -> None:
+    began = perf_counter_ns()
+    with null_server(k=K, faults=[("status", 10)]) as server:
+        outcome = drive(
+            target("null-grpc", server.host, server.port),
+            [search(keep=True, once=True)],
+            [closed(4, count=QUERIES)],
+        )
+    requests = only(outcome)["requests"]
+    assert requests is not None
+    number, sent, done, succeeded = requests
+    assert sorted(number) == list(range(QUERIES))
+    assert (began < sent).all()
+    assert (sent < done).all()
+    assert (done < perf_counter_ns()).all()
+    assert (~succeeded).sum() == only(outcome)["recorder"].summary()["errors"] == QUERIES // 10
