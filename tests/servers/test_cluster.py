@@ -16,11 +16,13 @@ import pytest
 import tiny_server
 from test_local import all_ended
 
+from vectrial.analysis.run_data import load
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
 from vectrial.model.hosts import Hosts
 from vectrial.model.limits import Limits
 from vectrial.model.store import Address
+from vectrial.report.build import build
 from vectrial.servers import cluster, provide
 from vectrial.servers.base import Cluster, Clustering, Command, Node, Recipe, ServerError
 from vectrial.servers.cluster import LocalCluster
@@ -28,8 +30,34 @@ from vectrial.servers.hosts import no_hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.namespaces import Network
 from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
+from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import prepared, program
+
+#: Three nodes on hosts, of which one stands still and is cut off.
+LOSS = """
+name = "loss"
+repeats = 1
+[hosts]
+link_mbit = 1000
+[[datasets]]
+name = "clustered-16-2k"
+queries = 100
+[[stores]]
+store = "weaviate"
+params = { replication_factor = 3 }
+nodes = 3
+[[experiments]]
+experiment = "node_loss"
+faults = ["pause", "cut"]
+rates = { search = 60, insert = 10, delete = 5 }
+before_s = 3
+lost_s = 5
+after_s = 4
+settle_s = 3
+timeout_s = 1
+search = { ef_search = 64 }
+"""
 
 
 def tiny(
@@ -264,6 +292,58 @@ def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> Non
             assert len(there.query.fetch_objects(filters=three).objects) == 1
         running = processes(server)
     assert all_ended(running)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
+    prepared(MILVUS, nodes=2)
+    from pymilvus import MilvusClient
+
+    with LocalCluster(MILVUS, 2, tmp_path) as server:
+        assert list(server.processes()) == ["node-1", "node-2", "etcd", "kafka", "minio"]
+        first, second = (f"http://127.0.0.1:{node.ports['grpc']}" for node in server.address.nodes)
+        one, another = MilvusClient(first), MilvusClient(second)
+        one.create_collection("some", dimension=4, num_shards=2)
+        one.insert("some", [{"id": at, "vector": [float(at), 1, 1, 1]} for at in range(20)])
+        one.load_collection("some", replica_number=1)
+        rows = another.query("some", filter="id >= 0", consistency_level="Strong")
+        assert len(rows) == 20, "what one proxy took, another one finds"
+        running = processes(server)
+    assert all_ended(running)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
+    """The whole way: a suite, hosts, the fault, and what the nodes have in the end."""
+    prepared(WEAVIATE)
+    if why := no_hosts():
+        pytest.skip(why)
+    suite = tmp_path / "suite.toml"
+    suite.write_text(LOSS)
+    command = ("run", str(suite), "--out", str(tmp_path / "runs"), "--no-report")
+    done = subprocess.run(
+        [sys.executable, "-m", "vectrial.cli.main", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "runs" / "latest")
+    assert {trial.status for trial in run.trials} == {"ok"}
+    gate = {check.name: check.passed for trial in run.trials for check in trial.gate}
+    assert gate["nodes_agree"] is True
+    losses = {point.params["fault"]: point for point in run.select("node_loss", "loss")}
+    assert set(losses) == {"pause", "cut"}
+    for loss in losses.values():
+        assert loss.params["node"] == "node-3"
+        assert (loss.value("recall_before") or 0) > 0.9
+        assert loss.value("noticed_s") is not None, "requests to the node were not answered"
+    (search,) = [p for p in run.select("node_loss", "search") if p.params["fault"] == "cut"]
+    assert (search.value("server_link_bytes") or 0) > 0
+    assert any(len(used) == 3 for used in run.processes.values()), "each node's processor time"
+    assert "The loss of a node" in [section.title for section in build(run).sections]
 
 
 @pytest.mark.server

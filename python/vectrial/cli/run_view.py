@@ -288,7 +288,7 @@ def dry_run_table(plan: Plan) -> RenderableType:
     )
     loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
     for job in plan.jobs:
-        key = (job.store.name, job.index_label, job.dataset, job.rows)
+        key = (job.store_label, job.index_label, job.dataset, job.rows)
         loads.setdefault(key, []).extend(job.trials)
     counts = {
         load: Counter(trial.row.experiment for trial in trials) for load, trials in loads.items()

@@ -65,6 +65,11 @@ class Job:
     nodes: int = 1
 
     @property
+    def store_label(self) -> str:
+        """The store, with the number of its nodes if these are several."""
+        return self.store.name + (f" ({self.nodes} nodes)" if self.nodes > 1 else "")
+
+    @property
     def index_label(self) -> str:
         """The index with its parameters, except those left to the store."""
         params = self.index.params.model_dump(exclude_none=True)
@@ -73,8 +78,7 @@ class Job:
     @property
     def label(self) -> str:
         """Store, index and data, for progress lines."""
-        of = f" ({self.nodes} nodes)" if self.nodes > 1 else ""
-        return f"{self.store.name}{of} {self.index_label} on {self.dataset}, {self.rows:,} rows"
+        return f"{self.store_label} {self.index_label} on {self.dataset}, {self.rows:,} rows"
 
 
 @dataclass(frozen=True)

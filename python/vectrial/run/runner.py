@@ -91,12 +91,12 @@ def _run_plan(plan: Plan, writer: RunWriter, watcher: Watcher, allow_exposed: bo
     finished = writer.finished_keys()
     jobs = plan.without(finished).jobs
     ceilings = ClientCeilings(plan.suite, watcher.note)
-    prepared: dict[str, tuple[str, Choice | None]] = {}
+    prepared: dict[tuple[str, bool], tuple[str, Choice | None]] = {}
     for number, job in enumerate(jobs, 1):
-        if job.store.name not in prepared:
-            wanted = plan.suite.provider(job.store.name)
-            prepared[job.store.name] = _prepare(job.store, wanted, watcher)
-        lacks, choice = prepared[job.store.name]
+        kind = job.store.name, job.nodes > 1
+        if kind not in prepared:
+            prepared[kind] = _prepare(job, plan.suite.provider(job.store.name), watcher)
+        lacks, choice = prepared[kind]
         if lacks:
             for trial in job.trials:
                 write(TrialRecord(trial.row, "skipped", lacks))
@@ -123,21 +123,19 @@ def tidy(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _prepare(
-    store: type[Store], wanted: Provider | None, watcher: Watcher
-) -> tuple[str, Choice | None]:
+def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, Choice | None]:
     """Make the store's own environment, and fetch its server's program.
 
     Returns:
         The reason why the store cannot run here, empty if it can; and the provider of its server.
     """
-    choice = None
+    store, choice = job.store, None
     try:
         if store.environment is not None:
             environments.ensure(store.environment, watcher.note)
         recipe = recipe_of(store)
         if recipe is not None:
-            choice = prepare(recipe, watcher.note, wanted)
+            choice = prepare(recipe, watcher.note, wanted, nodes=job.nodes)
             watcher.note(f"{store.name}: server by provider '{choice.provider}': {choice.why}")
     except VectrialError as error:
         return str(error), None

@@ -30,7 +30,8 @@ from vectrial.servers.base import External, NoProgram, Recipe, Server
 from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.docker import Docker
 from vectrial.servers.inside import Inside
-from vectrial.servers.local import Local, variable
+from vectrial.servers.local import HOST, Local, variable
+from vectrial.servers.services import recipe_at
 from vectrial.util.suggest import suggestion
 
 
@@ -180,8 +181,11 @@ def provide(
             return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
 
 
-def prepare(recipe: Recipe, progress: LineProgress, wanted: Provider | None = None) -> Choice:
-    """Fetch what a server needs, so that `provide` returns one that can be started at once.
+def prepare(
+    recipe: Recipe, progress: LineProgress, wanted: Provider | None = None, *, nodes: int = 1
+) -> Choice:
+    """Fetch what a server needs, or a cluster of several nodes, so that `provide` returns one that
+    can be started at once.
 
     Where nobody asked for a container and the image cannot be pulled, the program of this machine
     is chosen instead, and `progress` gets a line that says so.
@@ -205,6 +209,9 @@ def prepare(recipe: Recipe, progress: LineProgress, wanted: Provider | None = No
         if choice.available.works is False:
             raise NoProgram(choice.available.reason)
         recipe.program(progress)
+        if nodes > 1 and recipe.cluster is not None:
+            for service in recipe.cluster.services:
+                recipe_at(service, HOST).program(progress)
     return choice
 
 

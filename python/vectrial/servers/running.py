@@ -119,7 +119,7 @@ def run_foreground(
     _refuse_second(store)
     if nodes != 1:
         clustering(recipe, nodes)
-    choice = prepare(recipe, progress, wanted)
+    choice = prepare(recipe, progress, wanted, nodes=nodes)
     if choice.provider is Provider.EXTERNAL:
         raise UserError(
             f"{store} runs elsewhere: {choice.why}",

@@ -42,6 +42,11 @@ def main(arguments: Sequence[str]) -> int:
                 if arguments:
                     raise
                 say(f"{name}: cannot be had: {error}")
+                continue
+            try:
+                prepare(known[name], say, nodes=2)
+            except NoProgram as error:
+                say(f"{name}: clusters of it cannot be had: {error}")
     except VectrialError as error:
         say(str(error))
         return error.exit_code

@@ -40,10 +40,11 @@ def _named(name: str) -> bool:
     return name in os.environ.get(MUST_RUN, "").split(",")
 
 
-def prepared(recipe: Recipe) -> None:
-    """A server of this kind can be started after this; otherwise see `no_program`."""
+def prepared(recipe: Recipe, *, nodes: int = 1) -> None:
+    """A server of this kind, or a cluster, can be started after this; otherwise see
+    `no_program`."""
     try:
-        prepare(recipe, print)
+        prepare(recipe, print, nodes=nodes)
     except NoProgram as error:
         no_program(recipe, error)
 
