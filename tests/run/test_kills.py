@@ -4,7 +4,7 @@ are whole: no finished trial is lost or measured twice, and nothing is left.
 A few kills and signals by default. More of them, or on other stores:
 
     VECTRIAL_TEST_KILLS=100 VECTRIAL_TEST_SIGNALS=100 VECTRIAL_TEST_SEED=7 \\
-    VECTRIAL_TEST_KILLED=pgvector,weaviate .venv/bin/python -m pytest -s tests/run/test_kills.py
+    VECTRIAL_TEST_KILLED=pgvector,cluster .venv/bin/python -m pytest -s tests/run/test_kills.py
 
 The seed is printed, so that the choices can be made again; moments are of the machine.
 """
@@ -30,6 +30,7 @@ from small_suite import EASY
 
 from vectrial.datasets import catalog
 from vectrial.results.reader import RunReader
+from vectrial.servers.limits import sweep
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.testing.server_programs import prepared
@@ -69,7 +70,16 @@ INDEXES = {
     "hnswlib": 'index = "hnsw"\nparams = { m = 8, ef_construction = 40 }',
     "pgvector": 'index = "hnsw"',
     "weaviate": 'index = "hnsw"',
+    "cluster": 'index = "hnsw"\nnodes = 2',
 }
+#: Names above that are not those of stores, and what a suite with them needs.
+STORES = {"cluster": "weaviate"}
+HOSTS = """
+[hosts]
+link_mbit = 1000
+[placement]
+server_cpus = 1.5
+"""
 
 
 @dataclass
@@ -94,8 +104,11 @@ class Chain:
         self._base, self._toll = base, toll
         self._env = {**env, "TMPDIR": str(base / "tmp")}
         self._before: dict[str, Any] = {}
-        tables = "\n".join(f'[[stores]]\nstore = "{s}"\n{INDEXES[s]}' for s in stores)
-        (base / "s.toml").write_text(SUITE.format(stores=tables) + EASY)
+        tables = "\n".join(
+            f'[[stores]]\nstore = "{STORES.get(s, s)}"\n{INDEXES[s]}' for s in stores
+        )
+        more = EASY + HOSTS * ("cluster" in stores)
+        (base / "s.toml").write_text(SUITE.format(stores=tables) + more)
 
     def folder(self) -> Path | None:
         """The run's; None where none has begun."""
@@ -153,6 +166,7 @@ class Chain:
         assert names <= {"run.duckdb", "suite.toml", "environment.json", "progress.json", "logs"}
         assert [p.name for p in (self._base / "runs").glob(".*")] == []
         assert list((self._base / "tmp").iterdir()) == []
+        assert sweep() == [], "control groups of servers that ended"
 
     def _start(self) -> tuple[subprocess.Popen[str], list[str]]:
         folder = self.folder()
@@ -263,7 +277,7 @@ def test_servers(
 ) -> None:
     stores = (os.environ.get("VECTRIAL_TEST_KILLED") or "pgvector").split(",")
     for store in stores:
-        recipe = recipe_of(registry.load(store))
+        recipe = recipe_of(registry.load(STORES.get(store, store)))
         assert recipe is not None
         prepared(recipe)
     # The programs are those of this machine's cache.

@@ -16,6 +16,7 @@ from small_suite import SUITE, Vectrial
 from vectrial.cli import main as command
 from vectrial.results.database import DATABASE
 from vectrial.results.writer import RunWriter
+from vectrial.run import prepare
 
 Call = Callable[..., str]
 DATASET = 'name = "clustered-16-2k"\n'
@@ -66,6 +67,8 @@ def refused(
         ('experiment = "crud"', 'experiment = "crut"', "did you mean 'crud'?"),
         ("samples = 200", "sample = 200", "did you mean 'samples'?"),
         ("samples = 200", 'samples = "many"', "'samples'"),
+        ("k = 10", "k = 10\n[hosts]\nlink_mbit = 0", "'hosts.link_mbit': Input should be greater"),
+        ('store = "memory"', 'store = "memory"\nnodes = 65', "less than or equal to 64"),
     ],
 )
 def test_a_suite_that_cannot_be_meant(
@@ -77,6 +80,16 @@ def test_a_suite_that_cannot_be_meant(
     assert named in message
     assert "Value error" not in message
     assert not Path("runs").exists()
+
+
+def test_hosts_where_there_can_be_none(
+    refused: Call, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "no_hosts", lambda: "links can be made by root alone")
+    suite.write_text(SUITE + "[hosts]\n")
+    message = refused("run", str(suite))
+    assert "no simulated hosts can be made here: links can be made by root alone" in message
+    assert "leave [hosts] out" in message
 
 
 def test_places_that_cannot_be_written(refused: Call, suite: Path) -> None:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 import tiny_server
+from tiny_server import LITTLE
 
 from vectrial.model.errors import StoreError, Unsupported, UserError
 from vectrial.model.progress import LineProgress
+from vectrial.model.store import Address
+from vectrial.servers import base
 from vectrial.servers.base import External, NoProgram, ServerError
 from vectrial.servers.local import Local, free_ports
 from vectrial.servers.programs import base as programs
@@ -276,3 +279,18 @@ def test_named_programs_are_made_or_the_reason_is_told(
     monkeypatch.delenv("VECTRIAL_WEAVIATE_BIN")
     assert prepare_all(["weaviate"]) == 1
     assert "there is no Go here" in capsys.readouterr().err
+
+
+def test_every_node_of_a_cluster_elsewhere_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the two does not."""
+    monkeypatch.setattr(base, "_EXTERNAL_S", 0.5)
+    with Local(LITTLE, tmp_path) as one:
+        first = one.address
+        (gone,) = free_ports(1)
+        second = Address("127.0.0.1", {"http": gone})
+        server = External(LITTLE, replace(first, nodes=(first, second)))
+        with pytest.raises(ServerError, match=rf"little at 127.0.0.1 \(http {gone}\)"):
+            server.wait_ready()
+        External(LITTLE, replace(first, nodes=(first, first))).wait_ready()

@@ -31,8 +31,8 @@ _ALL = (
     Check(
         "nodes_agree",
         Scope.EVERYTHING,
-        "Asked each by itself, every node of a cluster counts as many rows as were loaded, has the "
-        "rows that are read by id, and answers with k rows.",
+        "Asked each by itself, every node of a cluster has the same version, counts as many rows "
+        "as were loaded, has those that are read by id, and answers with k rows.",
     ),
     Check("answer_length", Scope.EVERYTHING, "An answer has k rows, or all there are."),
     Check("no_duplicate_ids", Scope.EVERYTHING, "No answer names a row twice."),

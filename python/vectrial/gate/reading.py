@@ -48,11 +48,13 @@ def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> No
 def nodes_agree(subject: Subject, report: Report, rng: np.random.Generator) -> None:
     """Every node of a cluster has what was loaded."""
     ids = subject.rows.ids
-    wanted = np.sort(rng.permutation(ids)[:PROBES])
+    wanted, version = np.sort(rng.permutation(ids)[:PROBES]), subject.store.version()
     length, faults = min(subject.k, len(ids)), list[str]()
     for number, opened in enumerate(subject.at_node, 1):
         with closing(opened()) as store:
             store.refresh()
+            if (other := store.version()) != version:
+                faults.append(f"node {number} has version {other}, and the first one {version}")
             if (count := store.count()) != len(ids):
                 faults.append(f"node {number} counts {count:,} of {len(ids):,} rows")
             if subject.can.get and (there := store.get(wanted).num_rows) != len(wanted):

@@ -24,6 +24,7 @@ class Arm:
         with the rows here, where they do not elsewhere.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
+    nodes: of the cluster that stands for it.
     itself_at_address: a server whose address is given is the system itself, and neither `here` nor
         `note` nor the index is known of it.
     """
@@ -39,6 +40,7 @@ class Arm:
     here: str = ""
     itself_at_address: bool = False
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
+    nodes: int = 1
 
 
 @dataclass(frozen=True)

@@ -147,13 +147,18 @@ def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator
     often = [ask.experiment for ask in part.asks if not ask.once]
     axes = {name: value for name, value in params.items() if isinstance(value, list)}
     if len(often) == len(part.asks) or not axes:
-        yield StoreRef(store=arm.store, index=arm.index, params=params, lane=lane)
+        yield StoreRef(store=arm.store, index=arm.index, params=params, lane=lane, nodes=arm.nodes)
         return
     first, *others = itertools.product(*axes.values())
     for held, experiments in ((first, None), *((one, often) for one in others)):
         own = {**params, **dict(zip(axes, held, strict=True))}
         yield StoreRef(
-            store=arm.store, index=arm.index, params=own, lane=lane, experiments=experiments
+            store=arm.store,
+            index=arm.index,
+            params=own,
+            lane=lane,
+            experiments=experiments,
+            nodes=arm.nodes,
         )
 
 

@@ -25,6 +25,8 @@ from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.results.folder import replace_text
 from vectrial.results.writer import RunWriter
+from vectrial.servers.hosts import no_hosts
+from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
@@ -97,9 +99,16 @@ def check_machine(plan: Plan) -> None:
     """Check that a plan fits this machine and its environment.
 
     Raises:
-        UserError: it names missing cores, or a variable of the environment is invalid.
+        UserError: it names missing cores, or hosts that cannot be made, or a variable of the
+            environment is invalid.
     """
     plan.suite.placement.resolved()
+    if plan.suite.hosts is not None and (why := no_hosts() or no_network()):
+        raise UserError(
+            f"no simulated hosts can be made here: {why}",
+            where="hosts",
+            remedy="leave [hosts] out: the nodes of a cluster then share a network",
+        )
     for store in dict.fromkeys(job.store for job in plan.jobs):
         check_environment(store, plan.suite.provider(store.name))
 

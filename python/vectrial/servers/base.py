@@ -11,7 +11,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +26,8 @@ from vectrial.servers.reaction import any_reacts
 READY_S = 300.0
 
 
+#: Seconds that a server somebody else runs may take: it should be there.
+_EXTERNAL_S = 10.0
 _UNKNOWN = "not known: it runs elsewhere"
 
 
@@ -302,12 +304,17 @@ class External(Server):
         """It runs already."""
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
-        try:
-            wait_until(self._recipe, self._address, min(deadline_s, 10.0), still_there=lambda: None)
-        except Refused:
-            raise
-        except ServerError as error:
-            raise ServerError(f"{error}; is it {self._recipe.name} that listens there?") from error
+        """Of a cluster every node is waited for."""
+        deadline_s = min(deadline_s, _EXTERNAL_S)
+        for node in self._address.nodes or (self._address,):
+            at = replace(node, nodes=self._address.nodes)
+            try:
+                wait_until(self._recipe, at, deadline_s, still_there=lambda: None)
+            except Refused:
+                raise
+            except ServerError as error:
+                what = f"{error}; is it {self._recipe.name} that listens there?"
+                raise ServerError(what) from error
 
     def lives(self) -> bool:
         return True

@@ -64,6 +64,7 @@ _SHEET = Sheet(
         metric(OWN["count_spread"], "counts apart", "Rows"),
     ),
     figures=f"{__package__}.report:figures",
+    notes=f"{__package__}.report:notes",
     hidden=("lost_s", "second", "loop", "rate"),
 )
 
@@ -300,8 +301,11 @@ def _add_aftermath(phase: Phase, settled: Any, why: str, agreed_s: float, writes
     phase.metrics["agreed_s"] = None
     phase.missing["agreed_s"] = "not within the time given"
     counts = ", ".join(f"{count:,}" for count in settled.counts)
+    expected = f"{writes.least:,}"
+    if writes.most != writes.least:
+        expected += f" to {writes.most:,}"
     phase.remark(
-        f"the nodes count {counts} rows, between {writes.least:,} and {writes.most:,} may be there;"
+        f"the nodes count {counts} rows, where {expected} are expected; on a node"
         f" {settled.missing:,} acknowledged rows are missing and {settled.returned:,} deleted rows"
-        " are back on some node"
+        " are back"
     )

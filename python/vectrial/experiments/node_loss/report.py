@@ -39,6 +39,21 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
     return found
 
 
+def notes(run: RunData, facet: Facet) -> list[str]:
+    """What nodes lack or have too much in the end, and answers that were short without an error."""
+    found = []
+    for point in run.select("node_loss", "loss"):
+        if (point.dataset, point.rows) != (facet.dataset, facet.rows):
+            continue
+        name = f"{run.labels[point.series]}, {point.params.get('fault')}"
+        short = sum(one.value("short_answers") or 0 for one in point.phases)
+        if short:
+            found.append(f"{name}: {short:,.0f} answers had fewer than k rows without an error.")
+        said = dict.fromkeys(one.reason for one in point.phases if one.reason)
+        found += [f"{name}: {reason}." for reason in said]
+    return found
+
+
 def _failed(point: Point) -> float | None:
     errors, count = point.value("errors"), point.value("count")
     if errors is None or count is None or not errors + count:

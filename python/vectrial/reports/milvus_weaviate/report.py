@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,17 @@ _ARMS_FILTERED = tuple(
 #: On H&M the report's code left Weaviate its defaults, too.
 _ARMS_HNM = (_ARMS[0], replace(_ARMS[1], faithful={}))
 _ARMS_HNM_FILTERED = (_ARMS_FILTERED[0], replace(_ARMS_FILTERED[1], faithful={}))
+#: "Distributed" of the report: two shards without replicas, on one machine as well.
+_SHARDS = 2
+_ARMS_SHARDED = tuple(
+    replace(
+        arm,
+        params={**_HNSW, "shards": _SHARDS},
+        nodes=_SHARDS,
+        note="; ".join(filter(None, (arm.note, "two nodes share the processors of one machine"))),
+    )
+    for arm in _ARMS
+)
 _CLIENTS, _EFS = [1, 8, 16, 32], [128, 256, 512]
 #: Metrics of its searches, and ours.
 _FIGURES = (("qps", "qps"), ("latency_mean", "latency_mean"), ("recall", "recall_mean"))
@@ -95,11 +106,11 @@ _FILTERED = (
 )  # fmt: skip
 
 
-def _searches() -> tuple[Ask, ...]:
+def _searches(efs: Sequence[int] = _EFS) -> tuple[Ask, ...]:
     """Every number of clients at every ef, as in the report's result files."""
     return tuple(
         Ask("search", {"clients": _CLIENTS, "search": {"ef_search": ef}, "duration_s": 2.0})
-        for ef in _EFS
+        for ef in efs
     )
 
 
@@ -141,6 +152,39 @@ REPORT = Reproduction(
             ),
             batch_rows=2000,
             least=10_000,  # the least that was published, so that it is what is loaded
+            metadata=False,
+        ),
+        Part(
+            name="glove-distributed",
+            title="GloVe-100 in two shards",
+            dataset="glove-100-angular",
+            sources=("glove-100-angular", "glove-words-100"),
+            rows=1_183_514,
+            queries=10_000,
+            k=100,
+            arms=_ARMS_SHARDED,
+            asks=(*_loads(10_000, 100_000, 1_183_514), *_searches((512,))),
+            measures=(
+                Measure(
+                    ("sharded_ingest", "throughput"),
+                    "ingest",
+                    "ingest",
+                    "ready_rows_per_s",
+                    note="rows over the time of load and index",
+                    fewer=_FIXED,
+                ),
+                Measure(
+                    ("sharded_concurrency", "qps"),
+                    "search",
+                    "search",
+                    "qps",
+                    recall=True,
+                    note="at equal ef, of which each shard looks at as many",
+                ),
+            ),
+            only={"shards": _SHARDS},
+            batch_rows=2000,
+            least=10_000,
             metadata=False,
         ),
         Part(
@@ -259,8 +303,6 @@ REPORT = Reproduction(
         ),
     ),
     not_yet={
-        "sharded_ingest": NotYet("stores are measured with one shard", "sharded"),
-        "sharded_concurrency": NotYet("stores are measured with one shard", "sharded"),
         "result_files": NotYet(
             "the recall of searches without a filter against the truth under filters, which says"
             " little"

@@ -99,10 +99,13 @@ def _command(
 
 
 def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
-    return _configured(program, folder, lucene.node_settings(folder, node, cluster.nodes))
+    settings = lucene.node_settings(folder, node, cluster.nodes)
+    return _configured(program, folder, settings, len(cluster.nodes))
 
 
-def _configured(program: Path, folder: Path, settings: Mapping[str, str]) -> Command:
+def _configured(
+    program: Path, folder: Path, settings: Mapping[str, str], nodes: int = 1
+) -> Command:
     return lucene.command(
         program,
         folder,
@@ -111,6 +114,7 @@ def _configured(program: Path, folder: Path, settings: Mapping[str, str]) -> Com
         prefix="ES",
         java=lambda: _java(chosen()),
         java_variable=_JAVA,
+        nodes=nodes,
     )
 
 

@@ -93,10 +93,11 @@ def _command(
 
 
 def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
-    return _configured(program, folder, lucene.node_settings(folder, node, cluster.nodes))
+    settings = lucene.node_settings(folder, node, cluster.nodes)
+    return _configured(program, folder, settings, len(cluster.nodes))
 
 
-def _configured(program: Path, folder: Path, settings: dict[str, str]) -> Command:
+def _configured(program: Path, folder: Path, settings: dict[str, str], nodes: int = 1) -> Command:
     if (program.parent.parent / "plugins" / "opensearch-security").is_dir():
         settings["plugins.security.disabled"] = "true"
     return lucene.command(
@@ -107,6 +108,7 @@ def _configured(program: Path, folder: Path, settings: dict[str, str]) -> Comman
         prefix="OPENSEARCH",
         java=_java,
         java_variable=_JAVA.variable,
+        nodes=nodes,
     )
 
 

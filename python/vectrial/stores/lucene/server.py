@@ -21,6 +21,8 @@ from vectrial.stores.lucene.common import authorization
 
 #: Of the heap, unless the environment says otherwise.
 HEAP = "1g"
+#: Of each node of a cluster; less is too little for the server itself.
+NODE_HEAP = "512m"
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -32,13 +34,14 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-def heap(variable: str) -> str:
-    """The size of the heap, as Java takes it, from the environment; `HEAP` unless given.
+def heap(variable: str, nodes: int = 1) -> str:
+    """The size of the heap of a node, as Java takes it, from the environment; unless given `HEAP`,
+    or `NODE_HEAP` where there are several nodes.
 
     Raises:
         UserError: it is no size.
     """
-    size = os.environ.get(variable) or HEAP
+    size = os.environ.get(variable) or (HEAP if nodes == 1 else NODE_HEAP)
     if not re.fullmatch(r"[1-9]\d*[mg]", size):
         raise UserError(f"'{size}' is no size of a heap", where=variable, remedy="as in 512m or 4g")
     return size
@@ -71,15 +74,16 @@ def command(
     prefix: str,
     java: Callable[[], Path],
     java_variable: str,
+    nodes: int = 1,
 ) -> Command:
-    """The command of a server.
+    """The command of a server, or of one of several nodes.
 
     name: of the server and its file of settings. prefix: of its variables of the environment.
     java: finds a Java, of which `java_variable` tells the server; a distribution may have its own.
     """
     distribution = program.parent.parent
     config = configure(distribution, folder, own_settings, name)
-    size = heap(f"VECTRIAL_{name.upper()}_HEAP")
+    size = heap(f"VECTRIAL_{name.upper()}_HEAP", nodes)
     env = {
         f"{prefix}_PATH_CONF": str(config),
         f"{prefix}_TMPDIR": str(folder / "tmp"),
