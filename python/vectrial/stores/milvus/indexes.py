@@ -44,10 +44,16 @@ class Reads(Params):
 _STRONG = {"consistency": Consistency.STRONG}
 
 
-class HnswBuild(Spreading):
+class Channels(Spreading):
+    """shards, replication_factor: see `Spreading`. A shard is a channel of writes here, of which
+    the server allows 16; segments are spread over nodes whatever their shard."""
+
+    shards: int | None = Bound(default=None, ge=1, le=16)
+
+
+class HnswBuild(Channels):
     """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links).
-    shards, replication_factor: see `Spreading`; a shard is a channel of writes there, and segments
-    are spread over nodes whatever their shard."""
+    shards, replication_factor: see `Channels`."""
 
     m: int = Bound(default=16, ge=2, le=2048)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
@@ -59,8 +65,8 @@ class HnswSearch(Reads):
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class IvfBuild(Spreading):
-    """nlist: lists of each segment's index. shards, replication_factor: as of `HnswBuild`."""
+class IvfBuild(Channels):
+    """nlist: lists of each segment's index. shards, replication_factor: see `Channels`."""
 
     nlist: int = Bound(default=128, ge=1, le=65_536)
 
@@ -94,7 +100,7 @@ INDEXES: Mapping[str, IndexKind] = {
         strong_consistency_params=_STRONG,
         exact_scores=False,
     ),
-    "flat": IndexKind(Spreading, search=Reads, exact=True, strong_consistency_params=_STRONG),
+    "flat": IndexKind(Channels, search=Reads, exact=True, strong_consistency_params=_STRONG),
 }
 
 
