@@ -117,6 +117,8 @@ class Image:
     options: further ones of `docker run` ("--shm-size=1g").
     generated: secrets that a container started here gets, made anew for each, with the variables
         of its environment that hold them.
+    node: variables and arguments of a node of a cluster, whose ports are those of `ports`; None:
+        clusters of it are not run in containers. `ports` then names those that nodes use, too.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Image:
     argv: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     generated: Mapping[str, str] = field(default_factory=dict)
+    node: Callable[[Node, Cluster], Command] | None = None
 
     @property
     def reference(self) -> str:

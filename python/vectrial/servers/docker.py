@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from vectrial.model.availability import Availability
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
-from vectrial.servers.base import Image, NoProgram, Recipe
+from vectrial.servers.base import Command, Image, NoProgram, Recipe
 from vectrial.servers.managed_process import HOST, StartedServer
 from vectrial.util.child_environment import for_engine
 from vectrial.util.process import wait_for
@@ -27,6 +28,16 @@ LABEL = "org.vectrial.owner"
 _ASK_S = 20.0
 
 
+@dataclass(frozen=True)
+class Place:
+    """The place of a container in a cluster: its network and address there, and what it is told
+    (variables and arguments) in place of what the image says."""
+
+    network: str
+    address: str
+    command: Command
+
+
 class Docker(StartedServer):
     """The recipe's image in a container of its own, which is removed when it ends; its data is in
     the folder. It does not outlive this process: the supervisor removes it
@@ -35,6 +46,7 @@ class Docker(StartedServer):
     Args:
         recipe: of the kind of server; it has an image.
         folder, log, cores, limits, progress: as of `vectrial.servers.local.Local`.
+        place: of a node of a cluster.
     """
 
     def __init__(
@@ -46,10 +58,19 @@ class Docker(StartedServer):
         cores: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
         progress: LineProgress = lambda line: None,
+        place: Place | None = None,
     ) -> None:
         super().__init__(recipe, folder, log, cores, limits, progress)
-        self._image = image_of(recipe)
-        self._container = f"vectrial-{recipe.name}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._image, self.place = image_of(recipe), place
+        if place is not None:
+            told = place.command
+            self._image = replace(self._image, env=told.env, argv=told.argv)
+        self._container = owner(recipe.name)
+
+    @property
+    def container(self) -> str:
+        """Name of its container."""
+        return self._container
 
     def start(self) -> None:
         self._check_not_started()
@@ -66,9 +87,13 @@ class Docker(StartedServer):
             data=self._data,
             cores=self._cores,
             limits=self._limits,
+            place=self.place,
         )
         env = {name: made[secret] for secret, name in self._image.generated.items()}
-        after = (engine(), "rm", "--force", self._container)
+        after: tuple[str, ...] = (engine(), "rm", "--force", self._container)
+        if self.place is not None:  # the network goes with the last of its containers
+            script = '"$0" rm --force "$1"; "$0" network rm "$2" 2>/dev/null; true'
+            after = ("/bin/sh", "-c", script, engine(), self._container, self.place.network)
         self._process.start(argv, {**for_engine(), **env}, after=after)
 
     def processes(self) -> Mapping[str, int]:
@@ -76,7 +101,7 @@ class Docker(StartedServer):
         real."""
         if not self.lives():
             return {}
-        answer = _ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
+        answer = ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
         if len(answer) != 2 or not answer[0].isdigit():
             return {}
         pid, container = int(answer[0]), answer[1]
@@ -94,13 +119,13 @@ class Docker(StartedServer):
 
     def kill(self) -> None:
         if self.lives():
-            _ask("kill", self._container)
+            ask("kill", self._container)
         self._process.wait()
 
     def stop(self) -> None:
         if self.lives():
             patience = str(max(1, int(self._recipe.stop_s)))
-            _ask("stop", "--time", patience, self._container, longer_s=self._recipe.stop_s)
+            ask("stop", "--time", patience, self._container, longer_s=self._recipe.stop_s)
         self._process.wait()
 
 
@@ -112,10 +137,12 @@ def run_command(
     data: Path,
     cores: Sequence[int] = (),
     limits: Limits = Limits(),  # noqa: B008 - frozen
+    place: Place | None = None,
 ) -> tuple[str, ...]:
     """The command that runs a container in the foreground and removes it when it ends.
 
     ports: on loopback, by the names that the image knows. data: what the container writes to.
+    place: in a cluster.
     """
     argv = [engine(), "run", "--rm", "--pull", "never", "--name", name]
     argv += ["--label", f"{LABEL}={os.getpid()}"]
@@ -125,6 +152,8 @@ def run_command(
     if os.geteuid() != 0:
         # We may then remove what it writes.
         argv += ["--user", f"{os.geteuid()}:{os.getegid()}", "--group-add", "0"]
+    if place is not None:
+        argv += ["--network", place.network, "--ip", place.address]
     if cores:
         argv += ["--cpuset-cpus", ",".join(map(str, cores))]
     if limits.cpus is not None:
@@ -137,6 +166,11 @@ def run_command(
     for key in image.generated.values():
         argv += ["--env", key]  # the value is in the engine's environment: others see this line
     return (*argv, *image.options, image.reference, *image.argv)
+
+
+def owner(name: str) -> str:
+    """A name for something that this process has the engine make; no other has it."""
+    return f"vectrial-{name}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def image_of(recipe: Recipe) -> Image:
@@ -215,10 +249,10 @@ def _no_engine(command: str) -> str:
 
 
 def _has(image: Image) -> bool:
-    return bool(_ask("image", "inspect", "--format", "{{.Id}}", image.reference))
+    return bool(ask("image", "inspect", "--format", "{{.Id}}", image.reference))
 
 
-def _ask(*arguments: str, longer_s: float = 0.0) -> str:
+def ask(*arguments: str, longer_s: float = 0.0) -> str:
     """The engine's answer; empty when it refuses, as for a container that is gone, or is too slow:
     the supervisor then ends what has to end."""
     try:

@@ -29,6 +29,7 @@ from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Recipe, Server
 from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.docker import Docker
+from vectrial.servers.docker_cluster import DockerCluster
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import HOST, Local, variable
 from vectrial.servers.services import recipe_at
@@ -173,12 +174,16 @@ def provide(
                 allow_exposed=allow_exposed,
             )
         case Provider.DOCKER:
-            if nodes > 1:
+            if hosts is not None and recipe.cluster is not None:
                 raise UserError(
-                    f"clusters of {recipe.name} are not run in containers",
-                    remedy="--provider local",
+                    "hosts are for programs of this machine: containers have a network of theirs",
+                    where="hosts",
+                    remedy=f'provider = "local" for {recipe.name}, or leave [hosts] out',
                 )
-            return Docker(recipe, folder, log=log, cores=cores, limits=limits, progress=progress)
+            contained = Docker if nodes == 1 else partial(DockerCluster, nodes=nodes)
+            return contained(
+                recipe, folder=folder, log=log, cores=cores, limits=limits, progress=progress
+            )
 
 
 def prepare(

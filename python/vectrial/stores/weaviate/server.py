@@ -48,15 +48,34 @@ _SETTINGS = {
     # neither have words that one row of a segment has. Nothing but text searches reads them.
     "USE_INVERTED_SEARCHABLE": "false",
 }
+
+
+def _node_in_container(node: Node, cluster: Cluster) -> Command:
+    """As of a program, with the image's folder; the key comes from the engine's environment."""
+    keyed = replace(cluster, secrets={"api_key": ""})
+    told = _node_command(Path("weaviate"), Path(IMAGE.data), node, keyed)
+    env = {name: value for name, value in told.env.items() if name != _KEY}
+    argv = tuple("0.0.0.0" if one == node.host else one for one in told.argv[1:])
+    return replace(told, argv=argv, env=env)
+
+
 IMAGE = Image(
     name="cr.weaviate.io/semitechnologies/weaviate",
     tag="1.35.2",
     digest=None,
-    ports={"http": 8080, "grpc": 50051},
+    ports={
+        "http": 8080,
+        "grpc": 50051,
+        "gossip": 7946,
+        "data": 7947,
+        "raft": 8300,
+        "raft_rpc": 8301,
+    },
     data="/var/lib/weaviate",
     env={**_SETTINGS, "PERSISTENCE_DATA_PATH": "/var/lib/weaviate"},
     argv=("--host", "0.0.0.0", "--port", "8080", "--scheme", "http"),
     generated={"api_key": _KEY},
+    node=_node_in_container,
 )
 SNIPPET = """\
 import weaviate
