@@ -92,9 +92,11 @@ class Cluster:
 class Clustering:
     """The way in which servers of one kind form a cluster.
 
-    command: of one node, in a folder of its own.
+    command: of one node, in a folder of its own. Of a cluster of one it is that of a server alone,
+        which listens at the node's address.
     services: other servers that the nodes need, in the order in which they are started: of each
-        the function, as "module:name", that makes its recipe for the address it listens at.
+        the function, as "module:name", that makes its recipe for the address it listens at. A
+        cluster of one has none.
     adjacent: pairs of ports of which the second is the first plus one.
     joins: the port of the first node that listens before another node is started; empty if nodes
         may start in any order.

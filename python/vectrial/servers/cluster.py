@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.hosts import MOST_NODES, limits_of_node
+from vectrial.model.hosts import MOST_NODES, Share, limits_of_node
 from vectrial.model.hosts import Hosts as HostSettings
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
@@ -99,11 +98,10 @@ class LocalCluster(Server):
         self._recipe, self._how = recipe, clustering(recipe, nodes, least=1 if hosts else 2)
         self._count, self._folder, self._log = nodes, folder.resolve(), log
         self._cores, self._progress = tuple(cores), progress
-        shared = {} if hosts is None else {"share": hosts.limits}
-        self._limits = limits_of_node(limits, nodes, **shared)
+        self._limits = limits_of_node(limits, nodes, Share.TOTAL if hosts is None else hosts.limits)
         self._inside, self._allow_exposed = inside, allow_exposed
         self._settings, self._hosts = hosts, Hosts()
-        services = self._how.services
+        services = self._how.services if nodes > 1 else ()
         self._services = Services(services, self._folder / "services", self._cores, progress)
         self._relay: Relay | None = None
         self.members: tuple[Node, ...] = ()
@@ -169,10 +167,13 @@ class LocalCluster(Server):
     def _make(self) -> None:
         """Make the nodes; their ports stay the same when they are made again."""
         if not self.members:
-            names = [f"node-{number}" for number in range(1, self._count + 1)]
-            addresses = [host.address for host in self._hosts.all] or [HOST] * self._count
-            ports = repeat(self._ports()) if self._hosts.all else map(self._ports, repeat(None))
-            self.members = tuple(map(Node, names, addresses, ports))
+            hosts = [host.address for host in self._hosts.all] or [HOST] * self._count
+            # On hosts of their own all have the same, as some servers expect.
+            same = self._ports() if self._hosts.all else None
+            self.members = tuple(
+                Node(f"node-{number}", host, same or self._ports())
+                for number, host in enumerate(hosts, 1)
+            )
         for number, member in enumerate(self.members):
             folder = self._folder / member.name
             share_secrets(self._folder, folder, self._recipe.generated)
@@ -206,7 +207,7 @@ class LocalCluster(Server):
         cluster = Cluster(self.members, secrets, self._services.addresses)
         return self._how.command(program, folder, member, cluster)
 
-    def _ports(self, _: object = None) -> dict[str, int]:
+    def _ports(self) -> dict[str, int]:
         for _ in range(_DRAWS):
             ports = dict(zip(self._recipe.ports, free_ports(len(self._recipe.ports)), strict=True))
             for first, second in self._how.adjacent:
@@ -273,7 +274,8 @@ class LocalCluster(Server):
         facts = {"provider": "local"} if first is None else first.facts()
         where = LABEL if self._settings is not None else "all on this machine"
         link = {} if self._settings is None else {"link_mbit": self._settings.link_mbit}
-        services = {"services": list(self._services.addresses)} if self._how.services else {}
+        names = list(self._services.addresses)
+        services = {"services": names} if names else {}
         return {**facts, "nodes": self._count, "hosts": where, **link, **services}
 
     def strike(self, node: int, fault: Fault) -> str:

@@ -7,6 +7,8 @@ and files in MinIO, which run beside the nodes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vectrial.servers.base import Cluster, Command, Node
 
 #: What the nodes need, see `vectrial.servers.base.Clustering`.
@@ -22,11 +24,13 @@ _WORKERS = ("proxy", "querynode", "datanode", "indexnode")
 
 def node_command(alone: Command, node: Node, cluster: Cluster) -> Command:
     """The command of a node, given that of a server alone on it."""
+    addresses = {name: node.host for name in alone.env if name.endswith("_IP")}
+    if len(cluster.nodes) == 1:
+        return replace(alone, env={**alone.env, **addresses})
     etcd, kafka, minio = (cluster.services[name] for name in ("etcd", "kafka", "minio"))
     first = node == cluster.nodes[0]
     roles = (*(_COORDINATORS if first else ()), *_WORKERS)
     (program, *_), alias = alone.argv, f"vectrial-{node.name}-{node.ports['grpc']}"
-    addresses = {name: node.host for name in alone.env if name.endswith("_IP")}
     env = {
         **alone.env,
         **addresses,
