@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import pytest
-from experiment_worlds import ROWS, index_of, run, target, world
+from experiment_worlds import EMBEDDED, ROWS, index_of, run, target, world
 from test_terms import SMALL, Small
 
 from vectrial.experiments.base import Experiment
@@ -46,7 +46,7 @@ def noting(kind: type[Store], calls: list[tuple[int, str]]) -> type[Store]:
 
 #: `durability` samples nothing: the process that it looks at ends in it.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS.keys() - {"durability"}))
+@pytest.mark.parametrize("name", [name for name in EMBEDDED if name != "durability"])
 def test_nothing_is_asked_between_the_end_of_a_phase_and_its_telling(
     name: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import ROWS, dataset, run
+from experiment_worlds import EMBEDDED, ROWS, dataset, run
 from numpy.typing import NDArray
 from painted_pictures import pictures
 
@@ -99,7 +99,7 @@ OTHERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*EXPERIMENTS, *(f"{name} again" for name in OTHERS)])
+@pytest.mark.parametrize("name", [*EMBEDDED, *(f"{name} again" for name in OTHERS)])
 def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: Path) -> None:
     name, _, again = name.partition(" ")
     small = SMALL.get(name, Small())

@@ -17,6 +17,7 @@ import tiny_server
 from test_local import all_ended
 
 from vectrial.analysis.run_data import load
+from vectrial.compare.groups import terms_of
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
 from vectrial.model.hosts import Hosts
@@ -58,6 +59,9 @@ settle_s = 3
 timeout_s = 1
 search = { ef_search = 64 }
 """
+
+#: What its phases say that is no term of a comparison.
+SETTINGS = {"node", "second", "ef_search"}
 
 
 def tiny(
@@ -340,6 +344,8 @@ def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
         assert loss.params["node"] == "node-3"
         assert (loss.value("recall_before") or 0) > 0.9
         assert loss.value("noticed_s") is not None, "requests to the node were not answered"
+    told = {key for point in run.select("node_loss") for key in point.params}
+    assert told <= {*terms_of("node_loss"), *SETTINGS}, "declare it as a term, or as a setting here"
     (search,) = [p for p in run.select("node_loss", "search") if p.params["fault"] == "cut"]
     assert (search.value("server_link_bytes") or 0) > 0
     assert any(len(used) == 3 for used in run.processes.values()), "each node's processor time"

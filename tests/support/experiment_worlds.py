@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets.truth import truth_of
 from vectrial.experiments.base import Experiment, Target
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context, Data, fields_of
@@ -30,6 +31,10 @@ from vectrial.telemetry.disk import on_disk
 from vectrial.workload import ingest
 
 ROWS, DIM, K = 600, 8, 10
+#: Experiments that a store in this process can be asked for.
+EMBEDDED = [
+    name for name, kind in EXPERIMENTS.items() if kind.lanes is None or Lane.EMBEDDED in kind.lanes
+]
 
 
 def dataset(rows: int = ROWS) -> Dataset:
