@@ -163,6 +163,7 @@ def test_persistence(case: Case, changed: Changed) -> None:
     changed.store.close()
     changed.store = case.make(changed.store.location)
     changed.store.open(case.schema, case.build)
+    changed.store.wait_indexed()  # what was flushed may still be compacted
     check_everything(case, changed.store, changed.world)
     changed.delete()  # and it still takes changes
     assert changed.store.count() == len(changed.world.ids)
