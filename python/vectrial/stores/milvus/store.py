@@ -91,8 +91,8 @@ class Milvus(vt.ServerStore):
             "searches are of bounded consistency unless asked otherwise: rows written in the last"
             " 5 s may be missing; strong ones wait for a tick of the server's clock, 0.2 to 0.4 s",
             "segments of fewer than 1,024 rows get no index, whatever is asked: they are scanned",
-            "once in some twenty runs of the conformance suite deleted rows were found again, soon"
-            " after a flush whose segment the server compacts; so reads are judged once it is served",
+            "once in some twenty runs of the conformance suite, soon after a flush that the server"
+            " compacts, deleted rows were found again; it is judged once that is done",
             "columns of bool get no index; none holds missing values, which are refused",
             "an id that is inserted twice is there twice; the ids -2^63 and 2^63 - 1 cannot be"
             " asked for",
