@@ -188,7 +188,8 @@ type Pairs = &'static [(&'static str, &'static str)];
 /// One request of three rows of every operation that the protocol has, searches of one.
 fn requests<P: Protocol>(options: Pairs) -> Vec<Prepared> {
     use Operation::{Delete, Get, Insert, Search, Upsert};
-    let protocol = P::new(target(options)).expect("the options are known");
+    let to = target(options);
+    let protocol = P::new(to.clone()).expect("the options are known");
     let first = |operation| {
         let names = [("collection", "c"), ("dataset", "c"), ("table", "c")];
         let task = Task {
@@ -237,7 +238,8 @@ fn speak<P: Protocol>(requests: &[Prepared], options: Pairs, bytes: &[u8]) {
         return;
     };
     let request = &requests[usize::from(*which) % requests.len()];
-    let protocol = P::new(target(options)).expect("the options are known");
+    let to = target(options);
+    let protocol = P::new(to.clone()).expect("the options are known");
     let runtime = Builder::new_current_thread()
         .enable_time()
         .build_local(LocalOptions::default())
@@ -247,7 +249,7 @@ fn speak<P: Protocol>(requests: &[Prepared], options: Pairs, bytes: &[u8]) {
         tcp::INSTEAD.set(Some(ours));
         let (mut heard, mut say) = split(theirs);
         let client = async {
-            let Ok(mut connection) = protocol.connect().await else {
+            let Ok(mut connection) = protocol.connect(&to).await else {
                 return;
             };
             let mut answer = Answer::default();

@@ -44,6 +44,8 @@ pub struct Target {
     pub options: Options,
     /// Of a cluster: every node that takes connections, this one too. Empty: this one alone.
     pub nodes: Nodes,
+    /// Of its nodes this one alone takes writes.
+    pub primary: bool,
 }
 
 /// Host and port of each node of a cluster. Connections take turns; so does one that is opened
@@ -73,7 +75,22 @@ impl Nodes {
     }
 }
 
+impl Operation {
+    /// It changes what is stored.
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Insert | Self::Upsert | Self::Delete)
+    }
+}
+
 impl Target {
+    /// The first node, as if it were alone.
+    pub fn alone(&self) -> Self {
+        Self {
+            nodes: Nodes::default(),
+            ..self.clone()
+        }
+    }
+
     /// Where the next connection goes.
     pub fn next_node(&self) -> (&str, u16) {
         self.nodes.next().unwrap_or((&self.host, self.port))
@@ -387,8 +404,9 @@ pub trait Protocol: Sized + Send + Sync + 'static {
     /// Encode every request of a class.
     fn prepare(&self, task: &Task) -> Result<Vec<Prepared>, InvalidArgument>;
 
-    /// Connect, authenticate, and whatever else comes before the first request.
-    fn connect(&self) -> impl Future<Output = Result<Self::Connection, Failure>>;
+    /// Connect, authenticate, and whatever else comes before the first request. `to` is the target
+    /// that it was made of, or a node of it.
+    fn connect(&self, to: &Target) -> impl Future<Output = Result<Self::Connection, Failure>>;
 }
 
 /// A connection, or a handle on one that is shared. It stays on the thread that opened it.

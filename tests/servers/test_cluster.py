@@ -46,7 +46,7 @@ name = "clustered-16-2k"
 queries = 100
 [[stores]]
 store = "weaviate"
-params = { replication_factor = 3 }
+params = { replication_factor = 3, write_consistency = "quorum" }
 nodes = 3
 [[experiments]]
 experiment = "node_loss"
@@ -57,11 +57,11 @@ lost_s = 5
 after_s = 4
 settle_s = 3
 timeout_s = 1
-search = { ef_search = 64 }
+search = { ef_search = 64, consistency = "one" }
 """
 
 #: What its phases say that is no term of a comparison.
-SETTINGS = {"node", "second", "ef_search"}
+SETTINGS = {"node", "second", "ef_search", "consistency"}
 
 
 def tiny(

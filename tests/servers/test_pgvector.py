@@ -4,6 +4,8 @@ the index, and a crash loses nothing that was acknowledged."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ from search_check import SearchCheck
 
 from vectrial.model.capabilities import Durability, Index, Returning
 from vectrial.model.errors import StoreError
+from vectrial.model.faults import Fault
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
 from vectrial.model.metric import Metric
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
-from vectrial.servers.base import Refused, Server
+from vectrial.servers.base import Refused, Server, ServerError
+from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.postgres.server import POSTGRES, connect
@@ -251,3 +255,37 @@ def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> Non
     assert "ecret" not in repr(right)
     store.drop()
     store.close()
+
+
+def test_standbys_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:
+    from psycopg.errors import ReadOnlySqlTransaction
+
+    prepared(POSTGRES)
+    with LocalCluster(POSTGRES, 2, tmp_path / "cluster") as cluster:
+        first, second = cluster.address.nodes
+        tmp_path.joinpath("rows").mkdir()
+        store = PgVector(tmp_path / "rows", cluster.address)
+        store.create(schema(), Index("hnsw", HnswBuild(workers=0)))
+        native = store.native_rows()
+        columns = columns_of(METADATA, native.columns)
+        sent = send(native, "insert", IDS, VECTORS, columns, batch=128, clients=4)
+        assert sent["classes"][0]["recorder"].errors() == [], "each went to the first node"
+        store.build()
+        assert "1 of 1 other nodes show it" in store.wait_indexed()
+        with closing(PgVector(tmp_path / "rows", second)) as standby:
+            standby.open(schema(), store._index)
+            assert standby.count() == ROWS
+            with pytest.raises(ReadOnlySqlTransaction):
+                standby.delete(IDS[:1])
+        cluster.strike(1, Fault.KILL)
+        store.delete(IDS[:5])
+        cluster.mend(1, Fault.KILL)
+        cluster.wait_ready()
+        store.wait_indexed()
+        with closing(PgVector(tmp_path / "rows", second)) as standby:
+            standby.open(schema(), store._index)
+            assert standby.count() == ROWS - 5, "it has what it missed"
+        wrong = replace(second, nodes=(second, first))
+        with pytest.raises(ServerError, match="follows another node: give the node that"):
+            POSTGRES.ready(wrong)
+        store.close()

@@ -18,11 +18,13 @@ from search_check import SearchCheck
 
 from vectrial.model.capabilities import Durability, Index, Returning
 from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.faults import Fault
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import NoProgram, Refused, Server, ServerError
+from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.redis import expressions
@@ -293,3 +295,34 @@ def test_without_the_query_engine_it_is_said(
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_PASSWORD", server.address.secrets["password"])
     with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
         provide(REDIS_SEARCH, tmp_path / "search").wait_ready(5)
+
+
+def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:
+    from redis import ReadOnlyError
+
+    prepared(REDIS)
+    with LocalCluster(REDIS, 2, tmp_path / "cluster") as cluster:
+        first, second = cluster.address.nodes
+        store = Redis(tmp_path / "rows", cluster.address)
+        store.create(SCHEMA, Index("hnsw", HnswBuild()))
+        native = store.native_rows()
+        columns = columns_of(pa.Table.from_batches([METADATA]), native.columns)
+        sent = send(native, "insert", IDS, VECTORS, columns, batch=1, clients=4)
+        assert sent["classes"][0]["recorder"].errors() == [], "each went to the first node"
+        assert "1 of 1 other nodes show it" in store.wait_indexed()
+        replica = Redis(tmp_path / "rows", second)
+        replica.open(SCHEMA, store._index)
+        assert replica.count() == ROWS
+        with connect(second, 5) as client, pytest.raises(ReadOnlyError):
+            client.set("any", 1)
+        cluster.strike(1, Fault.KILL)
+        store.delete(IDS[:5])
+        cluster.mend(1, Fault.KILL)
+        cluster.wait_ready()
+        store.wait_indexed()
+        replica.refresh()
+        assert replica.count() == ROWS - 5, "it has what it missed"
+        with pytest.raises(ServerError, match="takes writes: give the node that"):
+            REDIS.ready(replace(first, nodes=(second, first)))
+        replica.close()
+        store.close()

@@ -14,6 +14,7 @@ from load_outcomes import only
 from vectrial.engine.client import Requests, arrivals, closed, drive, target
 from vectrial.engine.null_server import null_server
 from vectrial.engine.types import LoadOutcome
+from vectrial.model.errors import UserError
 
 K, QUERIES, DIM = 10, 50, 20
 VECTORS = np.arange(QUERIES * DIM, dtype=np.float32).reshape(QUERIES, DIM)
@@ -73,6 +74,45 @@ def test_what_a_lost_node_leaves_goes_to_the_others(
     assert outcome["reconnects"] > 0
     # A connection that is refused goes to the next node after that, so that a few fail.
     assert late.mean() > 0.6, "most are answered by the node that is left"
+
+
+def test_writes_go_to_the_first_node_where_that_alone_takes_them() -> None:
+    """The other one refuses whatever it is asked."""
+    options = {"table": "any"}
+    writes = Requests("delete", "delete", ids=np.arange(QUERIES), options=options, once=True)
+    reads = Requests("search", vectors=VECTORS, k=K, options=options)
+    with (
+        null_server("postgres", k=K) as one,
+        null_server("postgres", k=K, faults=[("status", 1)]) as two,
+    ):
+        outcome = drive(
+            target(
+                "postgres",
+                one.host,
+                one.port,
+                nodes=[(one.host, one.port), (two.host, two.port)],
+                primary=True,
+            ),
+            [writes, reads],
+            [closed(4, count=QUERIES), closed(4, mix=[(1, 1.0)], count=200)],
+        )
+    written, read = (record["recorder"].summary() for record in outcome["classes"])
+    assert (written["count"], written["errors"]) == (QUERIES, 0)
+    assert read["count"] > 0
+    assert read["errors"] > 0
+
+
+def test_requests_that_share_connections_cannot_be_kept_to_a_node() -> None:
+    writes = Requests("delete", "delete", ids=np.arange(3), options={"collection": "any"})
+    with (
+        null_server("grpc") as one,
+        pytest.raises(UserError, match="cannot be kept to the first node"),
+    ):
+        drive(
+            target("milvus", one.host, one.port, nodes=[(one.host, one.port)] * 2, primary=True),
+            [writes],
+            [closed(1, count=1)],
+        )
 
 
 def sent_after(outcome: LoadOutcome, instant_ns: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

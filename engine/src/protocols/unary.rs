@@ -45,8 +45,8 @@ impl<S: Service> Protocol for UnaryProtocol<S> {
         })
     }
 
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Unary::connect(&self.target).await
+    async fn connect(&self, to: &Target) -> Result<Self::Connection, Failure> {
+        Unary::connect(to).await
     }
 }
 

@@ -76,6 +76,7 @@ struct TargetIn {
     headers: Vec<(String, String)>,
     options: BTreeMap<String, String>,
     nodes: Vec<(String, u16)>,
+    primary: bool,
 }
 
 #[derive(FromPyObject)]
@@ -304,6 +305,7 @@ fn run_load<'py>(
         headers: target.headers,
         options: Options(target.options),
         nodes: Nodes::new(target.nodes),
+        primary: target.primary,
     };
     let control = control.0.clone();
     let outcome = py.detach(|| protocols::drive(&target.protocol, to, plan, &control))?;

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
 use std::pin::{pin, Pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, Instant, Sleep};
 
 use crate::clock::now_ns;
-use crate::protocol::{Answer, Connection, Failure, Prepared, Protocol};
+use crate::protocol::{Answer, Connection, Failure, Prepared, Protocol, Target};
 
 /// After a connection was refused, nobody tries again for so long; requests that are due
 /// meanwhile fail for the same reason.
@@ -19,6 +20,8 @@ pub const BACKOFF_NS: i64 = 20_000_000;
 
 /// One connection of a thread, and its successors.
 pub struct ConnectionSlot<P: Protocol> {
+    protocol: Arc<P>,
+    to: Rc<Target>,
     current: RefCell<Option<P::Connection>>,
     generation: Cell<u64>,
     connecting: Mutex<()>,
@@ -30,8 +33,10 @@ pub struct ConnectionSlot<P: Protocol> {
 }
 
 impl<P: Protocol> ConnectionSlot<P> {
-    pub fn new(failover: bool) -> Self {
+    pub fn new(protocol: Arc<P>, to: Rc<Target>, failover: bool) -> Self {
         Self {
+            protocol,
+            to,
             failover,
             current: RefCell::new(None),
             generation: Cell::new(0),
@@ -42,11 +47,7 @@ impl<P: Protocol> ConnectionSlot<P> {
     }
 
     /// A handle on an open connection, made anew where there is none, and its generation.
-    pub async fn obtain(
-        &self,
-        protocol: &P,
-        timeout_ns: i64,
-    ) -> Result<(P::Connection, u64), Failure> {
+    pub async fn obtain(&self, timeout_ns: i64) -> Result<(P::Connection, u64), Failure> {
         let _one = self.connecting.lock().await;
         if let Some(handle) = self.handle() {
             return Ok((handle, self.generation.get()));
@@ -57,7 +58,7 @@ impl<P: Protocol> ConnectionSlot<P> {
             }
         }
         let limit = Duration::from_nanos(timeout_ns as u64);
-        let connected = match tokio::time::timeout(limit, protocol.connect()).await {
+        let connected = match tokio::time::timeout(limit, self.protocol.connect(&self.to)).await {
             Ok(connected) => connected,
             Err(_) => Err(Failure::broken("timeout", "connecting took too long")),
         };
@@ -147,9 +148,9 @@ impl<P: Protocol> Sender<P> {
     }
 
     /// Get hold of an open connection.
-    pub async fn connect(&mut self, protocol: &P, timeout_ns: i64) -> Result<(), Failure> {
+    pub async fn connect(&mut self, timeout_ns: i64) -> Result<(), Failure> {
         self.held = None;
-        let (handle, generation) = self.slot.obtain(protocol, timeout_ns).await?;
+        let (handle, generation) = self.slot.obtain(timeout_ns).await?;
         (self.held, self.generation) = (Some(handle), generation);
         Ok(())
     }

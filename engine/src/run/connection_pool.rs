@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, Target};
 use crate::run::connection::ConnectionSlot;
 use crate::run::plan::{part, Pace, Source, OWN_CONNECTIONS};
 use crate::run::Shared;
@@ -19,27 +19,33 @@ impl<P: Protocol> ConnectionPool<P> {
     /// All of them, not yet open.
     pub fn new(shared: &Shared<P>, thread: usize) -> Self {
         let (plan, threads) = (&shared.plan, shared.plan.threads);
-        let slots = |number| -> Vec<_> {
-            (0..number)
-                .map(|_| Rc::new(ConnectionSlot::new(plan.failover)))
-                .collect()
+        let (any, first) = (
+            Rc::new(shared.target.clone()),
+            Rc::new(shared.target.alone()),
+        );
+        let slots = |number, to: &Rc<Target>| -> Vec<_> {
+            let slot = || ConnectionSlot::new(shared.protocol.clone(), to.clone(), plan.failover);
+            (0..number).map(|_| Rc::new(slot())).collect()
         };
         let usual = if P::SHARED { threads } else { OWN_CONNECTIONS };
         let connections = part(plan.connections.unwrap_or(usual), threads, thread).max(1);
-        let of_source = |source: &Source| match &source.pace {
-            Pace::Closed { clients } => slots(part(*clients, threads, thread)),
-            Pace::Open { in_flight, .. } => {
-                slots(connections.min(part(*in_flight, threads, thread).max(1)))
-            }
+        let of_source = |(at, source): (usize, &Source)| {
+            let number = match &source.pace {
+                Pace::Closed { clients } => part(*clients, threads, thread),
+                Pace::Open { in_flight, .. } => {
+                    connections.min(part(*in_flight, threads, thread).max(1))
+                }
+            };
+            slots(number, if shared.only_first[at] { &first } else { &any })
         };
         match P::SHARED {
             true => Self {
-                common: slots(connections),
+                common: slots(connections, &any),
                 own: vec![],
             },
             false => Self {
                 common: vec![],
-                own: plan.sources.iter().map(of_source).collect(),
+                own: plan.sources.iter().enumerate().map(of_source).collect(),
             },
         }
     }
@@ -48,7 +54,7 @@ impl<P: Protocol> ConnectionPool<P> {
     /// again when they are needed, and counted as failed requests then.
     pub async fn open(&self, shared: &Shared<P>) {
         for slot in self.all() {
-            match slot.obtain(&shared.protocol, shared.plan.timeout_ns).await {
+            match slot.obtain(shared.plan.timeout_ns).await {
                 Ok((connection, _)) if !P::SHARED => slot.give_back(connection),
                 Ok(_) => {}
                 Err(_) => break,

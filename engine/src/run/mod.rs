@@ -124,6 +124,9 @@ impl Control {
 /// What the threads of a run share.
 struct Shared<P> {
     protocol: Arc<P>,
+    target: Target,
+    /// Of each source: its connections go to no other node.
+    only_first: Vec<bool>,
     plan: Plan,
     /// The requests of each class.
     rings: Vec<Vec<Prepared>>,
@@ -142,11 +145,14 @@ pub fn run<P: Protocol>(
     control: &Control,
 ) -> Result<Outcome, InvalidArgument> {
     plan.check()?;
-    let protocol = Arc::new(P::new(target)?);
+    let only_first = only_first::<P>(&target, &plan)?;
+    let protocol = Arc::new(P::new(target.clone())?);
     let rings = encode::rings(&protocol, &mut plan.classes, control)?;
     control.threads.store(plan.threads, Relaxed);
     let shared = Arc::new(Shared {
         protocol,
+        target,
+        only_first,
         plan,
         rings,
         busy: Default::default(),
@@ -176,6 +182,22 @@ pub fn run<P: Protocol>(
         joined.into_iter().collect::<Result<Vec<_>, _>>()
     })?;
     plan::merge(&shared.plan, seen.into_iter(), control.is_cancelled())
+}
+
+/// Whether the connections of each source go to the first node alone: it writes, and that is the one
+/// that takes writes.
+fn only_first<P: Protocol>(target: &Target, plan: &Plan) -> Result<Vec<bool>, InvalidArgument> {
+    let writes = |source: &Source| {
+        let mut classes = source.mix.iter().map(|(class, _)| &plan.classes[*class]);
+        target.primary && classes.any(|class| class.task.operation.writes())
+    };
+    let found: Vec<_> = plan.sources.iter().map(writes).collect();
+    if P::SHARED && found.contains(&true) {
+        return Err(InvalidArgument(
+            "requests that share connections cannot be kept to the first node".into(),
+        ));
+    }
+    Ok(found)
 }
 
 /// One client core: a thread, from its placement to its last record.

@@ -294,7 +294,7 @@ impl<P: Protocol> Stage<P> {
         self.in_flight.change(sent, self.in_flight.now.get() + 1);
         let mut outcome = Ok(());
         if !sender.is_ready() {
-            outcome = sender.connect(&self.shared.protocol, plan.timeout_ns).await;
+            outcome = sender.connect(plan.timeout_ns).await;
             if outcome.is_ok() {
                 sent = now_ns();
             }

@@ -82,6 +82,7 @@ def target(
     headers: Sequence[tuple[str, str]] = (),
     options: Mapping[str, str] | None = None,
     nodes: Sequence[tuple[str, int]] = (),
+    primary: bool = False,
 ) -> LoadTarget:
     """A server; see `LoadTarget`."""
     return {
@@ -92,6 +93,7 @@ def target(
         "headers": list(headers),
         "options": dict(options or {}),
         "nodes": list(nodes),
+        "primary": primary,
     }
 
 

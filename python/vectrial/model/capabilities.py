@@ -169,6 +169,8 @@ class Capabilities:
     durability: what a write can be asked to be when it is acknowledged, the default first, each
         with the setting by which that is so; empty: nobody promises anything.
     clusters: its server can be started as a cluster of several nodes.
+    primary: of these the first alone takes writes; searches and reads of the native lane go to all,
+        clients of the sdk lane to the first.
     hybrid: how it searches by vector and text at once; or why it does not, after its name.
     caveats: what the store forces that others do not, in short sentences for the reader.
     """
@@ -195,6 +197,7 @@ class Capabilities:
     returns: frozenset[Returning] = frozenset({Returning.IDS})
     durability: Mapping[Durability, str] = field(default_factory=dict)
     clusters: bool = False
+    primary: bool = False
     hybrid: Hybrid | str = "has no search by the words of a text"
     caveats: tuple[str, ...] = ()
 

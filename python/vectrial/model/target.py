@@ -8,7 +8,8 @@ from typing import TypedDict
 class LoadTarget(TypedDict):
     """A server. `protocol`: a name of `engine/src/protocols/mod.rs`; `headers` go with every
     request; `options` are the protocol's own (user, database, …); `nodes`: (host,
-    port) of each node of a cluster, between which connections take turns; empty for one server."""
+    port) of each node of a cluster, between which connections take turns; empty for one server.
+    `primary`: writes go to the first of them alone."""
 
     protocol: str
     host: str
@@ -17,6 +18,7 @@ class LoadTarget(TypedDict):
     headers: list[tuple[str, str]]
     options: dict[str, str]
     nodes: list[tuple[str, int]]
+    primary: bool
 
 
 class LoadTls(TypedDict):

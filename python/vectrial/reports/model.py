@@ -214,6 +214,31 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Side:
+    """One side of a claim's pairs: the figures of a part of the report (`Figure.experiment`) with
+    these published parameters."""
+
+    part: str
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A conclusion of a report that rests on pairs of its figures.
+
+    text: the conclusion. metric: the published one that is larger on the first side of a pair than
+        on the second, where all parameters but those of the sides are equal.
+    note: what to know about it.
+    """
+
+    text: str
+    metric: str
+    first: Side
+    second: Side
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class NotYet:
     """Reason why nothing here measures a part of a report.
 
@@ -230,6 +255,7 @@ class Reproduction:
 
     document: where it was published. machine: that it was measured on. scale: the default.
     not_yet: part of the report → why nothing here measures it, for what no measure covers.
+    claims: its conclusions that are judged here.
     """
 
     name: str
@@ -240,3 +266,4 @@ class Reproduction:
     parts: tuple[Part, ...]
     notes: tuple[Note, ...]
     not_yet: Mapping[str, NotYet] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()

@@ -10,6 +10,7 @@ from pathlib import Path
 from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
 from vectrial.document.charts.moments import MOMENTS
+from vectrial.reports import claims
 from vectrial.reports.collect import ComparedFigure, Measured
 from vectrial.reports.conditions import FEWER, Conditions, invalid_figures
 from vectrial.reports.figures_data import Dot, Plot, plot
@@ -69,6 +70,7 @@ def build(
         warnings=tuple(_warnings(cells, about)),
         sections=(
             glance(cells, palette),
+            *claims.section(report, cells, palette),
             *ran(about),
             *_parts(cells, plots, palette, measured, layout),
             method(report),

@@ -92,8 +92,8 @@ impl Protocol for Elasticsearch {
         })
     }
 
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Http::connect(&self.target, Json).await
+    async fn connect(&self, to: &Target) -> Result<Self::Connection, Failure> {
+        Http::connect(to, Json).await
     }
 }
 

@@ -57,8 +57,8 @@ impl Protocol for Flight {
         }
     }
 
-    async fn connect(&self) -> Result<Self::Connection, Failure> {
-        Streaming::connect(&self.target).await
+    async fn connect(&self, to: &Target) -> Result<Self::Connection, Failure> {
+        Streaming::connect(to).await
     }
 }
 

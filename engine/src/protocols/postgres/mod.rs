@@ -52,7 +52,6 @@ const STATEMENTS: usize = 1000;
 const PARAMETERS: usize = 65_535;
 
 pub struct Postgres {
-    target: Target,
     login: Login,
     settings: Vec<(String, String)>,
     /// What every connection prepares; the n-th is called `s<n>`.
@@ -87,7 +86,6 @@ impl Protocol for Postgres {
                 user,
             },
             settings: target.options.0.iter().filter_map(setting).collect(),
-            target,
             statements: Mutex::default(),
         })
     }
@@ -122,8 +120,8 @@ impl Protocol for Postgres {
         }
     }
 
-    async fn connect(&self) -> Result<Session, Failure> {
-        let mut session = Session::open(&self.target, &self.login).await?;
+    async fn connect(&self, to: &Target) -> Result<Session, Failure> {
+        let mut session = Session::open(to, &self.login).await?;
         let mut out = BytesMut::new();
         if self.settings.iter().any(|(name, _)| name.contains('.')) {
             // An extension knows its settings once it is loaded; before, any value would do.

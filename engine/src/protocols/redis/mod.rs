@@ -35,7 +35,6 @@ use request::{greeting, Words};
 
 /// Over connections of one kind.
 pub struct Redis<C> {
-    target: Target,
     greeting: Vec<Vec<u8>>,
     decoder: Replies,
     connection: PhantomData<fn() -> C>,
@@ -70,7 +69,6 @@ impl<C: resp::Open<Replies>> Protocol for Redis<C> {
                     .map(str::to_owned)
                     .collect(),
             },
-            target,
             connection: PhantomData,
         })
     }
@@ -101,8 +99,8 @@ impl<C: resp::Open<Replies>> Protocol for Redis<C> {
         Ok(task.batches().map(batch).collect())
     }
 
-    async fn connect(&self) -> Result<C, Failure> {
-        let opened = Opened::new(&self.target, &self.greeting).await?;
+    async fn connect(&self, to: &Target) -> Result<C, Failure> {
+        let opened = Opened::new(to, &self.greeting).await?;
         Ok(C::new(opened, self.decoder.clone()))
     }
 }

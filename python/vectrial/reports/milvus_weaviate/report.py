@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vectrial.reports.model import Arm, Ask, Measure, Note, NotYet, Part, Reproduction, Scalar
+from vectrial.reports.model import (
+    Arm,
+    Ask,
+    Claim,
+    Measure,
+    Note,
+    NotYet,
+    Part,
+    Reproduction,
+    Scalar,
+    Side,
+)
 
 _HNSW: dict[str, Scalar | list[Scalar]] = {"m": 30, "ef_construction": 360}
 _ARMS = (
@@ -300,6 +311,24 @@ REPORT = Reproduction(
             batch_rows=2000,
             least=1_500,
             least_queries=1_344,
+        ),
+    ),
+    claims=(
+        Claim(
+            "One node answers more searches than two that share its machine",
+            "qps",
+            Side("sharded_concurrency", {"shards": 1}),
+            Side("sharded_concurrency", {"shards": _SHARDS}),
+            "both have all processors of the machine; at equal ef, of which each of two shards"
+            " looks at as many, so that two find more",
+        ),
+        Claim(
+            "One node loads faster than two that share its machine",
+            "throughput",
+            Side("ingest"),
+            Side("sharded_ingest", {"shards": _SHARDS}),
+            "the text says so; its figure 22 shows the opposite, and its script for one node had"
+            " left the shards on",
         ),
     ),
     not_yet={

@@ -101,6 +101,17 @@ class ServerStore(Store):
         """Copies of each part."""
         return getattr(self._index.params, "replication_factor", None) or 1
 
+    def _wait_followers(self, shows: Callable[[Address], bool]) -> str:
+        """Wait until every node but the first, which alone takes writes, shows what that holds.
+        Returns words about it to add to others, none where there is one node."""
+        followers = self._address.nodes[1:]
+
+        def state() -> tuple[bool, str]:
+            there = sum(map(shows, followers))
+            return there == len(followers), f"{there} of {len(followers)} other nodes show it"
+
+        return f"; {wait_until(state)}" if followers else ""
+
     def close(self) -> None:
         self._client.close()
 
@@ -147,6 +158,7 @@ class ServerStore(Store):
             headers=headers,
             options=options,
             nodes=nodes,
+            primary=self.capabilities.primary,
         )
 
 

@@ -1,5 +1,8 @@
 """PostgreSQL with pgvector, out of a wheel that brings both.
 
+Of a cluster the first node takes writes, and the others are standbys that follow its log and answer
+reads.
+
 It refuses to run as root. Its superuser `postgres` has a password that was made for this server; a
 server of one's own is asked with the user and password of the environment.
 """
@@ -8,14 +11,25 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NotReady, Recipe, ServerError
+from vectrial.servers.base import (
+    Cluster,
+    Clustering,
+    Command,
+    Image,
+    Node,
+    NotReady,
+    Recipe,
+    ServerError,
+)
 from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.primary import is_first
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 
@@ -42,6 +56,23 @@ SETTINGS: Mapping[str, str] = {
     "fsync": "on",
     "full_page_writes": "on",
 }
+#: What nodes of a cluster differ in from a server alone.
+_STREAMING: Mapping[str, str] = {
+    # A standby that was gone finds what it missed.
+    "wal_keep_size": "4GB",
+    # VACUUM leaves what searches of a standby still read.
+    "hot_standby_feedback": "on",
+}
+#: Who may connect: whoever knows the password, from whichever host.
+_HBA = "host all all all scram-sha-256\nhost replication all all scram-sha-256\n"
+#: Makes a standby in $3 of the server at $2, with the programs in $1, once that takes connections.
+_COPY = """\
+tries=300
+until "$1/pg_isready" -q -t 1 -d "$2"; do
+  tries=$((tries - 1)); [ $tries -gt 0 ] || exit 1; sleep 0.1
+done
+chmod 700 "$3"
+exec "$1/pg_basebackup" -D "$3" -d "$2" -R -X stream -c fast"""
 IMAGE = Image(
     name="pgvector/pgvector",
     tag="0.8.1-pg18",
@@ -105,10 +136,26 @@ def _command(
         "unix_socket_directories": "",
         **SETTINGS,
     }
-    argv = [str(program), "-D", str(folder)]
-    for name, value in settings.items():
-        argv += ["-c", f"{name}={value}"]
-    return Command(tuple(argv), first=initdb)
+    return Command((str(program), "-D", str(folder), *_options(settings)), first=initdb)
+
+
+def _options(settings: Mapping[str, str]) -> list[str]:
+    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+
+def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
+    alone, first = _command(program, folder, node.ports, cluster.secrets), cluster.nodes[0]
+    rules = folder.parent / "pg_hba.conf"
+    rules.write_text(_HBA)
+    settings = {"listen_addresses": node.host, "hba_file": str(rules), **_STREAMING}
+    made = replace(alone, argv=(*alone.argv, *_options(settings)))
+    if node == first:
+        return made
+    passwords = folder.parent / "pgpass"
+    write_private(passwords, f"*:*:*:*:{cluster.secrets['password']}\n")
+    at = f"host={first.host} port={first.ports['postgres']} user={USER} passfile={passwords}"
+    words = (str(program.parent), f"{at} application_name={node.name}", str(folder))
+    return replace(made, first=("/bin/sh", "-c", _COPY, "sh", *words))
 
 
 def _ready(address: Address) -> None:
@@ -121,10 +168,22 @@ def _ready(address: Address) -> None:
             known = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
             if connection.execute(known).fetchone() is None:
                 raise ServerError(f"PostgreSQL at {address.host} has no extension 'vector'")
+            if address.nodes:
+                _check_role(connection, address)
     except psycopg.OperationalError as error:
         if any(word in str(error) for word in _REFUSALS):
             raise refused(POSTGRES, address, str(error).strip()) from error
         raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+def _check_role(connection: Any, address: Address) -> None:
+    """The first node takes writes, and has as many standbys as there are others."""
+    (standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    if is_first("PostgreSQL", address, takes_writes=not standby):
+        following = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+        (there,) = connection.execute(following).fetchone()
+        if there < len(address.nodes) - 1:
+            raise NotReady(f"{there} of {len(address.nodes) - 1} standbys follow the first node")
 
 
 POSTGRES = Recipe(
@@ -139,6 +198,7 @@ POSTGRES = Recipe(
     generated=("password",),
     # At SIGTERM it would wait for its clients.
     stop_signal=signal.SIGINT,
+    cluster=Clustering(_node_command, joins="postgres"),
     image=IMAGE,
     snippet=SNIPPET,
 )

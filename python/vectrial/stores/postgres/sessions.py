@@ -54,11 +54,22 @@ class Sessions:
 
         found = connect(self._address)
         found.cursor_factory = RawCursor  # SQL as the server reads it, parameters as $1
-        with suppress(*self._taken):  # by another connection at the same moment
-            found.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        known = "SELECT 1 FROM pg_extension WHERE extname = 'vector'"
+        if found.execute(known).fetchone() is None:
+            with suppress(*self._taken):  # by another connection at the same moment
+                found.execute("CREATE EXTENSION IF NOT EXISTS vector")
         register_vector(found)
         # An extension knows its settings once it is loaded; before, any value would do.
         found.execute("SELECT '[1]'::vector")
         for name, value in settings.items():
             found.execute("SELECT set_config($1, $2, false)", (name, value))
         return found
+
+
+def replayed(node: Address, position: str) -> bool:
+    """True if a standby shows all that was written up to a position of the log."""
+    from vectrial.stores.postgres.server import connect
+
+    with connect(node) as connection:
+        reached = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        return bool(connection.execute(reached, (position,)).fetchone()[0])

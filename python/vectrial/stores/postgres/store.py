@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vectrial.stores import common as vt
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
-from vectrial.stores.postgres.sessions import Sessions
+from vectrial.stores.postgres.sessions import Sessions, replayed
 from vectrial.stores.postgres.sql import HnswBuild, HnswSearch, IvfBuild, IvfSearch
 
 #: Rows of one request that reads or deletes.
@@ -61,6 +61,8 @@ class PgVector(vt.ServerStore):
         payload_index=True,
         persistent=True,
         concurrent_search=True,
+        clusters=True,
+        primary=True,
         refuses_duplicates=True,
         returns=frozenset(vt.Returning),
         durability={
@@ -82,6 +84,9 @@ class PgVector(vt.ServerStore):
             " the table's pages (TOAST)",
             "upsert writes a new version of a row; the old one is in the index until VACUUM, which"
             " wait_indexed runs",
+            "a cluster is one node that takes writes, and standbys that follow its log, each with"
+            " all rows: searches of the native lane go to all of them, and may miss the last"
+            " writes; those of the Python client go to the first",
         ),
     )
 
@@ -129,13 +134,18 @@ class PgVector(vt.ServerStore):
 
     def wait_indexed(self) -> str:
         """Takes dead versions of rows out of the indexes and brings the planner's statistics up
-        to date (`VACUUM ANALYZE`); then the index must be valid, and what a search is planned as
-        must use it.
+        to date (`VACUUM ANALYZE`); then the index must be valid, what a search is planned as must
+        use it, and standbys must show all of it.
 
         Raises:
-            StoreError: `build` was not called, or its index is not used.
+            StoreError: `build` was not called, its index is not used, or a standby does not follow.
         """
         self._sql(f"VACUUM (ANALYZE) {self._name}")
+        known = self._known_index()
+        position = self._sql("SELECT pg_current_wal_insert_lsn()::text").fetchone()[0]
+        return known + self._wait_followers(lambda node: replayed(node, position))
+
+    def _known_index(self) -> str:
         if self._index.kind == "flat":
             return "VACUUM ANALYZE is done; there is no index of the vectors, every row is read"
         name = sql.index_name(self._name)

@@ -3,19 +3,34 @@
 It has vector sets and no query engine (`FT.SEARCH`), which is in no package of a registry: for
 that, an external server or a program of the user's own. A server started here asks for a password
 that was made for it, which is in a file that it reads, since every user sees command lines.
+
+Of a cluster the first node takes writes, and the others are its replicas. (What Redis calls a
+cluster spreads keys over nodes; a vector set is one key.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Image, NoProgram, NotReady, Recipe, ServerError
+from vectrial.servers.base import (
+    Cluster,
+    Clustering,
+    Command,
+    Image,
+    Node,
+    NoProgram,
+    NotReady,
+    Recipe,
+    ServerError,
+)
 from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.primary import is_first
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
 
@@ -109,6 +124,18 @@ def _command(
     return Command(tuple(argv))
 
 
+def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
+    alone, first = _command(program, folder, node.ports, cluster.secrets), cluster.nodes[0]
+    argv = tuple(node.host if word == HOST else word for word in alone.argv)
+    if node == first:
+        return replace(alone, argv=argv)
+    password = cluster.secrets["password"]
+    settings = f"requirepass {password}\nmasterauth {password}\n"
+    write_private(folder.parent / "redis.conf", settings)
+    follow = ("--replicaof", first.host, str(first.ports["redis"]))
+    return replace(alone, argv=(*argv, *follow))
+
+
 def _ready(recipe: Recipe, needs: str, address: Address) -> None:
     """It has loaded its data, and knows the command `needs`."""
     import redis
@@ -117,6 +144,8 @@ def _ready(recipe: Recipe, needs: str, address: Address) -> None:
     with connect(address, _ASK_S) as client:
         try:
             client.ping()  # answers LOADING until the data are there
+            if address.nodes:
+                _check_role(client.info("replication"), address)
             client.execute_command(needs)
         except (redis.AuthenticationError, NoPermissionError) as error:
             raise refused(recipe, address, error) from error
@@ -125,6 +154,23 @@ def _ready(recipe: Recipe, needs: str, address: Address) -> None:
                 raise ServerError(f"redis at {address.host} has no {needs}") from error
         except redis.RedisError as error:
             raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+def _check_role(known: Mapping[str, Any], address: Address) -> None:
+    """The first node takes writes, and all others are up to date with it."""
+    if is_first("redis", address, takes_writes=known["role"] == "master"):
+        replicas = [known[f"slave{at}"] for at in range(known["connected_slaves"])]
+        there = sum(one["state"] == "online" for one in replicas)
+        if there < len(address.nodes) - 1:
+            raise NotReady(f"{there} of {len(address.nodes) - 1} replicas follow the first node")
+    elif known["master_link_status"] != "up":
+        raise NotReady("it is not yet up to date with the first node")
+
+
+def follows(node: Address, offset: int) -> bool:
+    """True if a replica has what was written up to an offset."""
+    with connect(node, _ASK_S) as client:
+        return int(client.info("replication").get("slave_repl_offset", -1)) >= offset
 
 
 def _program(progress: LineProgress) -> Path:
@@ -157,6 +203,7 @@ REDIS: Recipe = Recipe(
     ready=lambda address: _ready(REDIS, "VSIM", address),
     secrets=("user", "password"),
     generated=("password",),
+    cluster=Clustering(_node_command, joins="redis"),
     image=IMAGE,
     snippet=SNIPPET,
 )

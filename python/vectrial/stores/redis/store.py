@@ -74,6 +74,8 @@ class Redis(RedisStore):
         nulls=True,
         persistent=True,
         concurrent_search=True,
+        clusters=True,
+        primary=True,
         returns=frozenset({vt.Returning.IDS, vt.Returning.METADATA}),
         durability=DURABILITY,
         caveats=(
@@ -89,6 +91,8 @@ class Redis(RedisStore):
             " %5C, …, %25, since a filter's strings know no escapes",
             "filters compare numbers as float64: integers are exact up to 2^53",
             "a restart reads every VADD again from the append-only file: the graph is built anew",
+            "a cluster is one node that takes writes, and replicas, each with all rows: searches of"
+            " the native lane go to all of them, and may miss the last writes",
         ),
     )
 
@@ -102,7 +106,11 @@ class Redis(RedisStore):
         self._client.delete(self._name)
 
     def wait_indexed(self) -> str:
-        return "VADD answers when the vector is in the graph"
+        from vectrial.stores.redis.server import follows
+
+        offset = int(self._client.info("replication")["master_repl_offset"])
+        shown = self._wait_followers(lambda node: follows(node, offset))
+        return f"VADD answers when the vector is in the graph{shown}"
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         from redis.commands.vectorset.commands import QuantizationOptions

@@ -42,11 +42,33 @@ class FilterStrategy(StrEnum):
     ACORN = "acorn"
 
 
-class HnswBuild(vt.Spreading):
+class Consistency(StrEnum):
+    """Copies of a row that answer a request before the server does."""
+
+    ONE = "one"
+    QUORUM = "quorum"  # more than half
+    ALL = "all"
+
+
+class Copies(vt.Spreading):
+    """shards, replication_factor: see `Spreading`. write_consistency: of inserts and deletes; None
+    leaves it to the server, which waits for a quorum."""
+
+    write_consistency: Consistency | None = None
+
+
+class Reads(vt.Params):
+    """consistency: of searches, whose rows are compared among so many copies; None leaves it to the
+    server."""
+
+    consistency: Consistency | None = None
+
+
+class HnswBuild(Copies):
     """m, ef_construction: of each shard's graph (the lowest layer has up to 2m links).
     filter_strategy: how the graph is searched under a filter. flat_search_cutoff: where a filter
     keeps fewer rows than this, these are scanned exactly instead of searching the graph. shards,
-    replication_factor: see `Spreading`."""
+    replication_factor, write_consistency: see `Copies`."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)
@@ -54,15 +76,15 @@ class HnswBuild(vt.Spreading):
     flat_search_cutoff: int = Bound(default=40_000, ge=0, le=2**31 - 1)
 
 
-class HnswSearch(vt.Params):
+class HnswSearch(Reads):
     """ef_search: candidates held during the search, at least k; None lets the server choose
-    8k between 100 and 500 (its dynamic ef)."""
+    8k between 100 and 500 (its dynamic ef). consistency: see `Reads`."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
 class Weaviate(vt.ServerStore):
-    """One collection with one named vector per row; a shard for each node, no replicas."""
+    """One collection with one named vector per row."""
 
     name = "weaviate"
     title = "Weaviate"
@@ -81,7 +103,7 @@ class Weaviate(vt.ServerStore):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "flat": vt.IndexKind(vt.Spreading, exact=True),
+            "flat": vt.IndexKind(Copies, search=Reads, exact=True),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
@@ -210,7 +232,7 @@ class Weaviate(vt.ServerStore):
                 DataObject(uuid=_uuid(id_), vector={_VECTOR: vector}, properties=properties)
                 for id_, vector, properties in rows
             ]
-            errors = self._collection.data.insert_many(objects).errors
+            errors = self._written().data.insert_many(objects).errors
             if errors:
                 reason = next(iter(errors.values())).message
                 raise vt.PartialFailure(reason, [ids[at] for at in errors])
@@ -220,10 +242,24 @@ class Weaviate(vt.ServerStore):
 
         for page in vt.id_pages(ids, _ROWS):
             which = Where.by_id().contains_any([_uuid(id_) for id_ in page])
-            deleted = self._collection.data.delete_many(where=which, verbose=True)
+            deleted = self._written().data.delete_many(where=which, verbose=True)
             if deleted.failed:
                 failed = [row for row in deleted.objects if not row.successful]
                 raise vt.PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
+
+    def _written(self) -> Any:
+        """The collection for writes."""
+        params = self._index.params
+        assert isinstance(params, Copies)
+        return self._at(params.write_consistency)
+
+    def _at(self, level: Consistency | None) -> Any:
+        """The collection at a level of consistency."""
+        from weaviate.classes.config import ConsistencyLevel
+
+        if level is None:
+            return self._collection
+        return self._collection.with_consistency_level(ConsistencyLevel[level.name])
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         return vt.get_pages(self._schema, ids, _ROWS, self._read)
@@ -253,7 +289,8 @@ class Weaviate(vt.ServerStore):
         from weaviate.classes.query import MetadataQuery
 
         self._apply_search_params(request.params)
-        search, k, returning = self._collection.query.near_vector, request.k, request.returning
+        collection = self._at(_level(request.params))
+        search, k, returning = collection.query.near_vector, request.k, request.returning
         native_filter = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
@@ -277,7 +314,8 @@ class Weaviate(vt.ServerStore):
     def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         self._apply_search_params(params)
         column = self._names[blend.field]
-        search = weaviate_text.build_query(self._collection.query, column, k, blend)
+        collection = self._at(_level(params))
+        search = weaviate_text.build_query(collection.query, column, k, blend)
 
         def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
             found = search(vector, text)
@@ -296,7 +334,7 @@ class Weaviate(vt.ServerStore):
         if request.where is not None:
             condition = self._translate(request.where)
             native_filter = _FilterToGRPC.convert(condition).SerializeToString()
-        options = self._native_options()
+        options = self._native_options(_level(request.params))
         match request.returning:
             case vt.Returning.METADATA:
                 options["properties"] = ",".join(self._names.values())
@@ -307,19 +345,22 @@ class Weaviate(vt.ServerStore):
     def native_rows(self) -> vt.NativeRows:
         # The result of `get`: every property, and the vector.
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
-        return vt.NativeRows(self._native_target(), self._native_options() | whole, self._names)
+        params = self._index.params
+        assert isinstance(params, Copies)
+        options = self._native_options(params.write_consistency)
+        return vt.NativeRows(self._native_target(), options | whole, self._names)
 
     def _native_target(self) -> vt.LoadTarget:
         key = self._address.secrets.get("api_key")
         return self._target(headers=[("authorization", f"Bearer {key}")] if key else ())
 
-    def _native_options(self) -> dict[str, str]:
-        return {"collection": self._name, "vector": _VECTOR}
+    def _native_options(self, level: Consistency | None) -> dict[str, str]:
+        consistency = {} if level is None else {"consistency": level.value}
+        return {"collection": self._name, "vector": _VECTOR, **consistency}
 
     def _apply_search_params(self, params: vt.Params) -> None:
         """Apply the search parameters, which the server stores with the collection."""
         if not isinstance(params, HnswSearch):
-            assert isinstance(params, vt.NoParams)
             return
         from weaviate.classes.config import Reconfigure
 
@@ -339,6 +380,11 @@ class Weaviate(vt.ServerStore):
 
     def _translate(self, where: vt.Filter) -> Any:
         return translate(where, self._names, self._types)
+
+
+def _level(params: vt.Params) -> Consistency | None:
+    assert isinstance(params, Reads)
+    return params.consistency
 
 
 def _uuid(id_: int) -> UUID:

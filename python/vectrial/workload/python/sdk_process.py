@@ -47,9 +47,11 @@ class Opening:
 
     def open(self, client: int = 0) -> Store:
         """The store, opened; of a cluster at the node whose turn it is with a client of this
-        number."""
+        number, or at the first one where that alone takes writes."""
         kind, at = registry.resolve(self.store), self.address
-        store = kind(self.location, at.turned(client)) if at else kind(self.location)
+        if at is not None and not kind.capabilities.primary:
+            at = at.turned(client)
+        store = kind(self.location) if at is None else kind(self.location, at)
         store.durability = self.durability
         store.open(self.schema, self.index)
         return store

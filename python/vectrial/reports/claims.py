@@ -1,0 +1,150 @@
+"""Conclusions of a published report, judged by the pairs of figures that they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from vectrial.document import blocks as doc
+from vectrial.document.blocks import Column, Row, Section, Table
+from vectrial.reports import figure_text
+from vectrial.reports.collect import ComparedFigure
+from vectrial.reports.figures_render import Palette
+from vectrial.reports.model import Claim, Reproduction, Side
+from vectrial.reports.page_tables import words
+from vectrial.util import formatting
+
+_LEAD = (
+    "What the report concludes, and whether it is so here: the first value over the second of each"
+    " pair of figures, published and measured under the same load."
+)
+
+
+class Verdict(Enum):
+    """Whether the first value of a measured pair is the larger one."""
+
+    YES = "yes"
+    NO = "no"
+    OPEN = "the ranges of the repeats overlap"
+    NONE = "not measured"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two figures of one store that differ in what the claim is about."""
+
+    first: ComparedFigure
+    second: ComparedFigure
+
+    @property
+    def published(self) -> float:
+        """The first published value over the second."""
+        return self.first.figure.value / self.second.figure.value
+
+    @property
+    def measured(self) -> float | None:
+        """The first measured value over the second; None unless both are valid."""
+        one, other = self.first, self.second
+        if not (one.valid and other.valid and one.measured and other.measured):
+            return None
+        return one.measured / other.measured
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the claim is so here."""
+        if self.measured is None:
+            return Verdict.NONE
+        one, other = self.first.spread, self.second.spread
+        if one and other and min(one.n, other.n) > 1 and one.overlaps(other):
+            return Verdict.OPEN
+        return Verdict.YES if self.measured > 1 else Verdict.NO
+
+    @property
+    def why(self) -> str:
+        """Why there is no measured ratio."""
+        return self.first.why or self.second.why
+
+
+def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
+    """The pairs of figures that a claim is about, in the order of the first."""
+
+    def of(side: Side) -> dict[tuple[object, ...], ComparedFigure]:
+        found: dict[tuple[object, ...], ComparedFigure] = {}
+        for cell in cells:
+            figure, own = cell.figure, side.given.items()
+            there = (figure.experiment, figure.metric) == (side.part, claim.metric)
+            if there and own <= figure.params.items():
+                rest = sorted((k, v) for k, v in figure.params.items() if k not in side.given)
+                found[figure.store, tuple(rest)] = cell
+        return found
+
+    first, second = of(claim.first), of(claim.second)
+    return [Pair(cell, second[key]) for key, cell in first.items() if key in second]
+
+
+def told(found: Sequence[Pair]) -> str:
+    """The verdict on a claim, in a sentence."""
+    verdicts = [pair.verdict for pair in found]
+    judged = len(found) - verdicts.count(Verdict.NONE)
+    theirs = sum(pair.published > 1 for pair in found)
+    published = f"as published in {theirs} of {len(found)}"
+    if not judged:
+        return f"Not measured here; {published}."
+    held, undecided = verdicts.count(Verdict.YES), verdicts.count(Verdict.OPEN)
+    if held + undecided == 0:
+        what = "Does not hold"
+    else:
+        what = "Holds" if held == judged else "Holds in part" if held else "Undecided"
+    more = f", undecided in {undecided}" if undecided else ""
+    return f"{what} here: in {held} of {judged} measured pairs{more}; {published}."
+
+
+def section(
+    report: Reproduction, cells: Sequence[ComparedFigure], palette: Palette
+) -> Iterator[Section]:
+    """The claims of the report, each with its verdict; none where the report lists none."""
+    tables = [
+        _table(f"claim-{number}", claim, found, palette)
+        for number, claim in enumerate(report.claims, 1)
+        if (found := pairs(claim, cells))
+    ]
+    if tables:
+        yield Section("claims", "What the report concludes", _LEAD, tuple(tables))
+
+
+def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> Table:
+    heads = (
+        Column("store", "Store", numeric=False),
+        Column("at", "At", numeric=False),
+        Column("published", "Published"),
+        Column("measured", "Measured"),
+        Column("verdict", "Holds here", numeric=False),
+    )
+    shared = _shared([pair.first.figure.params for pair in found])
+    rows = tuple(_row(pair, shared, palette) for pair in found)
+    notes = tuple(filter(None, (told(found), claim.note)))
+    return Table(name, claim.text, heads, rows, notes, grouped_by=0)
+
+
+def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
+    figure = pair.first.figure
+    at = {name: value for name, value in figure.params.items() if name not in shared}
+    measured = pair.measured
+    return Row.of(
+        palette.measured(figure.store),
+        ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
+        doc.Cell(_times(pair.published), pair.published),
+        doc.absent_cell(pair.why) if measured is None else doc.Cell(_times(measured), measured),
+        pair.verdict.value,
+        series=palette.series(figure.store, False),
+    )
+
+
+def _times(ratio: float) -> str:
+    return f"×{formatting.number(ratio, 2)}"
+
+
+def _shared(params: Sequence[Mapping[str, object]]) -> set[str]:
+    """Names of parameters that have one value in all of them."""
+    return {name for name in params[0] if len({str(one.get(name)) for one in params}) == 1}

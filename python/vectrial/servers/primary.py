@@ -1,0 +1,25 @@
+"""Clusters of which one node takes writes, and the others follow it."""
+
+from __future__ import annotations
+
+from vectrial.model.store import Address
+from vectrial.servers.base import ServerError
+
+
+def is_first(name: str, address: Address, *, takes_writes: bool) -> bool:
+    """True of the first of an address' nodes, which is the one that takes writes.
+
+    Args:
+        name: of the server. address: of a node, with all `nodes` of its cluster.
+
+    Raises:
+        ServerError: another node takes writes.
+    """
+    first = address.nodes[0]
+    here = (address.host, address.ports) == (first.host, first.ports)
+    if here is not takes_writes:
+        raise ServerError(
+            f"{name} at {address.host} {'follows another node' if here else 'takes writes'}:"
+            " give the node that takes writes first, and those that follow it after that"
+        )
+    return here

@@ -1,0 +1,68 @@
+"""Conclusions of reports are judged by the pairs of figures that they rest on."""
+
+from __future__ import annotations
+
+import pytest
+
+from vectrial.reports import REPRODUCTIONS, claims
+from vectrial.reports.collect import ComparedFigure
+from vectrial.reports.model import Claim, Side
+from vectrial.reports.published import PublishedFigure, figures
+from vectrial.stats.intervals import Spread
+
+CLAIM = Claim("One is faster than two", "qps", Side("some", {"n": 1}), Side("some", {"n": 2}))
+
+
+def cell(
+    n: int, clients: int, measured: float | None, *, published: float = 1.0, around: float = 0.0
+) -> ComparedFigure:
+    """A figure, and what was measured for it in three repeats that lie `around` it."""
+    params = {"n": n, "clients": clients}
+    figure = PublishedFigure("a report", "some", "Store", params, "qps", published, "1", "", "")
+    if measured is None:
+        return ComparedFigure(figure, None, None, None, (), why="it did not run")
+    spread = Spread(3, measured, measured - around, measured + around, "range")
+    return ComparedFigure(figure, measured, measured / published, True, (), spread=spread)
+
+
+@pytest.mark.parametrize(
+    ("measured", "says"),
+    [
+        ([(9.0, 5.0), (8.0, 4.0)], "Holds here: in 2 of 2 measured pairs; as published in 2 of 2."),
+        ([(9.0, 5.0), (3.0, 4.0)], "Holds in part here: in 1 of 2 measured pairs; as"),
+        ([(1.0, 5.0), (3.0, 9.0)], "Does not hold here: in 0 of 2 measured pairs; as"),
+        (
+            [(9.0, 5.0), (None, 4.0)],
+            "Holds here: in 1 of 1 measured pairs; as published in 2 of 2.",
+        ),
+        ([(None, None), (None, 1.0)], "Not measured here; as published in 2 of 2."),
+    ],
+)
+def test_a_claim_is_so_where_all_measured_pairs_say_so(
+    measured: list[tuple[float | None, float | None]], says: str
+) -> None:
+    cells = [
+        cell(n, clients, value, published=3.0 - n)
+        for clients, pair in enumerate(measured)
+        for n, value in enumerate(pair, 1)
+    ]
+    found = claims.pairs(CLAIM, cells)
+    assert len(found) == len(measured)
+    assert claims.told(found).startswith(says)
+
+
+def test_ranges_that_overlap_leave_it_open() -> None:
+    cells = [cell(1, 8, 9.0, published=2.0, around=3.0), cell(2, 8, 7.0, around=1.0)]
+    assert claims.told(claims.pairs(CLAIM, cells)) == (
+        "Undecided here: in 0 of 1 measured pairs, undecided in 1; as published in 1 of 1."
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "claim"), [(name, one) for name, of in REPRODUCTIONS.items() for one in of.claims]
+)
+def test_every_claim_has_published_pairs(report: str, claim: Claim) -> None:
+    cells = [ComparedFigure(one, None, None, None, ()) for one in figures(report)]
+    found = claims.pairs(claim, cells)
+    assert found
+    assert all(pair.first.figure.store == pair.second.figure.store for pair in found)
