@@ -102,15 +102,22 @@ def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
     return out  # type: ignore[return-value]
 
 
-def sweeps(run: RunData) -> list[Sweep]:
-    """Searches of the whole dataset by the fewest clients that any of them has."""
+def sweeps(run: RunData, clients: int | None = None) -> list[Sweep]:
+    """Searches of the whole dataset by so many clients; by the fewest that any of them has unless
+    given."""
     found = [p for p in closed_loops(run) if _searched(p)]
-    fewest = min((p.params.get("clients", 1) for p in found), default=1)
-    points = [p for p in found if p.params.get("clients", 1) == fewest]
+    if clients is None:
+        clients = min(clients_of(found), default=1)
+    points = [p for p in found if p.params.get("clients", 1) == clients]
     grouped: dict[Facet, list[Point]] = defaultdict(list)
     for point in points:
         grouped[facet_of(point, with_k=True)].append(point)
     return [Sweep(facet, tuple(members)) for facet, members in sorted_facets(grouped)]
+
+
+def clients_of(points: Iterable[Point]) -> list[int]:
+    """The numbers of clients of points, ascending."""
+    return sorted({int(point.params.get("clients", 1)) for point in points})
 
 
 def closed_loops(run: RunData) -> list[Point]:

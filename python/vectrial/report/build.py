@@ -35,7 +35,7 @@ def build(run: RunData) -> Report:
         search.latency(run, found, looks),
         search.concurrency(run, looks),
         load.open_loop(run, looks),
-        clusters.clusters(run, found),
+        clusters.clusters(run),
         *_of_experiments(run, looks),
         load.client_tax(run),
         load.certificate(run),

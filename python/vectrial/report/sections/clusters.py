@@ -6,7 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vectrial.analysis.analysis import TARGETS, Sweep, operating_point
+from vectrial.analysis.analysis import (
+    TARGETS,
+    Sweep,
+    clients_of,
+    closed_loops,
+    operating_point,
+    sweeps,
+)
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Block,
@@ -48,6 +55,7 @@ _SCATTER = (
 _NODES = (
     Column("store", "Store", numeric=False),
     Column("experiment", "Experiment", numeric=False),
+    Column("clients", "Clients"),
     Column("process", "Node or service", numeric=False),
     Column("cpu_us", "Processor time per operation", "us"),
     Column("share", "Share of all", "1"),
@@ -55,7 +63,7 @@ _NODES = (
 )
 
 
-def clusters(run: RunData, found: list[Sweep]) -> Section | None:
+def clusters(run: RunData) -> Section | None:
     """What more nodes bring, for stores that were measured with several numbers of nodes; and the
     processor time of each node."""
     sizes: dict[tuple[str, str, str], set[int]] = defaultdict(set)
@@ -63,14 +71,16 @@ def clusters(run: RunData, found: list[Sweep]) -> Section | None:
         sizes[_kind(series)].add(series.nodes)
     several = {kind for kind, nodes in sizes.items() if len(nodes) > 1}
     blocks: list[Block] = []
-    for sweep in found:
-        own = [series for series in sweep.series if _kind(series) in several]
-        if own:
-            blocks += _of_sweep(run, sweep, own)
+    for clients in clients_of(closed_loops(run)):
+        for sweep in sweeps(run, clients):
+            own = [series for series in sweep.series if _kind(series) in several]
+            if own:
+                blocks += _of_sweep(run, sweep, own, clients)
     if rows := tuple(_by_node(run)):
         title = "Processor time of nodes and services"
         note = "From samples a second apart; of the first repeat."
-        blocks.append(Table("cluster-nodes", title, _NODES, rows, (note,), grouped_by=0))
+        table = Table("cluster-nodes", title, _NODES, rows, (note,), grouped_by=0, folded=True)
+        blocks.append(table)
     if not blocks:
         return None
     return Section("clusters", "More nodes", " ".join(_lead(run)), tuple(blocks))
@@ -94,7 +104,10 @@ def _kind(series: Series) -> tuple[str, str, str]:
     return series.store, series.index_kind, series.lane
 
 
-def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series]) -> list[Block]:
+def _of_sweep(
+    run: RunData, sweep: Sweep, own: Sequence[Series], clients: int
+) -> Iterator[Block]:
+    load = formatting.plural(clients, "client")
     ordered = sorted(own, key=lambda series: (own.index(_fewest(series, own)), series.nodes))
     rows = [
         _speed_up(run, sweep, series, _fewest(series, own), target)
@@ -102,25 +115,22 @@ def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series]) -> list[Block]:
         for series in ordered
         if sweep.ranked(series)
     ]
-    blocks: list[Block] = [
-        Table(
-            f"scale-out-{sweep.facet.slug}",
-            f"More nodes at equal recall: {sweep.facet.title}",
-            _SPEED_UP,
-            tuple(rows),
-            grouped_by=1,
-        )
-    ]
+    yield Table(
+        f"scale-out-{clients}-{sweep.facet.slug}",
+        f"More nodes at equal recall, {load}: {sweep.facet.title}",
+        _SPEED_UP,
+        tuple(rows),
+        grouped_by=1,
+    )
     scattered = list(_scattered(run, sweep, ordered))
     if scattered:
-        title = f"Recall with the same search parameters: {sweep.facet.title}"
+        title = f"Recall with the same search parameters, {load}: {sweep.facet.title}"
         note = (
             "Each shard is searched with these parameters and the best of all are kept, so that "
             "more shards find more, and work more."
         )
-        name = f"scatter-gather-{sweep.facet.slug}"
-        blocks.append(Table(name, title, _SCATTER, tuple(scattered), (note,)))
-    return blocks
+        name = f"scatter-gather-{clients}-{sweep.facet.slug}"
+        yield Table(name, title, _SCATTER, tuple(scattered), (note,), folded=True)
 
 
 def _fewest(series: Series, among: Sequence[Series]) -> Series:
@@ -226,6 +236,7 @@ def _by_node(run: RunData) -> Iterator[Row]:
                 (
                     plain(run.labels[point.series]),
                     plain(f"{point.experiment}: {point.phase}"),
+                    plain(point.params.get("clients")),
                     plain(process),
                     plain(cpu_s / count * 1e6, formatting.number(cpu_s / count * 1e6)),
                     plain(share, f"{share:.0%}"),
