@@ -69,6 +69,14 @@ def test_every_part_is_a_valid_suite(name: str, faithful: bool) -> None:
                 assert ref.lane == "sdk"
 
 
+def test_only_the_parts_that_are_asked_for_are_planned() -> None:
+    report = REPRODUCTIONS["milvus-weaviate"]
+    plans = plan_parts(report, Settings(0.01, only=("glove",)), KINDS)
+    assert [plan.part.name for plan in plans if plan.suite is not None] == ["glove"]
+    with pytest.raises(UserError, match="has no part 'glov'"):
+        plan_parts(report, Settings(0.01, only=("glov",)), KINDS)
+
+
 def test_the_reports_own_size_is_asked_for_at_scale_one() -> None:
     plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(1.0), KINDS)
     assert {(p.rows, p.dataset) for p in plans} == {(1_000_000, "uniform-128-1000000-cosine")}

@@ -46,7 +46,7 @@ MANIFEST = "reproduction.json"
 _REPORT, _FIGURES = "report", "figures"
 #: Minimum width of the printed tables, in columns.
 _WIDTH = 110
-_NOTHING = "none of its stores is here or was asked for"
+_NOTHING = "not asked for, or none of its stores is here"
 
 
 class ReproductionFormat(StrEnum):
@@ -72,6 +72,14 @@ def reproduce(
         ),
     ] = None,
     store: options.StoresOption = None,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--part",
+            metavar="PART",
+            help="Measure only this part, by its name in the plan (repeatable).",
+        ),
+    ] = None,
     faithful: Annotated[
         bool,
         typer.Option(
@@ -124,7 +132,7 @@ def reproduce(
         assert name is not None
         report = REPRODUCTIONS.load(name)
         size = report.scale if scale is None else scale
-        settings = Settings(size, tuple(store or ()), faithful, repeats)
+        settings = Settings(size, tuple(store or ()), faithful, repeats, tuple(part or ()))
     else:
         if show is not None and resume is not None:
             raise UserError("--show and --resume exclude each other", remedy="give one of them")
@@ -133,11 +141,11 @@ def reproduce(
                 "--show measures nothing, with or without --dry-run",
                 remedy="--resume FOLDER --dry-run prints what is left to measure",
             )
-        if name is not None or scale is not None or store or faithful or repeats > 1:
+        if name is not None or scale is not None or store or part or faithful or repeats > 1:
             raise UserError(
                 "the folder has its own report and settings",
                 where=str(folder),
-                remedy="leave REPORT, --scale, --store, --faithful and --repeats out",
+                remedy="leave REPORT, --scale, --store, --part, --faithful and --repeats out",
             )
         report, settings = _read_manifest(folder)
     kinds, _ = registry.STORES.working()
@@ -191,7 +199,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _read_manifest(folder: Path) -> tuple[Reproduction, Settings]:
     manifest = _manifest(folder)
     settings = Settings(
-        manifest["scale"], tuple(manifest["stores"]), manifest["faithful"], manifest["repeats"]
+        manifest["scale"],
+        tuple(manifest["stores"]),
+        manifest["faithful"],
+        manifest["repeats"],
+        tuple(manifest.get("only", ())),
     )
     return REPRODUCTIONS.load(manifest["report"]), settings
 
@@ -231,7 +243,8 @@ def _dry_run(
         return
     console = stdout_console()
     for part in parts:
-        console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}")
+        title = f"{part.part.title} ({part.part.name})"
+        console.print(f"{title}: {part.rows:,} rows of {part.dataset}", highlight=False)
         if part.suite is None:
             console.print(f"  {_NOTHING}")
         else:

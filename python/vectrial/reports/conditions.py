@@ -65,7 +65,8 @@ class System:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of all parts. machine: ours. made: date and version of Vectrial."""
+    """The conditions of all parts. machine: ours. made: date and version of Vectrial. only: the
+    parts that were asked for; none: all."""
 
     scale: float
     machine: str
@@ -74,6 +75,7 @@ class Conditions:
     faithful: bool = False
     repeats: int = 1
     made: str = ""
+    only: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -101,7 +103,8 @@ class Conditions:
     def options(self) -> str:
         """The options of the command line."""
         own = ", --faithful: by the report's own method as far as the method notes say"
-        return f"--scale {self.scale:g}{own if self.faithful else ''}"
+        parts = "".join(f" --part {name}" for name in self.only)
+        return f"--scale {self.scale:g}{parts}{own if self.faithful else ''}"
 
 
 def conditions_of(
@@ -131,6 +134,7 @@ def conditions_of(
         settings.faithful,
         settings.repeats,
         _machines(runs),
+        settings.only,
     )
 
 

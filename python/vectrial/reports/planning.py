@@ -22,13 +22,14 @@ class Settings:
     """The options of a reproduction.
 
     scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
-        own method where it differs from ours.
+        own method where it differs from ours. only: names of parts; none: all.
     """
 
     scale: float
     stores: tuple[str, ...] = ()
     faithful: bool = False
     repeats: int = 1
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,18 @@ def plan_parts(
     kinds: the stores there are, by name.
 
     Raises:
-        UserError: a store that the report does not name, or a scale out of bounds.
+        UserError: a store that the report does not name, a part that it has not, or a scale out of
+            bounds.
     """
     if not 0 < settings.scale <= 1:
         raise UserError(
             f"a scale of {settings.scale:g} is not between 0 and 1", remedy="--scale 0.1"
         )
     _check_stores(report, settings.stores)
+    names = [part.name for part in report.parts]
+    for name in settings.only:
+        if name not in names:
+            raise UserError(f"{report.name} has no part '{name}'", remedy=suggestion(name, names))
     return [_plan(report, part, settings, kinds) for part in report.parts]
 
 
@@ -73,6 +79,8 @@ def _plan(
 ) -> PartPlan:
     dataset, rows, queries = _dataset(part, settings.scale)
     arms = [arm for arm in part.arms if arm.store in kinds and is_requested(arm, settings.stores)]
+    if settings.only and part.name not in settings.only:
+        arms = []
     if (
         part.instead_of in kinds
         and registry.availability(kinds[part.instead_of]).works is not False

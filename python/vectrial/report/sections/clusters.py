@@ -104,9 +104,7 @@ def _kind(series: Series) -> tuple[str, str, str]:
     return series.store, series.index_kind, series.lane
 
 
-def _of_sweep(
-    run: RunData, sweep: Sweep, own: Sequence[Series], clients: int
-) -> Iterator[Block]:
+def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series], clients: int) -> Iterator[Block]:
     load = formatting.plural(clients, "client")
     ordered = sorted(own, key=lambda series: (own.index(_fewest(series, own)), series.nodes))
     rows = [
