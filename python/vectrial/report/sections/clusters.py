@@ -44,6 +44,7 @@ _SPEED_UP = (
     Column("efficiency", "Per node", "1", "Against the fewest nodes"),
     Column.of("server_cpu_us_per_op", "Processor time", "Per search"),
     Column("link_bytes", "Bytes on links", "B", "Per search"),
+    Column("link_packets", "Packets", "1", "Per search"),
     Column("at", "Setting", numeric=False),
 )
 _SCATTER = (
@@ -155,7 +156,8 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
         ratio,
         per_node,
         spread_cell(best, "server_cpu_us_per_op", "us"),
-        _link_bytes(best),
+        _on_links(best, "server_link_bytes"),
+        _on_links(best, "server_link_packets"),
         plain(operating_point(best)),
     )
     return Row((*head, *cells), "ok", series)
@@ -182,12 +184,13 @@ def _ratio(point: Point, base: Point) -> Cell:
     )
 
 
-def _link_bytes(point: Point) -> Cell:
-    total, count = point.value("server_link_bytes"), point.value("count")
+def _on_links(point: Point, metric: str) -> Cell:
+    """A metric of the nodes' links, per search."""
+    total, count = point.value(metric), point.value("count")
     if total is None or not count:
         return absent_cell("nodes have no links of their own")
     cell = plain(total / count, formatting.number(total / count))
-    return replace(cell, source=source_of(point, metric="server_link_bytes"))
+    return replace(cell, source=source_of(point, metric=metric))
 
 
 def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterator[Row]:
