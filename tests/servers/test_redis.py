@@ -303,6 +303,7 @@ def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> No
     prepared(REDIS)
     with LocalCluster(REDIS, 2, tmp_path / "cluster") as cluster:
         first, second = cluster.address.nodes
+        assert [node["role"] for node in cluster.nodes()] == ["primary", "replica"]
         store = Redis(tmp_path / "rows", cluster.address)
         store.create(SCHEMA, Index("hnsw", HnswBuild()))
         native = store.native_rows()

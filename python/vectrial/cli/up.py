@@ -226,8 +226,11 @@ def _show(one: RunningServer, form: Format, *, foreground: bool) -> None:
 
 def _table_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each node of a cluster."""
-    rows = [("node", *nodes[0]["ports"], "log")]
-    rows += [(node["name"], *map(str, node["ports"].values()), node["log"]) for node in nodes]
+    roles = any(node.get("role") for node in nodes)
+    rows = [("node", *(["role"] if roles else []), *nodes[0]["ports"], "log")]
+    for node in nodes:
+        role = [node["role"]] if roles else []
+        rows.append((node["name"], *role, *map(str, node["ports"].values()), node["log"]))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = ([cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows)
     return ["  " + "  ".join(row).rstrip() for row in padded]

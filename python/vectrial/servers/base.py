@@ -100,12 +100,14 @@ class Clustering:
     adjacent: pairs of ports of which the second is the first plus one.
     joins: the port of the first node that listens before another node is started; empty if nodes
         may start in any order.
+    roles: in words, of the first node and of the others; both empty where all are equal.
     """
 
     command: Callable[[Path, Path, Node, Cluster], Command]
     services: tuple[str, ...] = ()
     adjacent: tuple[tuple[str, str], ...] = ()
     joins: str = ""
+    roles: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,8 @@ class Server(ABC):
         self.stop()
 
     def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """Of a cluster started here: name, host, public ports, log and data folder of each node."""
+        """Of a cluster started here: name, role (empty where all have the same), host, public ports,
+        log and data folder of each node."""
         return ()
 
     @abstractmethod

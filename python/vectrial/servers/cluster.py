@@ -114,15 +114,17 @@ class LocalCluster(Server):
         return replace(first, nodes=(first, *others))
 
     def nodes(self) -> Sequence[Mapping[str, Any]]:
+        first, other = self._how.roles
         return [
             {
                 "name": name,
+                "role": other if number else first,
                 "host": node.address.host,
                 "ports": dict(node.address.ports),
                 "log": str(node.log),
                 "data": str(*node.data_dirs()),
             }
-            for name, node in self._nodes.items()
+            for number, (name, node) in enumerate(self._nodes.items())
         ]
 
     def start(self) -> None:

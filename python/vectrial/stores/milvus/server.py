@@ -209,7 +209,7 @@ MILVUS = Recipe(
     secrets=("token", "user", "password"),
     exposed=True,
     stop_s=30.0,
-    cluster=Clustering(_node_command, SERVICES),
+    cluster=Clustering(_node_command, SERVICES, roles=("coordinator, worker", "worker")),
     image=IMAGE,
     snippet=SNIPPET,
 )

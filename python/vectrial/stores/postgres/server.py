@@ -198,7 +198,7 @@ POSTGRES = Recipe(
     generated=("password",),
     # At SIGTERM it would wait for its clients.
     stop_signal=signal.SIGINT,
-    cluster=Clustering(_node_command, joins="postgres"),
+    cluster=Clustering(_node_command, joins="postgres", roles=("primary", "standby")),
     image=IMAGE,
     snippet=SNIPPET,
 )

@@ -203,7 +203,7 @@ REDIS: Recipe = Recipe(
     ready=lambda address: _ready(REDIS, "VSIM", address),
     secrets=("user", "password"),
     generated=("password",),
-    cluster=Clustering(_node_command, joins="redis"),
+    cluster=Clustering(_node_command, joins="redis", roles=("primary", "replica")),
     image=IMAGE,
     snippet=SNIPPET,
 )
