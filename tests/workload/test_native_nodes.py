@@ -45,6 +45,23 @@ def test_connections_take_turns(protocol: str, family: str) -> None:
 
 
 @PROTOCOLS
+def test_every_node_is_asked_at_a_low_rate(protocol: str, family: str) -> None:
+    """Though one connection would do: there is never more than one request in flight."""
+    with null_server(family, k=K) as one, null_server(family, k=K, faults=[("status", 1)]) as two:
+        outcome = drive(
+            target(
+                protocol, one.host, one.port, nodes=[(one.host, one.port), (two.host, two.port)]
+            ),
+            [search()],
+            [arrivals(rate=100.0, in_flight=64, count=120)],
+            connections=6,
+        )
+    seen = only(outcome)["recorder"].summary()
+    assert seen["count"] + seen["errors"] == 120
+    assert seen["errors"] == pytest.approx(60, abs=6), "half of the connections are to the other"
+
+
+@PROTOCOLS
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_what_a_lost_node_leaves_goes_to_the_others(
     protocol: str, family: str, number: signal.Signals

@@ -71,6 +71,14 @@ impl<P: Protocol> ConnectionPool<P> {
         slots[client % slots.len()].clone()
     }
 
+    /// How many connections a source's clients on this thread have among them.
+    pub fn connections(&self, source: usize) -> usize {
+        match P::SHARED {
+            true => self.common.len(),
+            false => self.own[source].len(),
+        }
+    }
+
     /// How many requests of a source may be in flight on this thread, by what its connections
     /// carry.
     pub fn room(&self, source: usize) -> usize {

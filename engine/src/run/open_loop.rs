@@ -1,6 +1,7 @@
 //! The open loop: a schedule that does not wait for answers.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -77,15 +78,27 @@ struct Desk {
 #[derive(Default)]
 struct Pool {
     desks: RefCell<Vec<Rc<Desk>>>,
-    idle: RefCell<Vec<usize>>,
+    idle: RefCell<VecDeque<usize>>,
+    /// Clients take turns, so that every connection is used, and every node asked.
+    turns: bool,
     /// Who waits for one to be idle.
     waiting: RefCell<Option<Waker>>,
 }
 
 impl Pool {
-    /// Some client's place that has nothing to do, the last that had.
+    /// Some client's place that has nothing to do: the last that had, whose connection is at hand,
+    /// or the first where clients take turns.
+    fn next_idle(&self) -> Option<usize> {
+        let mut idle = self.idle.borrow_mut();
+        if self.turns {
+            idle.pop_front()
+        } else {
+            idle.pop_back()
+        }
+    }
+
     async fn idle(&self) -> usize {
-        poll_fn(|cx| match self.idle.borrow_mut().pop() {
+        poll_fn(|cx| match self.next_idle() {
             Some(client) => Poll::Ready(client),
             None => {
                 *self.waiting.borrow_mut() = Some(cx.waker().clone());
@@ -105,7 +118,7 @@ impl Pool {
     }
 
     fn done(&self, client: usize) {
-        self.idle.borrow_mut().push(client);
+        self.idle.borrow_mut().push_back(client);
         if let Some(waker) = self.waiting.borrow_mut().take() {
             waker.wake();
         }
@@ -145,7 +158,10 @@ pub async fn pace<P: Protocol>(
         Ok(waiter) => waiter,
         Err(error) => return stage.end_at_fault(InvalidArgument(format!("no timer: {error}"))),
     };
-    let pool = Rc::new(Pool::default());
+    let pool = Rc::new(Pool {
+        turns: stage.shared.plan.failover,
+        ..Pool::default()
+    });
     let mut burst = 0;
     while left.get() > 0 && !stage.is_over() {
         let Some((offset, class)) = schedule.next() else {
@@ -192,17 +208,19 @@ pub async fn pace<P: Protocol>(
 }
 
 /// A client that has nothing to do; a new one, up to the bound; or None when the stage ends
-/// before there is one.
+/// before there is one. Where clients take turns there is one for each connection first.
 async fn client<P: Protocol>(
     stage: &Rc<Stage<P>>,
     source: usize,
     pool: &Rc<Pool>,
     bound: usize,
 ) -> Option<usize> {
-    if let Some(client) = pool.idle.borrow_mut().pop() {
-        return Some(client);
-    }
     let number = pool.desks.borrow().len();
+    if !pool.turns || number >= bound.min(stage.pool.connections(source)) {
+        if let Some(client) = pool.next_idle() {
+            return Some(client);
+        }
+    }
     if number < bound {
         let desk = Rc::new(Desk::default());
         pool.desks.borrow_mut().push(desk.clone());
