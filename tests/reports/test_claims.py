@@ -58,6 +58,14 @@ def test_ranges_that_overlap_leave_it_open() -> None:
     )
 
 
+def test_what_was_measured_once_is_judged_once() -> None:
+    """Fewer rows than published stand for several sizes."""
+    cells = [cell(n, clients, 3.0 - n, published=3.0 - n) for clients in (1, 2) for n in (1, 2)]
+    found = claims.pairs(CLAIM, cells)
+    assert [pair.verdict.name for pair in found] == ["YES", "AGAIN"]
+    assert claims.told(found).startswith("Holds here: in 1 of 1 measured pairs; as published in 2")
+
+
 @pytest.mark.parametrize(
     ("report", "claim"), [(name, one) for name, of in REPRODUCTIONS.items() for one in of.claims]
 )

@@ -27,15 +27,18 @@ class Verdict(Enum):
     YES = "yes"
     NO = "no"
     OPEN = "the ranges of the repeats overlap"
+    AGAIN = "as above: on the same rows"
     NONE = "not measured"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two figures of one store that differ in what the claim is about."""
+    """Two figures of one store that differ in what the claim is about. again: what was measured for
+    them was measured for another pair."""
 
     first: ComparedFigure
     second: ComparedFigure
+    again: bool = False
 
     @property
     def published(self) -> float:
@@ -55,6 +58,8 @@ class Pair:
         """Whether the claim is so here."""
         if self.measured is None:
             return Verdict.NONE
+        if self.again:
+            return Verdict.AGAIN
         one, other = self.first.spread, self.second.spread
         if one and other and min(one.n, other.n) > 1 and one.overlaps(other):
             return Verdict.OPEN
@@ -80,13 +85,19 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
         return found
 
     first, second = of(claim.first), of(claim.second)
-    return [Pair(cell, second[key]) for key, cell in first.items() if key in second]
+    found, seen = list[Pair](), set[tuple[object, ...]]()
+    for key, cell in first.items():
+        if key in second:
+            values = (cell.figure.store, cell.measured, second[key].measured)
+            found.append(Pair(cell, second[key], again=values in seen))
+            seen.add(values)
+    return found
 
 
 def told(found: Sequence[Pair]) -> str:
     """The verdict on a claim, in a sentence."""
     verdicts = [pair.verdict for pair in found]
-    judged = len(found) - verdicts.count(Verdict.NONE)
+    judged = len(found) - verdicts.count(Verdict.NONE) - verdicts.count(Verdict.AGAIN)
     theirs = sum(pair.published > 1 for pair in found)
     published = f"as published in {theirs} of {len(found)}"
     if not judged:

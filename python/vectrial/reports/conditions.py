@@ -165,12 +165,13 @@ def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator
             )  # fmt: skip
             found.setdefault((arm.published, arm.store), []).append(one)
     for (published, store), same in found.items():
+        differ = [one.differs.split("; ") for one in same]
         yield System(
             published,
             store,
             same[0].here,
             tuple(dict.fromkeys(version for one in same for version in one.versions)),
-            formatting.joined(list(dict.fromkeys(one.differs for one in same if one.differs))),
+            "; ".join(filter(None, dict.fromkeys(said for one in differ for said in one))),
             tuple(dict.fromkeys(said for one in same for said in one.forces)),
         )
 

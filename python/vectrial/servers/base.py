@@ -266,7 +266,7 @@ class Server(ABC):
         self.stop()
 
     def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """Of a cluster started here: name, role (empty where all have the same), host, public ports,
+        """Of a cluster started here: name, role (empty where all are equal), host, public ports,
         log and data folder of each node."""
         return ()
 
