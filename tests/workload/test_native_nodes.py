@@ -58,7 +58,7 @@ def test_every_node_is_asked_at_a_low_rate(protocol: str, family: str) -> None:
         )
     seen = only(outcome)["recorder"].summary()
     assert seen["count"] + seen["errors"] == 120
-    assert seen["errors"] == pytest.approx(60, abs=6), "half of the connections are to the other"
+    assert seen["errors"] == pytest.approx(60, abs=20), "half of the connections are to the other"
 
 
 @PROTOCOLS
