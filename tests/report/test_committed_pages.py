@@ -35,7 +35,7 @@ def marks(drawing: str) -> list[Sequence[str]]:
 def test_a_committed_page_is_what_its_bundle_gives(bundle: Path) -> None:
     page = pages.generate(bundle)
     assert (bundle.parent / pages.PAGE).read_text(encoding="utf-8") == page.text, STALE
-    committed = {path.name: path for path in (bundle.parent / pages.FIGURES).iterdir()}
+    committed = {path.name: path for path in (bundle.parent / pages.FIGURES).glob("*")}
     assert committed.keys() == page.figures.keys(), STALE
     for name, drawing in page.figures.items():
         there = committed[name].read_text(encoding="utf-8")

@@ -217,9 +217,12 @@ def test_its_processes_are_known_by_their_control_group(
 ) -> None:
     with Docker(recipe(), tmp_path / "s") as server:
         (process,) = containers(engine)
+        assert server.elsewhere(), "no process of this machine is in the container's group"
+        assert server.processes() == {}
         groups = Path(f"/proc/{process.pid}/cgroup").read_text()
         (engine / "id").write_text(groups.splitlines()[0].split(":")[1] or "0")
         assert server.processes() == {"server": process.pid}
+        assert not server.elsewhere()
 
 
 @pytest.mark.slow

@@ -75,11 +75,11 @@ def generate(bundle: Path) -> Page:
 
 
 def save(page: Page, folder: Path) -> None:
-    """Write a page into a folder. Figures of an earlier page are removed."""
+    """Write a page into a folder, and its figures, if any, into a folder in it. Figures of an earlier
+    page are removed."""
     shutil.rmtree(folder / FIGURES, ignore_errors=True)
-    figures = write.made(folder / FIGURES)
     for name, drawing in page.figures.items():
-        (figures / name).write_text(drawing, encoding="utf-8")
+        (write.made(folder / FIGURES) / name).write_text(drawing, encoding="utf-8")
     (folder / PAGE).write_text(page.text, encoding="utf-8")
 
 

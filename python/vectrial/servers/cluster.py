@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,15 +32,13 @@ from vectrial.servers.base import (
 )
 from vectrial.servers.hosts import CENTRE, LABEL, Hosts
 from vectrial.servers.inside import Inside
+from vectrial.servers.joining import wait_joinable
 from vectrial.servers.local import Local, exposed
 from vectrial.servers.managed_process import HOST, free_ports, share_secrets
 from vectrial.servers.namespaces import Network, Relay, no_network
 from vectrial.servers.services import Services
 from vectrial.util import interrupts
 
-#: The state of a listening socket in /proc/net/tcp.
-_LISTEN = "0A"
-_POLL_S = 0.05
 #: How often ports are drawn until they are as a recipe needs them.
 _DRAWS = 100
 
@@ -136,10 +134,16 @@ class LocalCluster(Server):
             self._share_network()
             self._start_services()
             self._make()
+            first = next(iter(self._nodes.values()))
             for member, node in zip(self.members, self._nodes.values(), strict=True):
                 node.start()
                 if member is self.members[0] and self._how.joins:
-                    self._wait_for(node, member.ports[self._how.joins])
+                    wait_joinable(
+                        self._recipe,
+                        node,
+                        member.ports[self._how.joins],
+                        lambda: self._check_lives([first]),
+                    )
             undone.pop_all()
         if self._relay is not None:
             public = [node.address.ports for node in self._nodes.values()]
@@ -222,15 +226,6 @@ class LocalCluster(Server):
         if self._log is None or name == "node-1":
             return self._log
         return self._log.with_name(f"{self._log.stem}-{name}{self._log.suffix}")
-
-    def _wait_for(self, node: Local, port: int) -> None:
-        """Wait until other nodes can join this one."""
-        ends = time.monotonic() + READY_S
-        while not any(_listens(pid, port) for pid in node.processes().values()):
-            self._check_lives([node])
-            if time.monotonic() > ends:
-                raise ServerError(f"{self._recipe.name}: no node can join the first one")
-            time.sleep(_POLL_S)
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         ends = time.monotonic() + deadline_s
@@ -332,14 +327,3 @@ class LocalCluster(Server):
         if self._relay is not None:
             self._relay.close()
             self._relay = None
-
-
-def _listens(pid: int, port: int) -> bool:
-    """True if something listens on a port in the network of this process."""
-    for table in ("tcp", "tcp6"):  # psutil looks at this process's own network
-        with suppress(OSError):
-            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                _, local, _, state, *_ = line.split()
-                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
-                    return True
-    return False

@@ -99,18 +99,28 @@ class Docker(StartedServer):
     def processes(self) -> Mapping[str, int]:
         """The container's first process; none when the engine runs on another machine, virtual or
         real."""
+        first = self._first_process()
+        return {"server": first[0]} if first is not None and first[1] else {}
+
+    def elsewhere(self) -> bool:
+        """True if the container runs and its processes are not this machine's."""
+        first = self._first_process()
+        return first is not None and not first[1]
+
+    def _first_process(self) -> tuple[int, bool] | None:
+        """Its number, and whether it is a process of this machine; None while there is none."""
         if not self.lives():
-            return {}
+            return None
         answer = ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
-        if len(answer) != 2 or not answer[0].isdigit():
-            return {}
+        if len(answer) != 2 or not answer[0].isdigit() or answer[0] == "0":
+            return None
         pid, container = int(answer[0]), answer[1]
         try:
             groups = Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
-            return {}
+            return pid, False
         # A process of that number here may be another's where the engine is elsewhere.
-        return {"server": pid} if container in groups else {}
+        return pid, container in groups
 
     def facts(self) -> Mapping[str, Any]:
         limited = f"{self._limits}: applied by the engine" if self._limits else "none"

@@ -27,6 +27,7 @@ from vectrial.servers.base import (
     wait_until,
 )
 from vectrial.servers.docker import LABEL, Docker, Place, ask, image_of, owner, pull
+from vectrial.servers.joining import wait_joinable
 from vectrial.servers.managed_process import make_secrets, share_secrets
 from vectrial.util import interrupts
 
@@ -103,9 +104,21 @@ class DockerCluster(Server):
             ]
             for member in members:
                 self._make(member, Cluster(members, made))
-            for node in self._nodes.values():
+            first, *others = self._nodes.values()
+            first.start()
+            self._wait_joinable(first)
+            for node in others:
                 node.start()
             undone.pop_all()
+
+    def _wait_joinable(self, first: Docker) -> None:
+        how = self._recipe.cluster
+        if how is None or not how.joins:
+            return
+        port = self._image.ports[how.joins]
+        wait_joinable(
+            self._recipe, first, port, lambda: self._check_lives([first]), first.elsewhere
+        )
 
     def _make(self, member: Node, cluster: Cluster) -> None:
         folder = self._folder / member.name
@@ -131,9 +144,10 @@ class DockerCluster(Server):
         left_s = max(1.0, ends - time.monotonic())
         wait_until(self._recipe, self.address, left_s, self._check_lives)
 
-    def _check_lives(self) -> None:
+    def _check_lives(self, nodes: Sequence[Docker] = ()) -> None:
+        """Raise the error of a node that has ended; of any unless they are named."""
         interrupts.check()
-        for node in self._nodes.values():
+        for node in nodes or self._nodes.values():
             if not node.lives():
                 raise node.ended()
 
