@@ -55,6 +55,11 @@ class Recorder:
         """How many there are so far, failed ones too; cheap, for progress."""
     def finish(self, at_ns: int) -> None:
         """End of the phase: what qps divides by."""
+    def started_ns(self) -> int | None:
+        """When it began; None before."""
+    def shift(self, by_ns: int) -> None:
+        """Move every instant: to the clock of another machine, whose records are merged with
+        this one."""
     def merge(self, other: Recorder) -> None:
         """Take in another worker's record, as if one recorder had seen everything."""
     def pack(self) -> bytes:
@@ -137,6 +142,14 @@ class LoadControl:
     def __init__(self) -> None: ...
     def cancel(self) -> None:
         """End the run within some 20 ms; its outcome is what was recorded until then."""
+    def hold(self) -> None:
+        """Have the run, once it has connected and warmed up, wait for `begin`."""
+    def is_ready(self) -> bool:
+        """True when a held run waits."""
+    def begin(self, at_ns: int) -> None:
+        """Measure from this instant on; at once where it has passed."""
+    def began_ns(self) -> int:
+        """When the last thread began to measure; 0 before."""
     def progress(self) -> tuple[int, int, int, int]:
         """Start of the measured stage (0 before it), and requests issued, answered and failed in
         it, at most 20 ms old."""

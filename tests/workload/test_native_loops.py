@@ -39,6 +39,20 @@ def test_a_closed_loop_judges_every_answer(protocol: str, family: str) -> None:
     assert outcome["reconnects"] == 0
 
 
+@pytest.mark.parametrize("once", [True, False])
+def test_threads_without_a_client_leave_no_request_out(once: bool) -> None:
+    search = Requests("search", vectors=VECTORS, k=K, judge=half_right(QUERIES, K), once=once)
+    with null_server(k=K) as server:
+        outcome = drive(
+            target("null-grpc", server.host, server.port),
+            [search],
+            [closed(2, count=None if once else 2 * QUERIES)],
+            threads=3,
+        )
+    _, answers = only(outcome)["recorder"].query_recall()
+    assert set(answers) == ({1} if once else {2})
+
+
 def test_answers_are_kept_where_they_are_wanted() -> None:
     search = Requests("search", vectors=VECTORS, k=K + 2, keep=True)
     with null_server(k=K) as server:

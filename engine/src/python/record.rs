@@ -167,6 +167,14 @@ impl Recorder {
         Ok(self.0.finish(at_ns)?)
     }
 
+    fn started_ns(&self) -> Option<i64> {
+        self.0.started()
+    }
+
+    fn shift(&mut self, by_ns: i64) {
+        self.0.shift(by_ns);
+    }
+
     fn merge(&mut self, other: &Bound<'_, Recorder>) -> PyResult<()> {
         let other = other
             .try_borrow()

@@ -16,7 +16,7 @@ use crate::protocols;
 use crate::python::record::{in_us, Judge, Recorder};
 use crate::record::windows::WindowRow;
 use crate::run::arrival::Arrival;
-use crate::run::{self, Class, Limit, Outcome, Pace, Plan, Source};
+use crate::run::{self, Class, Limit, Outcome, Pace, Plan, Share, Source};
 use crate::tls::Tls;
 
 /// A run under way, seen and stopped from another thread.
@@ -33,6 +33,22 @@ impl LoadControl {
 
     fn cancel(&self) {
         self.0.cancel();
+    }
+
+    fn hold(&self) {
+        self.0.hold();
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.is_ready()
+    }
+
+    fn begin(&self, at_ns: i64) {
+        self.0.begin(at_ns);
+    }
+
+    fn began_ns(&self) -> i64 {
+        self.0.began_ns.load(Relaxed)
     }
 
     fn last_second<'py>(
@@ -144,6 +160,8 @@ struct PlanIn<'py> {
     warmup_s: Option<f64>,
     warmup_count: Option<u64>,
     threads: usize,
+    machine: usize,
+    machines: usize,
     cores: Vec<usize>,
     connections: Option<usize>,
     timeout_s: f64,
@@ -276,6 +294,10 @@ impl PlanIn<'_> {
                 count: None,
             },
             threads: self.threads,
+            share: Share {
+                machine: self.machine,
+                machines: self.machines,
+            },
             cores: self.cores.clone(),
             connections: self.connections,
             timeout_ns: nanoseconds(self.timeout_s),

@@ -31,6 +31,15 @@ impl Failures {
         class.saw(at_ns, message);
     }
 
+    /// Move every instant by so many ns: to the clock of another machine.
+    pub fn shift(&mut self, by_ns: i64) {
+        for class in self.classes.values_mut() {
+            for (at_ns, _) in &mut class.messages {
+                *at_ns += by_ns;
+            }
+        }
+    }
+
     /// Take in another client's: the earliest messages of both are the earliest of all.
     pub fn merge(&mut self, other: &Self) {
         for (kind, theirs) in &other.classes {

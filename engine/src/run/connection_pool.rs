@@ -18,7 +18,8 @@ pub struct ConnectionPool<P: Protocol> {
 impl<P: Protocol> ConnectionPool<P> {
     /// All of them, not yet open.
     pub fn new(shared: &Shared<P>, thread: usize) -> Self {
-        let (plan, threads) = (&shared.plan, shared.plan.threads);
+        let plan = &shared.plan;
+        let (thread, threads) = (plan.number_of(thread), plan.all_threads());
         let (any, first) = (
             Rc::new(shared.target.clone()),
             Rc::new(shared.target.alone()),

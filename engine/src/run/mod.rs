@@ -34,7 +34,7 @@ use crate::record::windows::{WindowRow, Windows};
 pub use answer_log::AnswerLog;
 use connection_pool::ConnectionPool;
 use plan::StageOutcome;
-pub use plan::{Class, ClassOutcome, Limit, Outcome, Pace, Plan, Source};
+pub use plan::{Class, ClassOutcome, Limit, Outcome, Pace, Plan, Share, Source};
 pub use request_log::RequestLog;
 use stage::Stage;
 
@@ -58,6 +58,13 @@ pub struct Control {
     /// The last seconds that are over, each of all classes.
     live: Mutex<BTreeMap<u64, Second>>,
     threads: AtomicUsize,
+    /// Warmed up, the threads wait for the caller to name the instant of their start.
+    held: AtomicBool,
+    ready: AtomicBool,
+    /// That instant; 0 until it is named.
+    begin_ns: AtomicI64,
+    /// When the last thread began to measure.
+    pub began_ns: AtomicI64,
 }
 
 /// What the threads have told of one second.
@@ -71,6 +78,21 @@ impl Control {
     /// End the run within some 20 ms; its outcome is what was recorded until then.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
+    }
+
+    /// Have the run wait for [`Control::begin`] before it measures.
+    pub fn hold(&self) {
+        self.held.store(true, Relaxed);
+    }
+
+    /// A held run has connected and warmed up, and waits.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Relaxed)
+    }
+
+    /// Start the measured stage of a held run at this instant.
+    pub fn begin(&self, at_ns: i64) {
+        self.begin_ns.store(at_ns, Relaxed);
     }
 
     /// Ready when the run was cancelled.
@@ -265,12 +287,28 @@ async fn meet<P>(shared: &Shared<P>, number: usize, control: &Control) -> i64 {
     {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    if number == 1 && control.held.load(Relaxed) {
+        control.ready.store(true, Relaxed);
+        while control.begin_ns.load(Relaxed) == 0
+            && !shared.broken.load(Relaxed)
+            && !control.is_cancelled()
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
     // Whoever is first decides; 0 is no instant.
     let start = &shared.starts[number];
-    let _ = start.compare_exchange(0, now_ns() + LEAD_NS, Relaxed, Relaxed);
+    let soon = match (number, control.begin_ns.load(Relaxed)) {
+        (1, named) if named != 0 && !control.is_cancelled() => named,
+        _ => now_ns() + LEAD_NS,
+    };
+    let _ = start.compare_exchange(0, soon, Relaxed, Relaxed);
     let at = start.load(Relaxed);
     while now_ns() < at {
         tokio::task::yield_now().await;
+    }
+    if number == 1 {
+        control.began_ns.fetch_max(now_ns(), Relaxed);
     }
     at
 }

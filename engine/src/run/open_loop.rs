@@ -21,7 +21,8 @@ use crate::run::wait::Waiter;
 /// So many arrivals that are due are handed over before others may run.
 const BURST: usize = 16;
 
-/// The arrivals that one thread takes: every n-th of a schedule that all threads share.
+/// The arrivals that one thread takes: every n-th of a schedule that the threads of all machines
+/// share.
 pub struct ThreadSchedule {
     schedule: Schedule,
     mix: Rc<RefCell<Mix>>,
@@ -39,8 +40,8 @@ impl ThreadSchedule {
         Self {
             schedule: Schedule::new(arrival, seed),
             mix,
-            skip: stage.thread,
-            threads: stage.shared.plan.threads,
+            skip: stage.number_of_thread(),
+            threads: stage.shared.plan.all_threads(),
         }
     }
 }
@@ -152,7 +153,7 @@ pub async fn pace<P: Protocol>(
     in_flight: usize,
     left: &Cell<u64>,
 ) {
-    let bound = part(in_flight, schedule.threads, stage.thread).max(1);
+    let bound = part(in_flight, schedule.threads, stage.number_of_thread()).max(1);
     let bound = bound.min(stage.pool.room(source));
     let waiter = match Waiter::new(stage.shared.plan.dedicated) {
         Ok(waiter) => waiter,

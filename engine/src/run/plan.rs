@@ -67,6 +67,14 @@ pub struct Limit {
     pub count: Option<u64>,
 }
 
+/// One of several machines that send a load together, each with as many threads: they split it as if
+/// all the threads were one machine's.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    pub machine: usize,
+    pub machines: usize,
+}
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -76,10 +84,11 @@ pub struct Plan {
     pub warmup: Limit,
     pub limit: Limit,
     pub threads: usize,
+    pub share: Share,
     /// Cores that the threads are pinned to, in order; empty: wherever the system puts them.
     pub cores: Vec<usize>,
-    /// Connections in all, where requests share them; else of each open source, whose clients
-    /// have one each. Every thread has at least one. None: one per thread where requests share
+    /// Connections of all machines, where requests share them; else of each open source, whose
+    /// clients have one each. Every thread has at least one. None: one per thread where requests share
     /// them, else [`OWN_CONNECTIONS`].
     pub connections: Option<usize>,
     /// There are other nodes to turn to: after a request that was not answered in time nothing
@@ -101,6 +110,9 @@ impl Plan {
         let fault = |what: &str| Err(InvalidArgument(what.into()));
         if self.classes.is_empty() || self.sources.is_empty() {
             return fault("a plan has at least one class and one source");
+        }
+        if self.share.machine >= self.share.machines {
+            return fault("a machine has a number below that of the machines");
         }
         if self.threads == 0 || self.connections == Some(0) {
             return fault("there is at least one thread and one connection");
@@ -144,6 +156,33 @@ impl Plan {
                 fault("the offsets of a trace ascend from 0")
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The number of a thread among those of all machines.
+    pub fn number_of(&self, thread: usize) -> usize {
+        self.share.machine * self.threads + thread
+    }
+
+    /// How many threads all machines have.
+    pub fn all_threads(&self) -> usize {
+        self.share.machines * self.threads
+    }
+
+    /// How many threads send a class, the first of all: each has a client. Every request of the
+    /// class is one of theirs.
+    pub fn threads_that_send(&self, class: usize) -> usize {
+        let sends = |source: &&Source| source.mix.iter().any(|(of, _)| *of == class);
+        let sources = self.sources.iter().filter(sends);
+        let threads = sources.map(|source| self.threads_of(source));
+        threads.max().unwrap_or(1)
+    }
+
+    /// How many threads have a loop of a source: the first of all.
+    pub fn threads_of(&self, source: &Source) -> usize {
+        match source.pace {
+            Pace::Closed { clients } => clients.min(self.all_threads()),
+            Pace::Open { .. } => self.all_threads(),
         }
     }
 

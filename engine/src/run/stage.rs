@@ -25,7 +25,7 @@ use crate::run::{Control, Shared, TICK};
 /// What the loops of a thread share while a stage lasts.
 pub struct Stage<P: Protocol> {
     pub shared: Arc<Shared<P>>,
-    pub thread: usize,
+    thread: usize,
     number: usize,
     limit: Limit,
     pub pool: Rc<ConnectionPool<P>>,
@@ -59,7 +59,7 @@ pub fn sources<P: Protocol>(
     let plan = &shared.plan;
     let active = move |source: &Source| number == 1 || !plan.is_once(source);
     let loops = move |source: &Source| match &source.pace {
-        Pace::Closed { clients } => part(*clients, plan.threads, thread),
+        Pace::Closed { clients } => part(*clients, plan.all_threads(), plan.number_of(thread)),
         Pace::Open { .. } => 1,
     };
     plan.sources
@@ -81,7 +81,8 @@ impl<P: Protocol> Stage<P> {
         let cursor = |(class, ring): (usize, &Vec<_>)| {
             let seed = derive(plan.seed, 2 * class as u64 + number as u64);
             let once = plan.classes[class].once;
-            Cursor::new(ring.len(), once, seed, thread, plan.threads)
+            let threads = plan.threads_that_send(class);
+            Cursor::new(ring.len(), once, seed, plan.number_of(thread), threads)
         };
         let cursors = shared.rings.iter().enumerate().map(cursor).collect();
         let record = |class| ClassRecord::new(class, plan.window_ns, start);
@@ -172,14 +173,17 @@ impl<P: Protocol> Stage<P> {
                 .count
                 .filter(|_| self.number == 1)
                 .or(self.limit.count);
+            let threads = self.shared.plan.threads_of(source);
             let count =
-                count.map(|all| part(all as usize, self.shared.plan.threads, self.thread) as u64);
+                count.map(|all| part(all as usize, threads, self.number_of_thread()) as u64);
             let left = Rc::new(Cell::new(count.unwrap_or(u64::MAX)));
             let seed = derive(self.shared.plan.seed, !(2 * at as u64 + self.number as u64));
             let mix = match &source.pace {
                 // Every thread draws the same for an arrival; clients draw on their own.
                 Pace::Open { .. } => Mix::new(&source.mix, seed),
-                Pace::Closed { .. } => Mix::new(&source.mix, derive(seed, self.thread as u64)),
+                Pace::Closed { .. } => {
+                    Mix::new(&source.mix, derive(seed, self.number_of_thread() as u64))
+                }
             };
             let mix = Rc::new(RefCell::new(mix));
             let passes = source.passes_ns.filter(|_| self.number == 1);
@@ -248,6 +252,11 @@ impl<P: Protocol> Stage<P> {
                 tokio::time::sleep(backoff).await;
             }
         }
+    }
+
+    /// Its thread's number among those of all machines.
+    pub fn number_of_thread(&self) -> usize {
+        self.shared.plan.number_of(self.thread)
     }
 
     /// The next request of a class.

@@ -30,7 +30,27 @@ from vectrial.model.workload import IN_FLIGHT
 
 #: Seconds between two calls of `progress`.
 PROGRESS_S = 0.2
+_READY_POLL_S = 0.002
 WINDOW_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of one of several machines in a load that they send together: every schedule, every
+    number of clients and every order of requests is split among the threads of all of them.
+
+    machine: its number, below `machines`. start: called when this machine has connected and warmed
+    up; it waits for the others and returns the instant at which all measure, in ns of this
+    machine's `time.perf_counter_ns`. began: is told when this machine's last thread did.
+    """
+
+    machine: int = 0
+    machines: int = 1
+    start: Callable[[], int] | None = None
+    began: Callable[[int], None] = lambda at_ns: None
+
+
+ALONE = Share()
 
 
 @dataclass(frozen=True)
@@ -169,6 +189,7 @@ def drive(
     warmup_s: float | None = None,
     warmup_count: int | None = None,
     threads: int = 1,
+    share: Share = ALONE,
     cores: Sequence[int] = (),
     connections: int | None = None,
     timeout_s: float = 30.0,
@@ -185,6 +206,7 @@ def drive(
 
     Args:
         to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
+        share: of several machines that send the load together, the part of this one.
         connections: where requests share them, in all, and one per thread unless given; else of
             each source of arrivals (a closed loop's clients have one each), and 64 unless given,
             all of them open before the clock starts. Arrivals that find none idle wait, and
@@ -202,6 +224,8 @@ def drive(
         "warmup_s": warmup_s,
         "warmup_count": warmup_count,
         "threads": threads,
+        "machine": share.machine,
+        "machines": share.machines,
         "cores": list(cores),
         "connections": connections,
         "timeout_s": timeout_s,
@@ -211,6 +235,8 @@ def drive(
         "window_ns": window_ns,
     }
     control = LoadControl()
+    if share.start is not None:
+        control.hold()
     outcomes: list[LoadOutcome] = []
     failures: list[BaseException] = []
 
@@ -223,6 +249,11 @@ def drive(
     thread = threading.Thread(target=work, name="load", daemon=True)
     thread.start()
     try:
+        if share.start is not None:
+            while thread.is_alive() and not control.is_ready():
+                thread.join(_READY_POLL_S)
+            if thread.is_alive():
+                control.begin(share.start())
         while thread.is_alive():
             thread.join(PROGRESS_S)
             if progress is not None:
@@ -230,6 +261,7 @@ def drive(
     finally:
         control.cancel()
         thread.join()
+    share.began(control.began_ns())
     if failures:
         if isinstance(failures[0], ValueError):
             raise UserError(str(failures[0])) from failures[0]

@@ -71,6 +71,8 @@ class LoadSource(TypedDict):
 class LoadPlan(TypedDict):
     """A run: warm-up (skipped without a limit), then measurement, over the same connections.
 
+    machine, machines: its number among the machines that send the load together, each with as many
+        threads; counts, clients and schedules are those of all of them.
     threads: client threads, each pinned to one of `cores` where these are given.
     connections: in all where requests share them, else of each open source; None: one per thread
         where requests share them, else 64.
@@ -83,6 +85,8 @@ class LoadPlan(TypedDict):
     warmup_s: float | None
     warmup_count: int | None
     threads: int
+    machine: int
+    machines: int
     cores: list[int]
     connections: int | None
     timeout_s: float

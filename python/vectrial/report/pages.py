@@ -75,8 +75,8 @@ def generate(bundle: Path) -> Page:
 
 
 def save(page: Page, folder: Path) -> None:
-    """Write a page into a folder, and its figures, if any, into a folder in it. Figures of an earlier
-    page are removed."""
+    """Write a page into a folder, and its figures, if any, into a folder in it. Figures of an
+    earlier page are removed."""
     shutil.rmtree(folder / FIGURES, ignore_errors=True)
     for name, drawing in page.figures.items():
         (write.made(folder / FIGURES) / name).write_text(drawing, encoding="utf-8")

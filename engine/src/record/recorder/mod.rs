@@ -233,6 +233,26 @@ impl Recorder {
         Ok(())
     }
 
+    /// When it began.
+    pub fn started(&self) -> Option<i64> {
+        self.started
+    }
+
+    /// Move every instant by so many ns: to the clock of another machine, whose records are merged
+    /// with this one.
+    pub fn shift(&mut self, by_ns: i64) {
+        for at in [&mut self.started, &mut self.finished]
+            .into_iter()
+            .flatten()
+        {
+            *at += by_ns;
+        }
+        if self.last_done != i64::MIN {
+            self.last_done += by_ns;
+        }
+        self.failures.shift(by_ns);
+    }
+
     pub fn summary(&self) -> Summary {
         let count = self.latency.count();
         let seconds = match (self.started, self.finished) {
