@@ -22,6 +22,7 @@ from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import exposure
+from vectrial.run.place import HERE, place
 from vectrial.run.prepare import check_machine, new_folder, plan_of, prepare, toml_of
 from vectrial.run.runner import run_plan
 from vectrial.suite.model import Suite, parse_suite, suite_text, validated
@@ -37,6 +38,7 @@ def run_suite(
     out: str | Path | None = None,
     progress: Callable[[str], None] = lambda line: None,
     allow_exposed: bool = False,
+    on: str = HERE,
 ) -> Run:
     """Measure a suite, as `vectrial run` does, and return its run.
 
@@ -45,6 +47,8 @@ def run_suite(
         out: the folder in which the run's own folder is made; `runs` unless given.
         progress: gets a line when a job begins, when a trial ends, and for other news.
         allow_exposed: start servers that others on the network can reach, too.
+
+        on: where: "here", "ray" or "ray://HOST:PORT"; see docs/scale.md.
 
     Trials that failed are in the results, with the reason. On KeyboardInterrupt what was measured
     stays; `vectrial run --resume FOLDER` goes on.
@@ -59,13 +63,14 @@ def run_suite(
         where, text = str(suite), suite_text(Path(suite))
         model = parse_suite(text, where)
     plan = plan_of(model, where)
-    check_machine(plan)
-    exposure.check(plan, progress, allow_exposed=allow_exposed)
+    check_machine(plan, here=on == HERE)
+    if on == HERE:
+        exposure.check(plan, progress, allow_exposed=allow_exposed)
     folder = new_folder(None if out is None else Path(out), model)
     watcher = _Lines(progress)
-    with private_files(), RunWriter(folder) as writer:
-        prepare(plan, writer, watcher.fetching, model, text)
-        run_plan(plan, writer, watcher, allow_exposed)
+    with private_files(), place(on, folder) as site, RunWriter(folder) as writer:
+        prepare(plan, writer, watcher.fetching, model, text, None, site.environment)
+        run_plan(plan, writer, watcher, allow_exposed, site.execute)
         writer.finish()
     return Run(folder)
 

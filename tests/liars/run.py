@@ -153,7 +153,9 @@ def _measured(plan: Plan, folder: Path) -> Run:
             place = folder / "work" / str(number)
             certificate = Certificate(plan.suite.client_limits, plan.suite.placement, {})
             ear: Any = _Ear()
-            worker._Measurement(process.spec_of(job, plan, certificate, place, None), ear).run()
+            worker._Measurement(
+                process.spec_of(job, plan.suite, certificate, place, None), ear
+            ).run()
             by_key = {trial.row.key: trial for trial in job.trials}
             for ended in ear.ended:
                 write(runner._record(by_key[ended.key], ended))

@@ -11,6 +11,11 @@ _DATA_HELP = (
     "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
 )
 
+_RAY_HELP = (
+    "Look at a Ray cluster before something is measured on it (`vectrial run --on ray`)."
+    "\n\nExit codes: 0 fit, 1 not fit, 2 it cannot be used."
+)
+
 
 class DataCommands(LazyGroup):
     """The commands of `vectrial data`."""
@@ -26,8 +31,14 @@ class DataCommands(LazyGroup):
     }
 
 
+class RayCommands(LazyGroup):
+    """The commands of `vectrial ray`."""
+
+    places: ClassVar = {"check": "ray_cluster:check"}
+
+
 class Commands(LazyGroup):
-    """The commands of `vectrial`, and the group `data`."""
+    """The commands of `vectrial`, and the groups `data` and `ray`."""
 
     places: ClassVar = {
         "run": "run:run",
@@ -50,4 +61,6 @@ class Commands(LazyGroup):
         data = DataCommands(
             name="data", help=_DATA_HELP, no_args_is_help=True, rich_markup_mode="rich"
         )
+        ray = RayCommands(name="ray", help=_RAY_HELP, no_args_is_help=True, rich_markup_mode="rich")
         self.add_command(data)
+        self.add_command(ray)

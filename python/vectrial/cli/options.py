@@ -77,6 +77,14 @@ ResumeOption = Annotated[
         metavar="FOLDER", help="Complete this run: keep finished trials, retry failed ones."
     ),
 ]
+OnOption = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Where jobs are measured: here, on the machines of the Ray cluster of this machine"
+        " (ray), or of another (ray://HOST:PORT). See docs/scale.md.",
+    ),
+]
 ExposedOption = Annotated[
     bool,
     typer.Option(

@@ -22,6 +22,7 @@ from vectrial.plan.model import Plan
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
 from vectrial.run import exposure
+from vectrial.run.place import HERE, place
 from vectrial.run.prepare import (
     RESOLVED,
     Fingerprints,
@@ -57,6 +58,7 @@ def run(
     repeats: options.SuiteRepeatsOption = None,
     out: options.OutOption = options.RUNS,
     allow_exposed: options.ExposedOption = False,
+    on: options.OnOption = "here",
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
@@ -69,6 +71,7 @@ def run(
     vectrial run suites/demo.toml               measure, then write the report
     vectrial run --resume runs/latest           continue an interrupted run
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
+    vectrial run suites/demo.toml --on ray      on the machines of a Ray cluster
 
     Progress goes to stderr. The last line on stdout is the run folder; with --format jsonl, an
     object with the folder and the number of trials by status. With --dry-run --format jsonl there
@@ -97,6 +100,7 @@ def run(
     if resume is not None:
         words += [] if repeats is None else ["--repeats", str(repeats)]
         words += [word for name in stores for word in ("--store", name)]
+    words += [] if on == HERE else ["--on", on]
     again = shlex.join(words)
     if bundle is not None:
         again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
@@ -109,6 +113,7 @@ def run(
         source.same,
         again,
         allow_exposed=allow_exposed,
+        on=on,
     )
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
@@ -172,6 +177,7 @@ def measure(
     again: str | None = None,
     *,
     allow_exposed: bool = False,
+    on: str = HERE,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -180,23 +186,26 @@ def measure(
         same: fingerprints that datasets must have, by name and rows.
         again: the command that continues after an interruption; default `vectrial run --resume`.
         allow_exposed: also measure servers that others on the network can reach.
+        on: where; see `vectrial.run.place`.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
     """
-    check_machine(plan)
-    exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
+    check_machine(plan, here=on == HERE)
+    if on == HERE:
+        exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
     again = again or shlex.join(["vectrial", "run", "--resume", str(folder)])
     interrupts.set_hint(f"interrupted; go on with: {again}")
     try:
         with (
             private_files(),
+            place(on, folder) as where,
             RunWriter(folder) as writer,
             _view(plan, writer, console) as view,
         ):
-            prepare(plan, writer, view.fetching, suite, text, same)
+            prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             try:
-                outcome = run_plan(plan, writer, view, allow_exposed)
+                outcome = run_plan(plan, writer, view, allow_exposed, where.execute)
                 writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import tomli_w
@@ -95,15 +96,17 @@ def new_folder(out: Path | None, suite: Suite) -> Path:
     return folder
 
 
-def check_machine(plan: Plan) -> None:
-    """Check that a plan fits this machine and its environment.
+def check_machine(plan: Plan, *, here: bool = True) -> None:
+    """Check that a plan fits this machine and its environment; or this environment alone, where
+    it is measured elsewhere.
 
     Raises:
         UserError: it names missing cores, or hosts that cannot be made, or a variable of the
             environment is invalid.
     """
-    plan.suite.placement.resolved()
-    if plan.suite.hosts is not None and (why := no_hosts() or no_network()):
+    if here:
+        plan.suite.placement.resolved()
+    if here and plan.suite.hosts is not None and (why := no_hosts() or no_network()):
         raise UserError(
             f"no simulated hosts can be made here: {why}",
             where="hosts",
@@ -120,15 +123,16 @@ def prepare(
     suite: Suite,
     text: str,
     same: Fingerprints | None = None,
+    environment: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the suite and the environment, and fetch the datasets. On an error the folder is
     removed.
 
     fetching: progress of downloads. text: the suite as written. same: fingerprints that datasets
-    must have.
+    must have. environment: facts about the machine that measures; of this one unless given.
     """
     try:
-        _begin(writer, suite, text)
+        _begin(writer, suite, text, environment or environment_facts())
         interrupts.check()  # imports of the database may have swallowed one
         for ref in plan.datasets:
             with readable_files():
@@ -146,10 +150,9 @@ def prepare(
         raise
 
 
-def _begin(writer: RunWriter, suite: Suite, text: str) -> None:
+def _begin(writer: RunWriter, suite: Suite, text: str, environment: Mapping[str, Any]) -> None:
     """Write the suite, the machine and the command."""
     keep(writer.folder, suite, text)
-    environment = environment_facts()
     facts = json.dumps(environment, indent=2, default=str)
     replace_text(writer.folder / "environment.json", facts)
     command = shlex.join(["vectrial", *sys.argv[1:]])

@@ -18,7 +18,7 @@ from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import Unsupported
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
-from vectrial.plan.model import Job, Plan
+from vectrial.plan.model import Job
 from vectrial.run import heartbeat
 from vectrial.run.heartbeat import Heartbeat
 from vectrial.run.redact import Secrecy
@@ -26,6 +26,7 @@ from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server, ServerError
 from vectrial.servers.inside import Inside
 from vectrial.servers.provide import Choice, provide, recipe_of
+from vectrial.suite.model import Suite
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
@@ -76,11 +77,11 @@ class MeasuringProcess:
     def __init__(
         self,
         job: Job,
-        plan: Plan,
+        suite: Suite,
         site: Site,
         note: LineProgress,
     ) -> None:
-        self._job, self._plan, self._certificate = job, plan, site.certificate
+        self._job, self._suite, self._certificate = job, suite, site.certificate
         self._inside, folder = site.inside, site.folder
         of = f"-{job.nodes}-nodes" if job.nodes > 1 else ""
         name = f"{job.store.name}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
@@ -104,7 +105,7 @@ class MeasuringProcess:
                 inside=site.inside,
                 allow_exposed=site.allow_exposed,
                 nodes=job.nodes,
-                hosts=plan.suite.hosts,
+                hosts=suite.hosts,
             )
 
     def __enter__(self) -> MeasuringProcess:
@@ -186,7 +187,7 @@ class MeasuringProcess:
                 start_new_session=True,
                 umask=0o077,
             )
-        spec = spec_of(self._job, self._plan, self._certificate, self._data, serving)
+        spec = spec_of(self._job, self._suite, self._certificate, self._data, serving)
         with suppress(BrokenPipeError):  # it died at once: `why` tells
             self._pipe.send(spec)
 
@@ -318,7 +319,7 @@ def command_of(store: type[Store], *arguments: str) -> environments.Command:
 
 
 def spec_of(
-    job: Job, plan: Plan, certificate: Certificate, data_dir: Path, serving: Serving | None
+    job: Job, suite: Suite, certificate: Certificate, data_dir: Path, serving: Serving | None
 ) -> JobSpec:
     return JobSpec(
         store=reference(job.store),
@@ -327,9 +328,9 @@ def spec_of(
         dataset=job.dataset,
         rows=job.rows,
         queries=job.queries,
-        k=plan.suite.k,
-        seed=plan.suite.seed + job.repeat,
-        batch_rows=plan.suite.batch_rows,
+        k=suite.k,
+        seed=suite.seed + job.repeat,
+        batch_rows=suite.batch_rows,
         data_dir=data_dir,
         certificate=certificate,
         trials=tuple(
@@ -345,5 +346,5 @@ def spec_of(
         server=serving,
         durability=job.durability,
         metadata=job.metadata,
-        repeat_queries=plan.suite.repeat_queries,
+        repeat_queries=suite.repeat_queries,
     )

@@ -1,0 +1,200 @@
+"""Measures jobs on this machine: their stores prepared, their servers started, their trials
+recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from vectrial.model.errors import VectrialError
+from vectrial.model.live import Live
+from vectrial.model.provider import Provider
+from vectrial.model.store import Store
+from vectrial.plan.model import Job, PlannedTrial
+from vectrial.results.writer import TrialRecord
+from vectrial.run.client_ceilings import ClientCeilings
+from vectrial.run.process import MeasuringProcess, Site
+from vectrial.run.redact import Secrecy
+from vectrial.run.watcher import Watcher
+from vectrial.servers.base import ServerError
+from vectrial.servers.inside import Inside
+from vectrial.servers.namespaces import Network, no_network
+from vectrial.servers.provide import Choice, prepare, recipe_of
+from vectrial.stores.registry import availability
+from vectrial.suite.model import Suite
+from vectrial.util import environments
+from vectrial.worker.messages import Crash, Finished, Progress, Started, Strike
+
+
+class JobRunner:
+    """Measures jobs of a suite, one after the other. What they share is prepared once: the stores'
+    environments and programs, and the client's ceilings.
+
+    Args:
+        folder: for logs, and while a job is measured for its data.
+        watcher: of what goes on. write: is given every trial that has ended, also of stores that
+            cannot run here.
+        secrecy: what is removed from logs.
+        allow_exposed: as of `vectrial.run.runner.run_plan`.
+
+    Raises:
+        UserError: the suite's placement does not fit this machine.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        folder: Path,
+        watcher: Watcher,
+        write: Callable[[TrialRecord], None],
+        secrecy: Secrecy,
+        *,
+        allow_exposed: bool,
+    ) -> None:
+        self._suite, self._folder, self._watcher = suite, folder, watcher
+        self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
+        self._ceilings = ClientCeilings(suite, watcher.note)
+        self._prepared: dict[tuple[str, bool], tuple[str, Choice | None]] = {}
+
+    def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
+        """Measure a job. begins: called once it is known that its store runs here."""
+        kind = job.store.name, job.nodes > 1
+        if kind not in self._prepared:
+            wanted = self._suite.provider(job.store.name)
+            self._prepared[kind] = _prepare(job, wanted, self._watcher)
+        lacks, choice = self._prepared[kind]
+        if lacks:
+            for trial in job.trials:
+                self._write(TrialRecord(trial.row, "skipped", lacks))
+            return
+        begins()
+        certificate = self._ceilings.certificate(job)
+        try:
+            with _network(job.store, choice) as inside:
+                site = Site(
+                    choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy
+                )
+                _measure(job, self._suite, site, self._watcher, self._write)
+        finally:
+            for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
+                self._secrecy.file(log)
+
+
+def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, Choice | None]:
+    """Make the store's own environment, and fetch its server's program.
+
+    Returns:
+        The reason why the store cannot run here, empty if it can; and the provider of its server.
+    """
+    store, choice = job.store, None
+    try:
+        if store.environment is not None:
+            environments.ensure(store.environment, watcher.note)
+        recipe = recipe_of(store)
+        if recipe is not None:
+            choice = prepare(recipe, watcher.note, wanted, nodes=job.nodes)
+            watcher.note(f"{store.name}: server by provider '{choice.provider}': {choice.why}")
+    except VectrialError as error:
+        return str(error), None
+    available = availability(store, served=choice is not None)
+    return "" if available.works else available.reason, choice
+
+
+@contextmanager
+def _network(store: type[Store], choice: Choice | None) -> Iterator[Inside | None]:
+    """A private network for a job whose server is a program of this machine, where possible."""
+    if choice is None or choice.provider is not Provider.LOCAL or no_network():
+        yield None
+        return
+    assert store.server is not None
+    with Network() as network:
+        yield Inside(network, store.server)
+
+
+def _measure(
+    job: Job, suite: Suite, site: Site, watcher: Watcher, write: Callable[[TrialRecord], None]
+) -> None:
+    """Measure a job. If its process or the store's server dies, the current trial fails, and a new
+    process continues with the rest."""
+    left = list(job.trials)
+    while left:
+        by_key = {trial.row.key: trial for trial in left}
+        current, server_failed = left[0], False
+        try:
+            rest = replace(job, trials=tuple(left))
+            process = MeasuringProcess(rest, suite, site, watcher.note)
+            with process:
+                for message in process.messages(suite.trial_timeout_s):
+                    match message:
+                        case Started(key):
+                            current = by_key[key]
+                            watcher.started(current)
+                        case Progress():
+                            watcher.progress(message)
+                        case Live():
+                            watcher.live(message)
+                        case Crash():
+                            process.crash_server()
+                        case Strike():
+                            process.strike(message)
+                        case Finished():
+                            trial = by_key[message.key]
+                            left.remove(trial)
+                            suspect = suspicion(message)
+                            fault = process.server_fault(suspected=suspect is not None)
+                            server_failed = fault is not None
+                            record = _record(trial, message)
+                            if fault is not None and suspect is not None:
+                                reason = f"{fault}: {suspect}{process.server_log()}"
+                                record = replace(record, status="failed", reason=reason, gate=[])
+                            write(replace(record, server=process.server_facts()))
+        except ServerError as error:  # it would not start for the next trial either
+            for trial in left:
+                facts = process.server_facts()
+                write(TrialRecord(trial.row, "failed", str(error), server=facts))
+            return
+        if left and not server_failed:
+            failed = current if current in left else left[0]
+            left.remove(failed)
+            facts = process.server_facts()
+            write(TrialRecord(failed.row, "failed", process.why(), server=facts))
+
+
+def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
+    status, reason = message.status, message.reason
+    invalid = [phase for phase in message.phases if not phase.valid]
+    if status == "ok" and invalid and len(invalid) == len(message.phases):
+        status, reason = "invalid", invalid[0].reason
+    return TrialRecord(
+        row=trial.row,
+        status=status,
+        reason=reason,
+        store_version=message.store_version,
+        started_at=message.started_at,
+        started_ns=message.started_ns,
+        duration_s=message.duration_s,
+        phases=message.phases,
+        telemetry=message.telemetry,
+        gate=message.gate,
+        notes=message.notes,
+        metrics=trial.experiment.metrics,
+    )
+
+
+def suspicion(message: Finished) -> str | None:
+    """The first error of a trial, which a dead server may have caused; None without errors. An
+    exception in the gate counts as a failed check."""
+    if message.status == "failed":
+        return message.reason
+    for check in message.gate:
+        if check.passed is False:
+            return f"gate: {check.name}: {check.detail}"
+    for phase in message.phases:
+        if phase.errors:
+            kind, count, messages = phase.errors[0]
+            return f"{phase.name}: {count:,} × {kind}" + (f": {messages[0]}" if messages else "")
+        if not phase.valid:
+            return f"{phase.name}: {phase.reason}"
+    return None

@@ -1,0 +1,230 @@
+"""A Ray cluster: connecting to it, its machines, and whether they are fit."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.model.errors import UserError
+from vectrial.run.on_ray.machine import About, Kind, Machine
+
+#: What `--on` begins with.
+SCHEME = "ray"
+EXTRA = "pip install 'vectrial[ray]'"
+START = "`ray start --head --node-ip-address ADDRESS` on one machine, then what it prints on others"
+_CONNECT_S, _ANSWER_S = 5.0, 120.0
+#: Round trips of a clock's comparison; the shortest counts.
+_ASKED = 20
+
+
+def address_of(on: str) -> str:
+    """The address of a cluster in `ray` or `ray://HOST:PORT`; "auto" where none is given.
+
+    Raises:
+        UserError: it is no such text.
+    """
+    scheme, _, address = on.partition("://")
+    if scheme != SCHEME or (address and not _is_address(address)):
+        raise UserError(
+            f"'{on}' is no place to run on",
+            where="--on",
+            remedy="here, ray (the cluster of this machine) or ray://HOST:PORT (its head's, 6379"
+            " unless it was started with another)",
+        )
+    return address or os.environ.get("RAY_ADDRESS", "auto")
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) < 2**16
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """A connection to the cluster at an address ("auto": the one of this machine).
+
+    Raises:
+        UserError: Ray is not installed, nothing answers there, or it is of another version.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise UserError("Ray is not installed here", where="--on", remedy=EXTRA) from error
+    if address != "auto":
+        _require_listener(address)
+    # Ray prints of nodes on stdout, which belongs to the results.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                namespace="vectrial",
+                runtime_env={"env_vars": _passed_on()},
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UserError(
+                f"no Ray cluster can be used: {first}", where="--on", remedy=START
+            ) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _passed_on() -> dict[str, str]:
+    """Variables of servers that run elsewhere, which every machine is to reach."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("VECTRIAL_") and name.endswith(("_ADDRESS", "_PROVIDER"))
+    }
+
+
+def _require_listener(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+    except OSError as error:
+        raise UserError(
+            f"nothing answers at {address}: {error.strerror or error}", where="--on", remedy=START
+        ) from error
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A machine of the cluster, and the actor on it."""
+
+    name: str
+    address: str
+    actor: Any
+    about: About
+
+
+def join() -> tuple[Joined, ...]:
+    """An actor on every machine of the cluster that has processors, each with all of them. A head
+    that shall measure nothing is started with `--num-cpus 0`. Machines that are gone are left out.
+
+    Raises:
+        UserError: there is no machine, one is in use, or they have unlike versions.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    nodes.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
+    if not nodes:
+        raise UserError("the Ray cluster has no machine with processors", remedy=START)
+    actors = [
+        ray.remote(Machine)
+        .options(
+            num_cpus=node["Resources"]["CPU"],
+            max_concurrency=16,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        )
+        .remote()
+        for node in nodes
+    ]
+    joined: list[Joined] = []
+    for node, actor in zip(nodes, actors, strict=True):
+        name, address = f"machine-{len(joined) + 1}", str(node["NodeManagerAddress"])
+        try:
+            about = ray.get(actor.about.remote(), timeout=_ANSWER_S)
+        except ray.exceptions.RayActorError:
+            continue  # the machine is gone, which Ray notices seconds later
+        except ray.exceptions.RayError as error:
+            leave(actors)
+            raise UserError(
+                f"{name} ({address}) cannot be used: {_first_line(error)}",
+                where="--on",
+                remedy="Vectrial must be installed there as here, and no other work of Ray's may"
+                " have its processors",
+            ) from error
+        joined.append(Joined(name, address, actor, about))
+    try:
+        if not joined:
+            raise UserError("no machine of the Ray cluster answers", remedy=START)
+        check_versions(joined)
+    except UserError:
+        leave(actors)
+        raise
+    return tuple(joined)
+
+
+def leave(actors: Sequence[Any]) -> None:
+    """End actors. What they have started ends with them."""
+    import ray
+
+    for actor in actors:
+        ray.kill(actor)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
+def check_versions(machines: Sequence[Joined]) -> None:
+    """Raise `UserError` if machines differ in what must be alike."""
+    for what in machines[0].about.versions:
+        there = {machine.name: machine.about.versions[what] for machine in machines}
+        if len(set(there.values())) > 1:
+            told = ", ".join(f"{name} {version}" for name, version in there.items())
+            raise UserError(
+                f"the machines have unlike versions of {what}: {told}",
+                where="--on",
+                remedy="install the same everywhere",
+            )
+
+
+def of_one_kind(machines: Sequence[Joined], wanted: Kind | None = None) -> tuple[Joined, ...]:
+    """The machines of a kind: of `wanted`, or of the one that most are of.
+
+    Raises:
+        UserError: none is of `wanted`.
+    """
+    if wanted is None:
+        kinds = Counter(machine.about.kind for machine in machines)
+        wanted = max(kinds, key=lambda kind: (kinds[kind], kind))
+    alike = tuple(machine for machine in machines if machine.about.kind == wanted)
+    if not alike:
+        there = " and ".join(sorted({str(machine.about.kind) for machine in machines}))
+        raise UserError(
+            f"the run began on machines of {wanted}; the cluster has {there}",
+            where="--on",
+            remedy="go on with machines of that kind, or begin a new run",
+        )
+    return alike
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The clock of a machine against this one's: what to add to its instants to get ours, and how
+    far off that may be, in ns."""
+
+    ns: int
+    error_ns: int
+
+
+def offset_of(actor: Any) -> Offset:
+    """The offset of a machine's clock, by the shortest of several round trips: its answer was given
+    between the two instants of the trip (Cristian's method)."""
+    import ray
+
+    trips = []
+    for _ in range(_ASKED):
+        sent = time.perf_counter_ns()
+        theirs = ray.get(actor.clock_ns.remote(), timeout=_ANSWER_S)
+        back = time.perf_counter_ns()
+        trips.append((back - sent, (sent + back) // 2 - theirs))
+    took, offset = min(trips)
+    return Offset(offset, took // 2)

@@ -1,0 +1,245 @@
+"""Jobs of a run on the machines of a Ray cluster, each alone on its machine."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from vectrial.datasets import library
+from vectrial.datasets.library import transfer
+from vectrial.model.errors import VectrialError
+from vectrial.model.live import Live
+from vectrial.plan.model import Job
+from vectrial.results.writer import TrialRecord
+from vectrial.run.on_ray.cluster import Joined, connected, join, leave, of_one_kind
+from vectrial.run.on_ray.machine import (
+    Began,
+    Ended,
+    Kind,
+    LogFile,
+    Note,
+    Recorded,
+    TrialBegan,
+    kind_of,
+)
+from vectrial.run.runner import Conditions
+from vectrial.suite.model import Suite
+from vectrial.util import interrupts
+from vectrial.util.formatting import plural
+from vectrial.worker.messages import Progress
+
+_POLL_S = 0.25
+#: How often a job is given out whose machine is lost.
+_ATTEMPTS = 2
+_CLOSE_S = 20.0
+
+
+class NoMachine(VectrialError):
+    """Every machine is lost."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A job to be measured: its number among all, and how often it was given out."""
+
+    job: Job
+    number: int
+    attempts: int = 0
+
+
+class Cluster:
+    """The machines of a Ray cluster as a place to measure on. See `cluster`."""
+
+    def __init__(self, machines: Sequence[Joined], unused: int) -> None:
+        self.machines = tuple(machines)
+        self._unused = unused
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The facts about a machine, as of `environment_facts`, with the versions and the number
+        of those that measure."""
+        first = self.machines[0].about
+        cluster = {"machines": len(self.machines), "ray": first.versions["ray"]}
+        return {**first.environment, "cluster": cluster}
+
+    def execute(self, jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
+        """Measure jobs, as many at once as there are machines; see `vectrial.run.runner`.
+
+        Raises:
+            NoMachine: the last machine is lost. What was recorded until then is kept.
+        """
+        number = plural(len(self.machines), "machine")
+        under.watcher.note(f"{number} of {self.machines[0].about.kind}")
+        if self._unused:
+            under.watcher.note(f"! {plural(self._unused, 'machine')} of another kind: not used")
+        _Run(self.machines, jobs, suite, under).run()
+
+
+@contextmanager
+def cluster(address: str, folder: Path | None = None) -> Iterator[Cluster]:
+    """The Ray cluster at an address ("auto": the one of this machine), while the block lasts.
+
+    folder: of a run that goes on: machines of the kind that it began on are used.
+
+    Raises:
+        UserError: it cannot be used; see `connected`, `join` and `of_one_kind`.
+    """
+    with connected(address):
+        everyone = join()
+        try:
+            machines = of_one_kind(everyone, _kind_before(folder))
+            yield Cluster(machines, len(everyone) - len(machines))
+            _close([machine.actor for machine in everyone])
+        finally:
+            leave([machine.actor for machine in everyone])
+
+
+def _close(actors: Sequence[Any]) -> None:
+    import ray
+
+    ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=_CLOSE_S)
+
+
+def _kind_before(folder: Path | None) -> Kind | None:
+    path = None if folder is None else folder / "environment.json"
+    if path is None or not path.is_file():
+        return None
+    return kind_of(json.loads(path.read_text(encoding="utf-8")))
+
+
+class _Run:
+    """Jobs under way on machines."""
+
+    def __init__(
+        self, machines: Sequence[Joined], jobs: Sequence[Job], suite: Suite, under: Conditions
+    ) -> None:
+        self._suite, self._under, self._of = suite, under, len(jobs)
+        self._free = list(machines)
+        self._left = deque(Turn(job, number) for number, job in enumerate(jobs, 1))
+        #: By the reference of the events that a machine is asked for.
+        self._busy: dict[Any, tuple[Joined, Turn]] = {}
+        self._has: set[tuple[str, str]] = set()
+
+    def run(self) -> None:
+        import ray
+
+        stores = tuple(dict.fromkeys(turn.job.store for turn in self._left))
+        begun = [
+            machine.actor.begin.remote(self._suite, stores, self._under.allow_exposed)
+            for machine in self._free
+        ]
+        try:
+            ray.get(begun)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause or error from error
+        while self._left or self._busy:
+            interrupts.check()
+            self._give_out()
+            done, _ = ray.wait(list(self._busy), timeout=_POLL_S)
+            for asked in done:
+                machine, turn = self._busy.pop(asked)
+                try:
+                    events = ray.get(asked)
+                except ray.exceptions.RayActorError:
+                    self._lost(machine, turn)
+                    continue
+                turn, ended = self._hear(machine, turn, events)
+                if ended:
+                    self._free.append(machine)
+                else:
+                    self._busy[machine.actor.events.remote()] = machine, turn
+
+    def _give_out(self) -> None:
+        import ray
+
+        while self._left and self._free:
+            machine, turn = self._free.pop(0), self._left.popleft()
+            try:
+                self._send_data(machine, turn.job.dataset)
+                ray.get(machine.actor.take.remote(turn.job))
+            except ray.exceptions.RayActorError:
+                self._lost(machine, turn)
+                continue
+            self._busy[machine.actor.events.remote()] = machine, turn
+        if self._left and not self._busy:
+            raise NoMachine(
+                "no machine of the cluster is left: start machines again, then go on with --resume"
+            )
+
+    def _send_data(self, machine: Joined, name: str) -> None:
+        """A dataset is prepared here; machines that do not share its folder get a copy."""
+        import ray
+
+        if (machine.name, name) in self._has:
+            return
+        fingerprint = library.load(name).fingerprint
+        if ray.get(machine.actor.lacks.remote(name, fingerprint)):
+            self._under.watcher.note(f"{machine.name}: sending dataset '{name}'")
+            for file, block in transfer.blocks_of(name):
+                interrupts.check()
+                ray.get(machine.actor.receive.remote(name, file, block))
+            ray.get(machine.actor.received.remote(name))
+        self._has.add((machine.name, name))
+
+    def _hear(self, machine: Joined, turn: Turn, events: Sequence[object]) -> tuple[Turn, bool]:
+        """What a machine tells of its job. Returns what is left of that, and whether it ended."""
+        watcher = self._under.watcher
+        for event in events:
+            match event:
+                case Began():
+                    watcher.note(f"{machine.name}: {turn.job.label}")
+                    watcher.job(turn.job, turn.number, self._of)
+                case TrialBegan(trial):
+                    watcher.started(trial)
+                case Progress():
+                    watcher.progress(event)
+                case Live():
+                    watcher.live(event)
+                case Note(text):
+                    watcher.note(f"{machine.name}: {text}")
+                case LogFile(name, content):
+                    self._keep_log(name, content)
+                case Recorded(record):
+                    self._under.write(_placed(record, machine.name))
+                    turn = _without(turn, record.row.key)
+                case Ended(fault):
+                    if fault is not None:
+                        raise fault
+                    return turn, True
+        return turn, False
+
+    def _keep_log(self, name: str, content: bytes) -> None:
+        log = self._under.folder / "logs" / Path(name).name
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as stream:
+            stream.write(content)
+        self._under.secrecy.file(log)
+
+    def _lost(self, machine: Joined, turn: Turn) -> None:
+        """The trials that a lost machine had left are measured by another."""
+        self._under.watcher.note(f"! {machine.name} ({machine.address}) is lost")
+        if not turn.job.trials:
+            return
+        if turn.attempts + 1 < _ATTEMPTS:
+            self._left.appendleft(replace(turn, attempts=turn.attempts + 1))
+            return
+        for trial in turn.job.trials:
+            why = f"{machine.name} was lost, and another machine before it, while it measured this"
+            self._under.write(TrialRecord(trial.row, "failed", why))
+
+
+def _placed(record: TrialRecord, machine: str) -> TrialRecord:
+    """A trial whose server, if it has one, ran on this machine of the cluster."""
+    if record.server is None:
+        return record
+    return replace(record, server={**record.server, "machine": machine})
+
+
+def _without(turn: Turn, key: str) -> Turn:
+    trials = tuple(trial for trial in turn.job.trials if trial.row.key != key)
+    return replace(turn, job=replace(turn.job, trials=trials))

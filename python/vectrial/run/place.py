@@ -1,0 +1,48 @@
+"""Where a run is measured: on this machine, or on the machines of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vectrial.run.runner import Executor, here
+
+#: This machine, as a place.
+HERE = "here"
+
+
+@dataclass(frozen=True)
+class Place:
+    """execute: has jobs measured there. environment: facts about the machines there; None for
+    those of this one."""
+
+    execute: Executor = here
+    environment: Mapping[str, Any] | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """True for this machine."""
+        return self.environment is None
+
+
+@contextmanager
+def place(on: str, folder: Path | None = None) -> Iterator[Place]:
+    """A place by its name: "here", "ray" or "ray://HOST:PORT".
+
+    folder: of the run, which may have begun before.
+
+    Raises:
+        UserError: there is no such place, or it cannot be used.
+    """
+    if on == HERE:
+        yield Place()
+        return
+    # Imported here: only those who use a cluster have what it takes.
+    from vectrial.run.on_ray.cluster import address_of
+    from vectrial.run.on_ray.executor import cluster
+
+    with cluster(address_of(on), folder) as machines:
+        yield Place(machines.execute, machines.environment)

@@ -1,0 +1,154 @@
+"""Runs on a Ray cluster: three hosts of our own on this machine, one of which shares no folder with
+the others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ray_cluster import RayCluster
+
+from vectrial.results.reader import RunReader
+from vectrial.servers.hosts import no_hosts
+from vectrial.servers.namespaces import no_network
+from vectrial.testing.server_programs import not_here
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+SUITE = """
+name = "elsewhere"
+repeats = 2
+[[datasets]]
+name = "clustered-16-2k"
+queries = 50
+[[stores]]
+store = "memory"
+index = "flat"
+[[stores]]
+store = "hnswlib"
+index = "hnsw"
+params = { m = [4, 8, 16] }
+[[experiments]]
+experiment = "search"
+search = { ef_search = [16, 64] }
+min_s = MIN_S
+[client_limits]
+cpu_share = 100
+"""
+#: Jobs and trials of it: a flat index has no ef_search.
+JOBS, TRIALS = 2 * 4, 2 * (1 + 3 * 2)
+#: A machine that answers says so within seconds; these machines share two processors.
+_SOON_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    if why := no_hosts() or no_network():
+        not_here("ray", why)
+    base = Path(tempfile.mkdtemp(prefix="ray-"))  # a socket's path is short
+    try:
+        there = RayCluster(3, base / "t", base / "apart")
+        try:
+            yield there
+        finally:
+            there.close()
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def suite_at(folder: Path, min_s: float = 0.2) -> str:
+    path = folder / "suite.toml"
+    path.write_text(SUITE.replace("MIN_S", str(min_s)))
+    return str(path)
+
+
+def statuses(folder: Path) -> list[str]:
+    with RunReader(folder) as reader:
+        return [row["status"] for row in reader.rows("select status from trial")]
+
+
+def test_machines_are_checked(cluster: RayCluster) -> None:
+    done = cluster.run("ray", "check", f"ray://{cluster.address}", "--format", "jsonl")
+    assert done.returncode in (0, 1), done.stderr  # this machine may be busy with other tests
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["address"] for row in rows] == [host.address for host in cluster.hosts]
+    assert len({row["kind"] for row in rows}) == 1
+    # All have one clock: what is measured of its offset is the error, within what is stated.
+    assert all(abs(row["clock_us"]) <= row["clock_error_us"] for row in rows)
+    assert [row["ping_us"] is None for row in rows] == [True, False, False]
+    assert all(0 <= row["taken_share"] <= 1 for row in rows)
+
+
+def test_a_suite_on_three_machines(cluster: RayCluster, tmp_path: Path) -> None:
+    done = cluster.run(
+        "run", suite_at(tmp_path), "--on", f"ray://{cluster.address}", "--out", str(tmp_path / "o")
+    )
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    assert statuses(folder) == ["ok"] * TRIALS
+    used = {line.partition(":")[0] for line in done.stderr.splitlines() if "2,000 rows" in line}
+    assert {"machine-1", "machine-2", "machine-3"} <= used
+    assert "machine-3: sending dataset 'clustered-16-2k'" in done.stderr
+    assert "machine-1: sending" not in done.stderr
+    assert len(list((folder / "logs").glob("*.log"))) == JOBS
+    environment = json.loads((folder / "environment.json").read_text())
+    assert environment["cluster"]["machines"] == 3
+    assert (folder / "report" / "report.html").is_file()
+
+
+def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path: Path) -> None:
+    """One machine is killed while it measures, and its trials are measured by another; then the
+    run is interrupted, the machine comes back, and the run is resumed."""
+    on = ("--on", f"ray://{cluster.address}")
+    lost = cluster.hosts[1]
+    folders = tmp_path / "o"
+    with cluster.running(
+        "run", suite_at(tmp_path, min_s=1.0), *on, "--out", str(folders)
+    ) as process:
+        wait_for_status(folders, 1)
+        cluster.kill(lost)
+        wait_for_status(folders, TRIALS // 2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=_SOON_S)
+    assert process.returncode == 130, err
+    assert f"({lost.address}) is lost" in err
+    (folder,) = (path for path in folders.iterdir() if not path.is_symlink())
+    assert f"vectrial run --resume {folder} --on ray://{cluster.address}" in err
+    before = statuses(folder)
+    assert set(before) == {"ok"}
+    assert TRIALS // 2 <= len(before) < TRIALS
+    cluster.start(lost)
+    done = cluster.run("run", "--resume", str(folder), *on)
+    assert done.returncode == 0, done.stderr
+    assert statuses(folder) == ["ok"] * TRIALS
+
+
+def wait_for_status(folders: Path, trials: int) -> None:
+    """Until so many trials of the one run in a folder have ended."""
+    ends = time.monotonic() + _SOON_S
+    while time.monotonic() < ends:
+        for status in folders.glob("*/progress.json"):
+            if json.loads(status.read_text()).get("done", 0) >= trials:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"not {trials} trials within {_SOON_S:g} s")
+
+
+@pytest.mark.parametrize(
+    ("on", "told"),
+    [
+        ("mars", "--on: 'mars' is no place to run on"),
+        ("ray://somewhere", "--on: 'ray://somewhere' is no place"),
+        ("ray://127.18.1.1:1", "--on: nothing answers at 127.18.1.1:1: Connection refused"),
+    ],
+)
+def test_a_place_that_is_none(cluster: RayCluster, tmp_path: Path, on: str, told: str) -> None:
+    done = cluster.run("run", suite_at(tmp_path), "--on", on, "--out", str(tmp_path / "o"))
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "o").exists()
