@@ -29,7 +29,8 @@ from vectrial.plan.model import Plan
 from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.run import prepare, process, runner
+from vectrial.run import job as jobs
+from vectrial.run import prepare, process
 from vectrial.run.prepare import shape_of
 from vectrial.suite.model import Suite, validated
 from vectrial.worker import worker
@@ -158,7 +159,7 @@ def _measured(plan: Plan, folder: Path) -> Run:
             ).run()
             by_key = {trial.row.key: trial for trial in job.trials}
             for ended in ear.ended:
-                write(runner._record(by_key[ended.key], ended))
+                write(jobs._record(by_key[ended.key], ended))
         writer.finish()
     return Run(folder, tuple(records), said.getvalue())
 
