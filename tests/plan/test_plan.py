@@ -310,3 +310,35 @@ def test_a_store_that_keeps_nothing_on_disk_says_so_of_its_loads(
     plan = plan_of(SUITE.replace("[[experiments]]", stores, 1))
     row = next(trial.row for trial in plan.trials if trial.row.store == store)
     assert sum("no flush" in note for note in row.differences) == noted
+
+
+APART = SUITE.replace('store = "hnswlib"\nindex = "hnsw"', 'store = "redis"').replace(
+    "params = { m = [8, 16], ef_construction = 64 }", ""
+)
+
+
+def test_client_machines_send_searches_of_the_native_lane_alone() -> None:
+    plan = plan_of(APART + "[placement]\nclient_machines = 2\n")
+    assert {trial.row.experiment for trial in plan.trials} == {"search"}
+    told = {refusal.row.experiment: refusal.reason for refusal in plan.refusals}
+    assert told == {
+        name: f"{name} is not measured from client machines" for name in ("crud", "ingest")
+    }
+    library = plan_of(SUITE + "[placement]\nclient_machines = 2\n")
+    assert not library.trials
+    assert any("not what goes through embedded" in one.reason for one in library.refusals)
+
+
+def test_only_client_machines_change_the_key_of_a_trial() -> None:
+    def keys(text: str) -> set[str]:
+        plan = plan_of(APART + text)
+        return {trial.row.key for trial in plan.trials if trial.row.experiment == "search"}
+
+    without = keys("[placement]\nthreads = 1\n")
+    assert without == keys("[placement]\nthreads = 1\nclient_machines = 0\n")
+    assert not without & keys("[placement]\nclient_machines = 1\n")
+
+
+def test_client_machines_do_not_reach_simulated_hosts() -> None:
+    with pytest.raises(UserError, match="simulated on one machine"):
+        plan_of(APART + "[placement]\nclient_machines = 1\n[hosts]\n")

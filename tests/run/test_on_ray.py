@@ -128,6 +128,138 @@ def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path:
     assert statuses(folder) == ["ok"] * TRIALS
 
 
+APART = """
+name = "apart"
+repeats = 1
+[[datasets]]
+name = "clustered-16-2k"
+queries = 50
+[[stores]]
+store = "redis"
+provider = "local"
+[placement]
+client_machines = MACHINES
+[client_limits]
+cpu_share = 100
+ceiling_share = 100
+lag_us = 1e9
+"""
+CLOSED = """
+[[experiments]]
+experiment = "search"
+clients = [4]
+min_s = 0.5
+[[experiments]]
+experiment = "search"
+rates = [100]
+duration_s = 2.0
+"""
+OPEN = """
+[[experiments]]
+experiment = "search"
+rates = [100]
+duration_s = 20.0
+"""
+
+
+def phases(folder: Path) -> list[dict[str, object]]:
+    """Of each phase: whether it is valid, its reason, its parameters and its metrics."""
+    with RunReader(folder) as reader:
+        rows = reader.rows(
+            "select phase_id, p.valid as valid, p.reason as reason, params, m.name as name, value"
+            " from phase p join metric m using (phase_id) order by phase_id"
+        )
+    found: dict[int, dict[str, object]] = {}
+    for row in rows:
+        one = found.setdefault(row["phase_id"], {"valid": row["valid"], "reason": row["reason"]})
+        one |= json.loads(row["params"])
+        one[row["name"]] = row["value"]
+    return list(found.values())
+
+
+def run_apart(cluster: RayCluster, folder: Path, machines: int, *options: str) -> Path:
+    """The run of a suite whose searches so many machines send."""
+    suite = folder / "suite.toml"
+    suite.write_text(APART.replace("MACHINES", str(machines)) + CLOSED)
+    done = cluster.run(
+        "run", str(suite), "--on", f"ray://{cluster.address}", "--out", str(folder / "o"),
+        "--allow-exposed", *options,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+def test_searches_from_client_machines(cluster: RayCluster, tmp_path: Path, machines: int) -> None:
+    folder = run_apart(cluster, tmp_path, machines)
+    assert statuses(folder) == ["ok", "ok"]
+    closed, opened = phases(folder)
+    names = " and ".join(f"machine-{number}" for number in range(2, 2 + machines))
+    for phase in (closed, opened):
+        assert phase["valid"], phase
+        assert phase["client_machines"] == machines
+        assert f"sent by {names}; they began within" in str(phase["reason"])
+        assert phase["errors"] == 0
+        assert phase["recall_mean"] > 0.9
+        assert phase["ceiling_qps"] > 0
+        assert phase["server_cpu_s"] > 0
+    # Whole passes over the queries, by all machines together.
+    assert closed["count"] % 50 == 0
+    assert closed["clients"] == 4
+    # One schedule: a Poisson process of 200 arrivals on average.
+    assert 140 < opened["count"] < 260
+    assert opened["unsent"] == 0
+
+
+def test_a_lost_client_machine_invalidates_the_phase(cluster: RayCluster, tmp_path: Path) -> None:
+    suite = tmp_path / "suite.toml"
+    suite.write_text(APART.replace("MACHINES", "2") + OPEN)
+    lost = cluster.hosts[1]
+    with cluster.running(
+        "run", str(suite), "--on", f"ray://{cluster.address}", "--out", str(tmp_path / "o"),
+        "--allow-exposed",
+    ) as process:  # fmt: skip
+        wait_for_work(tmp_path / "o", "the client machines send")
+        time.sleep(8)  # connected, warmed up and sending
+        cluster.kill(lost)
+        out, err = process.communicate(timeout=_SOON_S)
+    cluster.start(lost)
+    assert process.returncode == 0, err
+    folder = Path(out.strip())
+    assert statuses(folder) == ["invalid"]
+    (phase,) = phases(folder)
+    assert not phase["valid"]
+    assert "machine-2 was lost while it sent: its requests are missing" in str(phase["reason"])
+    assert phase["client_machines"] == 1
+
+
+def test_too_few_machines_and_exposed_servers_are_refused(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    suite = tmp_path / "suite.toml"
+    suite.write_text(APART.replace("MACHINES", "3") + CLOSED)
+    on = ("run", str(suite), "--on", f"ray://{cluster.address}", "--out", str(tmp_path / "o"))
+    done = cluster.run(*on)
+    assert done.returncode == 2
+    told = "3 client machines and one for the store are 4, and the cluster has 3 of one kind"
+    assert f"placement.client_machines: {told}" in done.stderr
+    suite.write_text(APART.replace("MACHINES", "1") + CLOSED)
+    done = cluster.run(*on)
+    assert done.returncode == 2
+    assert "--allow-exposed, where only you can reach that network" in done.stderr
+
+
+def wait_for_work(folders: Path, what: str) -> None:
+    """Until the one run in a folder says that it does this."""
+    ends = time.monotonic() + _SOON_S
+    while time.monotonic() < ends:
+        for status in folders.glob("*/progress.json"):
+            if json.loads(status.read_text()).get("what") == what:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"no '{what}' within {_SOON_S:g} s")
+
+
 def wait_for_status(folders: Path, trials: int) -> None:
     """Until so many trials of the one run in a folder have ended."""
     ends = time.monotonic() + _SOON_S

@@ -13,6 +13,7 @@ from vectrial.model.dataset import Provenance
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.metric import Metric
 from vectrial.run.on_ray.cluster import Joined, address_of, check_versions, of_one_kind
+from vectrial.run.on_ray.executor import groups
 from vectrial.run.on_ray.machine import About, Kind, kind_of
 from vectrial.telemetry.environment import environment_facts
 
@@ -34,6 +35,14 @@ def test_a_run_uses_machines_of_one_kind() -> None:
 
 def test_the_kind_of_this_machine_is_always_the_same() -> None:
     assert kind_of(environment_facts()) == kind_of(environment_facts())
+
+
+def test_machines_are_grouped_by_their_clients() -> None:
+    machines = [machine(number, BIG) for number in range(5)]
+    assert groups(machines, 0) == [(one,) for one in machines]
+    assert groups(machines, 1) == [tuple(machines[:2]), tuple(machines[2:4])]
+    with pytest.raises(UserError, match="5 client machines and one for the store are 6"):
+        groups(machines, 5)
 
 
 def test_machines_have_the_same_versions() -> None:

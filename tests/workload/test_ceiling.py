@@ -9,10 +9,19 @@ import pytest
 
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.null_server import null_server
+from vectrial.engine.parts import Part, Sent
 from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
-from vectrial.workload.ceiling import FAMILIES, MOST_IN_FLIGHT, certify, in_flight_for, measure
+from vectrial.workload.ceiling import (
+    FAMILIES,
+    MOST_IN_FLIGHT,
+    certify,
+    certify_machines,
+    client_bound,
+    in_flight_for,
+    measure,
+)
 
 SECOND = 1_000_000_000
 SHARED = Placement(client_cores=(), server_cores=())
@@ -58,6 +67,8 @@ def test_a_null_server_answers_with_the_rows_that_are_asked_for(protocol: str, k
 
 def test_more_clients_than_help_have_the_ceiling_of_an_open_loop() -> None:
     assert [in_flight_for(n) for n in (1, 8, 5000, None)] == [1, 8, MOST_IN_FLIGHT, MOST_IN_FLIGHT]
+    # Of several machines each has a part of the clients, some one more than others.
+    assert [in_flight_for(n, 3) for n in (1, 8, 9, 5000, None)] == [1, 3, 3, 32, 32]
 
 
 def phase(**metrics: float | None) -> Phase:
@@ -140,3 +151,47 @@ def test_without_a_ceiling_the_row_says_why() -> None:
     assert seen.metrics["ceiling_share"] is None
     assert seen.missing["ceiling_share"] == "no null server stands for x"
     assert not math.isnan(seen.metrics["client_cpu_share"] or 0)
+
+
+def part(issued: int = 500, cpu_s: float = 0.005) -> Part:
+    """A machine's part of a second."""
+    fields = {"started_ns": 0, "ended_ns": SECOND, "cpu_ns": int(cpu_s * SECOND)}
+    return Part([{"issued": issued}], fields)
+
+
+def from_machines(sent: Sent, **metrics: float | None) -> Phase:
+    """A phase that two machines sent."""
+    two = certificate(SHARED.model_copy(update={"client_machines": 2}))
+    seen = phase(**metrics)
+    certify(seen, None, two)
+    certify_machines(seen, sent, two)
+    return seen
+
+
+def test_machines_that_send_together_are_named_and_held_to_the_limits_of_all() -> None:
+    seen = from_machines(Sent({"a": part(), "b": part()}, 0, 412.3), cpu_s=0.01)
+    assert seen.valid
+    assert seen.reason == "sent by a and b; they began within 412 µs"
+    assert seen.params["client_machines"] == 2
+    assert seen.metrics["client_cpu_share"] == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (Sent({"a": part(), "b": part(cpu_s=0.9)}, 0, 1.0), "b used 90% of its processor time"),
+        (Sent({"a": part(4500), "b": part()}, 0, 1.0), "a sent 4,500 of the 5,000 requests/s"),
+    ],
+)
+def test_one_machine_beyond_its_limits_is_enough(sent: Sent, why: str) -> None:
+    seen = from_machines(sent)
+    assert not seen.valid
+    assert why in (seen.reason or "")
+    assert client_bound(seen, ClientLimits())
+
+
+def test_a_lost_machine_invalidates_what_the_others_sent() -> None:
+    seen = from_machines(Sent({"a": part()}, 0, 1.0, ("b was lost",)))
+    assert not seen.valid
+    assert (seen.reason or "").endswith("; b was lost")
+    assert not client_bound(seen, ClientLimits())

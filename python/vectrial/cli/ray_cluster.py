@@ -67,7 +67,7 @@ def check(
 def _fitness(machine: Any, first: Any) -> Fitness:
     import ray
 
-    from vectrial.run.on_ray.cluster import offset_of
+    from vectrial.run.on_ray.clocks import offset_of
 
     offset = offset_of(machine.actor)
     ping_us = None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vectrial._engine import Judge, Recorder, histogram_merge
-from vectrial.engine.types import LoadOutcome, LoadRecord
+from vectrial._engine import Judge, LoadControl, Recorder, histogram_merge
+from vectrial.engine.client import Requests, Share, drive
+from vectrial.engine.types import LoadOutcome, LoadRecord, LoadSource
+from vectrial.model.target import LoadTarget
 
 #: Fields of an outcome that the parts of a load add up to.
 _SUMS = (
@@ -20,6 +23,67 @@ _SUMS = (
     "in_flight_s",
     "reconnects",
 )
+
+
+@dataclass(frozen=True)
+class Order:
+    """A load for machines to send together; can be pickled.
+
+    to: a server that all of them reach. requests: without a judge. truth: of the requests: k,
+    accept_offsets, accept_ids and available of a `Judge`. source: of the requests.
+    settings: further arguments of `drive`. threads: of each machine. longest_s: at most so long
+    until the last answer.
+    """
+
+    to: LoadTarget
+    requests: Requests
+    truth: tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+    source: LoadSource
+    settings: Mapping[str, Any]
+    threads: int
+    longest_s: float
+
+    @property
+    def judge(self) -> Judge:
+        """Of the answers."""
+        return Judge(*self.truth)
+
+    def send(self, share: Share, progress: Callable[[LoadControl], None] | None = None) -> Part:
+        """Send a machine's share of it."""
+        outcome = drive(
+            self.to,
+            [replace(self.requests, judge=self.judge)],
+            [self.source],
+            threads=self.threads,
+            share=share,
+            progress=progress,
+            **self.settings,
+        )
+        return packed(outcome)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A load that machines have sent.
+
+    parts: by machine, with instants of each machine's own clock. started_ns: when it began, by the
+    clock of the machine with the store. error_us: within which all of them began, by what is known
+    of their clocks and of when each did. lost: what became of machines that have no part.
+    """
+
+    parts: Mapping[str, Part]
+    started_ns: int
+    error_us: float
+    lost: tuple[str, ...] = ()
+
+    def outcome(self, judge: Judge) -> LoadOutcome:
+        """The whole, by the clock of the machine with the store.
+
+        Raises:
+            ValueError: there is no part.
+        """
+        moved = [moved_to(part, self.started_ns, judge) for part in self.parts.values()]
+        return merged(moved, [judge])
 
 
 @dataclass(frozen=True)
@@ -55,6 +119,13 @@ def packed(outcome: LoadOutcome, by_ns: int = 0) -> Part:
     fields["started_ns"] += by_ns
     fields["ended_ns"] += by_ns
     return Part(classes, fields)
+
+
+def moved_to(part: Part, started_ns: int, judge: Judge | None) -> Part:
+    """A part of a load of one class, moved so that it began at an instant of another clock."""
+    by_ns = started_ns - part.fields["started_ns"]
+    outcome: Any = {**part.fields, "classes": [_class([one], judge) for one in part.classes]}
+    return packed(outcome, by_ns)
 
 
 def merged(parts: Sequence[Part], judges: Sequence[Judge | None]) -> LoadOutcome:

@@ -112,6 +112,8 @@ class Experiment(ExactModel, ABC):
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
     #: Where a suite asks for it twice, a point of both is measured once, as asked for first.
+    #: Its loads may be sent by other machines than that of the store's server.
+    from_client_machines: ClassVar[bool] = False
     shares_points: ClassVar[bool] = False
     #: It sends requests. One that sends none runs once, with the lane that the suite names first.
     sends_requests: ClassVar[bool] = True

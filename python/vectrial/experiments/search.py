@@ -115,6 +115,7 @@ class Search(Experiment):
         "size_sweep": "sizes = [0.01, 0.1, 1.0]",
     }
     shares_points: ClassVar[bool] = True
+    from_client_machines: ClassVar[bool] = True
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
     search: dict[str, Values] = Field(default_factory=dict)

@@ -61,6 +61,8 @@ class Context:
     strike: makes a fault of the node of this number of the server's cluster, or ends it (True), and
         says what it did; may be called while the store is used, from one other thread. None where
         there is no cluster. Raises `Unsupported` where the fault cannot be made.
+    from_machines: has the client machines send an `engine.parts.Order` together, and returns what
+        they have `Sent`; None where this machine sends it. Raises `StoreError` where they cannot.
     second_store: a store of the same kind, not created yet, for what needs another schema or other
         rows; it is gone when the block is left. Each name is a place of its own.
     """
@@ -86,6 +88,7 @@ class Context:
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
     crash: Callable[[], Address] | None = None
     strike: Callable[[int, Fault, bool], Struck] | None = None
+    from_machines: Callable[[Any], Any] | None = None
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -31,6 +31,8 @@ class Placement(ExactModel):
         Where nothing would be left for one of the two, both go where the system puts them.
     server_cpus: processor time that a server started here gets, in processors; all unless given.
     server_memory: memory that it gets, with its unit ("2GiB", "500MB"); all unless given.
+    client_machines: machines of a cluster that send the searches of the native lane together; 0:
+        the machine that has the store's server.
     dedicated: the native lane waits for arrivals in a loop that keeps its cores busy: the least
         schedule lag, for cores that nobody else needs.
     """
@@ -42,6 +44,7 @@ class Placement(ExactModel):
     server_cores: tuple[Core, ...] | None = None
     server_cpus: float | None = Field(default=None, gt=0, le=100_000)
     server_memory: str | None = None
+    client_machines: int = Field(default=0, ge=0, le=1000)
     dedicated: bool = False
 
     @field_validator("server_memory")
@@ -50,6 +53,12 @@ class Placement(ExactModel):
         if given is not None:
             size_bytes(given)
         return given
+
+    def facts(self) -> dict[str, Any]:
+        """The settings as plain data, for what trials are known by; the number of client machines
+        only where there are any."""
+        left_out = set() if self.client_machines else {"client_machines"}
+        return self.model_dump(mode="json", exclude=left_out)
 
     @property
     def limits(self) -> Limits:

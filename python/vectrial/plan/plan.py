@@ -241,6 +241,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         durability = item.durability
         refuse_lane(item.store, item.lane)
         _refuse_lane(experiment, item.lane)
+        _refuse_client_machines(item)
         points = experiment.points(target)
     except Unsupported as error:
         return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]
@@ -275,6 +276,17 @@ def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
         )
 
 
+def _refuse_client_machines(item: PlanItem) -> None:
+    if not item.suite.placement.client_machines:
+        return
+    if not item.experiment.from_client_machines:
+        raise Unsupported(f"{item.experiment.name} is not measured from client machines")
+    if item.lane is not Lane.NATIVE:
+        raise Unsupported(
+            f"client machines send what the native lane sends, not what goes through {item.lane}"
+        )
+
+
 def _trial_row(
     item: PlanItem, durability: Durability | None, point: Mapping[str, Any], repeat: int
 ) -> TrialRow:
@@ -302,7 +314,7 @@ def _trial_row(
         "repeat": repeat,
     }
     if item.lane is not Lane.EMBEDDED:
-        defining["placement"] = suite.placement.model_dump(mode="json")
+        defining["placement"] = suite.placement.facts()
         defining["provider"] = suite.provider(store.name)
         if suite.hosts is not None:
             defining["hosts"] = suite.hosts.model_dump(mode="json")

@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from vectrial.engine.parts import Order, Sent
 from vectrial.model.client_limits import Ceiling, Certificate
 from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
 from vectrial.model.phase import State
+from vectrial.model.placement import Placement
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.suite.model import Suite
 from vectrial.workload.ceiling import FAMILIES, in_flight_for, measure
+
+
+class ClientMachines(Protocol):
+    """Machines that send the loads of a job together. address: at which they reach this machine."""
+
+    address: str
+
+    def drive(self, order: Order) -> Sent:
+        """Have them send a load.
+
+        Raises:
+            StoreError: they cannot.
+        """
+
+    def ceiling(
+        self,
+        protocol: str,
+        dim: int,
+        k: int,
+        in_flight: int,
+        placement: Placement,
+        dialect: Mapping[str, str],
+    ) -> Ceiling:
+        """The sum of their ceilings, each measured with so many requests in flight; see
+        `vectrial.workload.ceiling.measure`.
+
+        Raises:
+            StoreError: one could not be measured.
+        """
 
 
 class ClientCeilings:
@@ -24,8 +55,10 @@ class ClientCeilings:
         UserError: the suite's placement does not fit this machine.
     """
 
-    def __init__(self, suite: Suite, note: LineProgress) -> None:
-        self._suite, self._note = suite, note
+    def __init__(
+        self, suite: Suite, note: LineProgress, clients: ClientMachines | None = None
+    ) -> None:
+        self._suite, self._note, self._clients = suite, note, clients
         self._placement = suite.placement.resolved()
         self._ceilings: dict[tuple[Any, ...], Ceiling | str] = {}
 
@@ -36,7 +69,9 @@ class ClientCeilings:
         for trial in job.trials:
             if trial.row.lane != Lane.NATIVE or trial.experiment.starts_from is State.EMPTY:
                 continue
-            in_flight = in_flight_for(trial.experiment.clients_at(trial.point))
+            in_flight = in_flight_for(
+                trial.experiment.clients_at(trial.point), self._placement.client_machines
+            )
             ceiling = self._ceiling(job.store, trial.row.dim, in_flight)
             if isinstance(ceiling, Ceiling):
                 found[in_flight] = ceiling
@@ -57,7 +92,8 @@ class ClientCeilings:
         self, protocol: str, dialect: Mapping[str, str], dim: int, in_flight: int
     ) -> Ceiling | str:
         try:
-            ceiling = measure(protocol, dim, self._suite.k, in_flight, self._placement, dialect)
+            asked = protocol, dim, self._suite.k, in_flight, self._placement, dialect
+            ceiling = measure(*asked) if self._clients is None else self._clients.ceiling(*asked)
         except StoreError as error:
             self._note(f"the client's ceiling is not known: {error}")
             return str(error)

@@ -14,7 +14,7 @@ from vectrial.model.provider import Provider
 from vectrial.model.store import Store
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
-from vectrial.run.client_ceilings import ClientCeilings
+from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
 from vectrial.run.process import MeasuringProcess, Site
 from vectrial.run.redact import Secrecy
 from vectrial.run.watcher import Watcher
@@ -25,7 +25,7 @@ from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
 from vectrial.suite.model import Suite
 from vectrial.util import environments
-from vectrial.worker.messages import Crash, Finished, Progress, Started, Strike
+from vectrial.worker.messages import Crash, Drive, Finished, Progress, Started, Strike
 
 
 class JobRunner:
@@ -38,6 +38,7 @@ class JobRunner:
             cannot run here.
         secrecy: what is removed from logs.
         allow_exposed: as of `vectrial.run.runner.run_plan`.
+        clients: the machines that send the loads; this one unless given.
 
     Raises:
         UserError: the suite's placement does not fit this machine.
@@ -52,10 +53,12 @@ class JobRunner:
         secrecy: Secrecy,
         *,
         allow_exposed: bool,
+        clients: ClientMachines | None = None,
     ) -> None:
+        self._clients = clients
         self._suite, self._folder, self._watcher = suite, folder, watcher
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
-        self._ceilings = ClientCeilings(suite, watcher.note)
+        self._ceilings = ClientCeilings(suite, watcher.note, clients)
         self._prepared: dict[tuple[str, bool], tuple[str, Choice | None]] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
@@ -72,10 +75,11 @@ class JobRunner:
         begins()
         certificate = self._ceilings.certificate(job)
         try:
-            with _network(job.store, choice) as inside:
+            with _network(job.store, None if self._clients else choice) as inside:
                 site = Site(
-                    choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy
-                )
+                    choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
+                    self._clients,
+                )  # fmt: skip
                 _measure(job, self._suite, site, self._watcher, self._write)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
@@ -139,6 +143,9 @@ def _measure(
                             process.crash_server()
                         case Strike():
                             process.strike(message)
+                        case Drive():
+                            watcher.progress(Progress(0, 1, "the client machines send"))
+                            process.drive(message)
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)

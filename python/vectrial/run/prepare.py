@@ -106,6 +106,12 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
     """
     if here:
         plan.suite.placement.resolved()
+        if plan.suite.placement.client_machines:
+            raise UserError(
+                "there are no client machines here",
+                where="placement.client_machines",
+                remedy="--on ray, where there is a cluster; or leave it out",
+            )
     if here and plan.suite.hosts is not None and (why := no_hosts() or no_network()):
         raise UserError(
             f"no simulated hosts can be made here: {why}",

@@ -14,12 +14,14 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+from vectrial.engine.parts import Sent
 from vectrial.model.client_limits import Certificate
-from vectrial.model.errors import Unsupported
+from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run import heartbeat
+from vectrial.run.client_ceilings import ClientMachines
 from vectrial.run.heartbeat import Heartbeat
 from vectrial.run.redact import Secrecy
 from vectrial.servers.account import let_pass
@@ -32,7 +34,16 @@ from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
-from vectrial.worker.messages import Ack, Finished, JobSpec, Serving, Started, Strike, TrialSpec
+from vectrial.worker.messages import (
+    Ack,
+    Drive,
+    Finished,
+    JobSpec,
+    Serving,
+    Started,
+    Strike,
+    TrialSpec,
+)
 
 #: In a run's folder, while it is measured: a folder for each job.
 WORK = "work"
@@ -49,7 +60,8 @@ _LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
 @dataclass(frozen=True)
 class Site:
     """The conditions of a job on this machine. choice: of its server's provider. inside: the
-    network of the server and the measuring process, unless that of this process."""
+    network of the server and the measuring process, unless that of this process. clients: the
+    machines that send the loads, and reach the server; this one unless given."""
 
     choice: Choice | None
     certificate: Certificate
@@ -57,6 +69,7 @@ class Site:
     allow_exposed: bool
     folder: Path
     secrecy: Secrecy
+    clients: ClientMachines | None = None
 
 
 class MeasuringProcess:
@@ -89,7 +102,7 @@ class MeasuringProcess:
         self._output = Log(self._log, site.secrecy)
         # On the disk of the results: a temporary folder may be in memory.
         self._data = folder / WORK / self._log.stem
-        self._choice = site.choice
+        self._choice, self._clients = site.choice, site.clients
         recipe = recipe_of(job.store)
         if recipe is not None:
             assert site.choice is not None, "`_prepare` chose"
@@ -106,6 +119,7 @@ class MeasuringProcess:
                 allow_exposed=site.allow_exposed,
                 nodes=job.nodes,
                 hosts=suite.hosts,
+                at=None if site.clients is None else site.clients.address,
             )
 
     def __enter__(self) -> MeasuringProcess:
@@ -168,6 +182,17 @@ class MeasuringProcess:
             serving = self._serving()
             assert serving is not None
             answer = replace(serving, struck=name)
+        self._pipe.send(answer)
+
+    def drive(self, asked: Drive) -> None:
+        """Have the client machines send a load, and send the measuring process what they saw."""
+        answer: Sent | str
+        try:
+            if self._clients is None:
+                raise StoreError("there are no client machines")
+            answer = self._clients.drive(asked.order)
+        except StoreError as error:
+            answer = str(error)
         self._pipe.send(answer)
 
     def _start(self, serving: Serving | None) -> None:

@@ -72,6 +72,8 @@ class LocalCluster(Server):
         limits: of all nodes together, of which each gets an equal part; or as `hosts` says.
         progress, inside, allow_exposed: as of `Local`.
         hosts: each node is on a host of its own (`vectrial.servers.hosts`), one alone as well.
+        at: the address of this machine at which they listen, for others to reach; loopback unless
+            given. Only with `allow_exposed`.
 
     Raises:
         UserError: the recipe forms no cluster of this size.
@@ -92,12 +94,14 @@ class LocalCluster(Server):
         inside: Inside | None = None,
         allow_exposed: bool = False,
         hosts: HostSettings | None = None,
+        at: str | None = None,
     ) -> None:
-        self._recipe, self._how = recipe, clustering(recipe, nodes, least=1 if hosts else 2)
+        self._recipe, self._how = recipe, clustering(recipe, nodes, least=1 if hosts or at else 2)
         self._count, self._folder, self._log = nodes, folder.resolve(), log
         self._cores, self._progress = tuple(cores), progress
         self._limits = limits_of_node(limits, nodes, Share.TOTAL if hosts is None else hosts.limits)
         self._inside, self._allow_exposed = inside, allow_exposed
+        self._at = at or HOST
         self._settings, self._hosts = hosts, Hosts()
         services = self._how.services if nodes > 1 else ()
         self._services = Services(services, self._folder / "services", self._cores, progress)
@@ -150,6 +154,14 @@ class LocalCluster(Server):
             self._relay.start({str(port): port for ports in public for port in ports.values()})
 
     def _share_network(self) -> None:
+        if self._at != HOST:
+            if not self._allow_exposed:
+                raise UserError(
+                    f"other machines shall reach the server of {self._recipe.name}, and so would"
+                    " others on the network",
+                    remedy="--allow-exposed, where only you can reach that network",
+                )
+            return
         if self._settings is not None:
             centre = None if self._inside is None else self._inside.network
             self._hosts.make(centre, self._count, self._settings.link_mbit)
@@ -173,7 +185,7 @@ class LocalCluster(Server):
     def _make(self) -> None:
         """Make the nodes; their ports stay the same when they are made again."""
         if not self.members:
-            hosts = [host.address for host in self._hosts.all] or [HOST] * self._count
+            hosts = [host.address for host in self._hosts.all] or [self._at] * self._count
             # On hosts of their own all have the same, as some servers expect.
             same = self._ports() if self._hosts.all else None
             self.members = tuple(

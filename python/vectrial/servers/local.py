@@ -91,7 +91,7 @@ class Local(StartedServer):
             return self._shared
         if self._inside is not None:
             return self._inside.network
-        if not self._recipe.exposed:
+        if not self._recipe.exposed or self._host != HOST:
             return None
         if self._relay is None:
             if (why := no_network()) and not self._allow_exposed:

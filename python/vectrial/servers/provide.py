@@ -144,6 +144,7 @@ def provide(
     allow_exposed: bool = False,
     nodes: int = 1,
     hosts: Hosts | None = None,
+    at: str | None = None,
 ) -> Server:
     """A server of this kind, not started yet.
 
@@ -151,18 +152,30 @@ def provide(
         provider: as `prepare` chose it; `choose` is called unless given.
         folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
         nodes: of a cluster; 1 is a server alone. hosts: as of `LocalCluster`; a server that forms
-            no clusters runs without.
+            no clusters runs without. at: as of `LocalCluster`: programs of this machine can.
 
     Raises:
-        UserError: as `choose`; or there is no cluster of this kind, size and provider.
+        UserError: it cannot listen `at` an address; as `choose`; or there is no cluster of this
+            kind, size and provider.
         NoProgram: there is no image of it.
     """
-    match provider or choose(recipe).provider:
+    chosen = provider or choose(recipe).provider
+    if at is not None and (chosen is Provider.DOCKER or (
+        chosen is Provider.LOCAL and recipe.cluster is None
+    )):  # fmt: skip
+        raise UserError(
+            f"{recipe.name} listens on loopback alone when it is started here: other machines do"
+            " not reach it",
+            where="placement.client_machines",
+            remedy=f"start it yourself and give {variable(recipe, 'address')}"
+            + ("" if chosen is Provider.LOCAL else ', or provider = "local"'),
+        )
+    match chosen:
         case Provider.EXTERNAL:
             return External(recipe, _required_address(recipe))
         case Provider.LOCAL:
-            alone = nodes == 1 and (hosts is None or recipe.cluster is None)
-            one_or_many = Local if alone else partial(LocalCluster, nodes=nodes, hosts=hosts)
+            alone = nodes == 1 and (hosts is None or recipe.cluster is None) and at is None
+            one_or_many = Local if alone else partial(LocalCluster, nodes=nodes, hosts=hosts, at=at)
             return one_or_many(
                 recipe,
                 folder=folder,

@@ -27,7 +27,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import ClientLimits
@@ -178,6 +178,15 @@ class Suite(_Part):
             if known.setdefault(ref.store, ref.provider) != ref.provider:
                 raise ValueError(f"all entries of '{ref.store}' need the same provider")
         return stores
+
+    @model_validator(mode="after")
+    def _one_kind_of_hosts(self) -> Suite:
+        if self.hosts is not None and self.placement.client_machines:
+            raise ValueError(
+                "[hosts] are simulated on one machine, which client machines do not reach: give"
+                " placement.client_machines or [hosts]"
+            )
+        return self
 
     def only(self, stores: Collection[str]) -> Suite:
         """The suite with these stores and their experiments only."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from vectrial.engine.parts import Order
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import Certificate
 from vectrial.model.faults import Fault
@@ -102,6 +103,14 @@ class Strike:
     node: int
     fault: Fault
     back: bool
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Have the client machines send a load. The answer is what they have `Sent`, or why they
+    cannot, as text."""
+
+    order: Order
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from time import perf_counter_ns
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
+from vectrial.engine.parts import Order, Sent
 from vectrial.experiments import registry as experiments
 from vectrial.experiments.base import Experiment
 from vectrial.gate import GateResult, Rows, Subject, run_gate
@@ -48,6 +49,7 @@ from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
     Crash,
+    Drive,
     Finished,
     JobSpec,
     Progress,
@@ -132,6 +134,14 @@ class _Measurement:
             if self._sampler is not None:
                 self._sampler.follow(answer.processes)
         return Struck(answer.struck, fault, at_ns, took_s)
+
+    def _from_machines(self, order: Order) -> Sent:
+        """Have the client machines send a load; see `Context.from_machines`."""
+        self._send_message(Drive(order))
+        answer: Sent | str = self.pipe.recv()
+        if isinstance(answer, str):
+            raise StoreError(answer)
+        return answer
 
     def _send_message(self, message: object) -> None:
         with self._sending:
@@ -374,6 +384,9 @@ class _Measurement:
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,
+            from_machines=(
+                self._from_machines if self.spec.certificate.placement.client_machines else None
+            ),
             strike=None if self.address is None or not self.address.nodes else self._strike,
         )
 

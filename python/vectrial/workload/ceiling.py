@@ -13,6 +13,7 @@ import numpy as np
 
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.null_server import null_server
+from vectrial.engine.parts import Sent
 from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.phase import Phase
@@ -40,10 +41,13 @@ _MARK = "client-bound"
 _WARMUP_S, _MEASURE_S = 0.2, 0.6
 
 
-def in_flight_for(clients: int | None) -> int:
-    """The requests in flight at which the ceiling is taken for this many clients of a closed loop,
-    or for an open one (None)."""
-    return MOST_IN_FLIGHT if clients is None else min(clients, MOST_IN_FLIGHT)
+def in_flight_for(clients: int | None, machines: int = 0) -> int:
+    """The requests in flight at which the ceiling of a machine is taken for this many clients of a
+    closed loop, or for an open one (None). machines: that have a part of the clients each; 0 and
+    1 are the same."""
+    if clients is None:
+        return MOST_IN_FLIGHT
+    return min(-(-clients // max(1, machines)), MOST_IN_FLIGHT)
 
 
 def measure(
@@ -88,9 +92,10 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
     metrics = phase.metrics
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
     cpu_s = metrics["cpu_s"] or 0.0
-    cpu_share = cpu_s / seconds / placement.threads if seconds else None
+    threads = placement.threads * max(1, placement.client_machines)
+    cpu_share = cpu_s / seconds / threads if seconds else None
     metrics["client_cpu_share"] = cpu_share
-    ceiling = certificate.ceilings.get(in_flight_for(clients))
+    ceiling = certificate.ceilings.get(in_flight_for(clients, placement.client_machines))
     rate = metrics["qps"] if clients is not None else metrics["sent_rate"]
     share = rate / ceiling.qps if ceiling is not None and rate is not None else None
     metrics |= {"ceiling_qps": ceiling.qps if ceiling else None, "ceiling_share": share}
@@ -116,6 +121,32 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
         reasons = [phase.reason] if phase.reason else []
         phase.valid = False
         phase.reason = "; ".join([*reasons, f"{_MARK}: {', '.join(faults)}"])
+
+
+def certify_machines(phase: Phase, sent: Sent, certificate: Certificate) -> None:
+    """Write into a phase who sent it and how well they began together, and mark it when one of the
+    machines was beyond a limit, or is lost. Their sum is held to the limits by `certify`; machines
+    are of one kind, so the ceiling of each is an equal part of theirs."""
+    limits, placement = certificate.limits, certificate.placement
+    phase.params = {**phase.params, "client_machines": len(sent.parts)}
+    phase.remark(f"sent by {' and '.join(sent.parts)}; they began within {sent.error_us:,.0f} µs")
+    for why in sent.lost:
+        phase.invalidate(why)
+    ceiling_qps = phase.metrics.get("ceiling_qps")
+    for name, part in sent.parts.items():
+        seconds = (part.fields["ended_ns"] - part.fields["started_ns"]) / 1e9
+        if not seconds:
+            continue
+        cpu_share = part.fields["cpu_ns"] / 1e9 / seconds / placement.threads
+        turning = placement.dedicated and phase.params.get("loop") == "open"
+        if cpu_share > limits.cpu_share and not turning:
+            phase.invalidate(f"{_MARK}: {name} used {cpu_share:.0%} of its processor time")
+        rate = sum(one["issued"] for one in part.classes) / seconds
+        if ceiling_qps and rate * len(sent.parts) > limits.ceiling_share * ceiling_qps:
+            phase.invalidate(
+                f"{_MARK}: {name} sent {rate:,.0f} of the {ceiling_qps / len(sent.parts):,.0f}"
+                " requests/s that it can send"
+            )
 
 
 def client_bound(phase: Phase, limits: ClientLimits) -> bool:

@@ -90,6 +90,7 @@ def search(
             warmup_queries=warmup_queries,
             show=context.show,
             check=check_natively,
+            from_machines=context.from_machines,
             **how,
         )
     else:

@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ SCHEME = "ray"
 EXTRA = "pip install 'vectrial[ray]'"
 START = "`ray start --head --node-ip-address ADDRESS` on one machine, then what it prints on others"
 _CONNECT_S, _ANSWER_S = 5.0, 120.0
-#: Round trips of a clock's comparison; the shortest counts.
-_ASKED = 20
 
 
 def address_of(on: str) -> str:
@@ -204,27 +201,3 @@ def of_one_kind(machines: Sequence[Joined], wanted: Kind | None = None) -> tuple
             remedy="go on with machines of that kind, or begin a new run",
         )
     return alike
-
-
-@dataclass(frozen=True)
-class Offset:
-    """The clock of a machine against this one's: what to add to its instants to get ours, and how
-    far off that may be, in ns."""
-
-    ns: int
-    error_ns: int
-
-
-def offset_of(actor: Any) -> Offset:
-    """The offset of a machine's clock, by the shortest of several round trips: its answer was given
-    between the two instants of the trip (Cristian's method)."""
-    import ray
-
-    trips = []
-    for _ in range(_ASKED):
-        sent = time.perf_counter_ns()
-        theirs = ray.get(actor.clock_ns.remote(), timeout=_ANSWER_S)
-        back = time.perf_counter_ns()
-        trips.append((back - sent, (sent + back) // 2 - theirs))
-    took, offset = min(trips)
-    return Offset(offset, took // 2)

@@ -12,11 +12,12 @@ from typing import Any
 
 from vectrial.datasets import library
 from vectrial.datasets.library import transfer
-from vectrial.model.errors import VectrialError
+from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.live import Live
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run.on_ray.cluster import Joined, connected, join, leave, of_one_kind
+from vectrial.run.on_ray.load import ClientMachine
 from vectrial.run.on_ray.machine import (
     Began,
     Ended,
@@ -50,6 +51,10 @@ class Turn:
     job: Job
     number: int
     attempts: int = 0
+
+
+#: Machines that measure a job together.
+Group = tuple[Joined, ...]
 
 
 class Cluster:
@@ -112,6 +117,33 @@ def _kind_before(folder: Path | None) -> Kind | None:
     return kind_of(json.loads(path.read_text(encoding="utf-8")))
 
 
+def groups(machines: Sequence[Joined], clients: int) -> list[Group]:
+    """Groups of machines that measure together; the first has the store, the others send.
+
+    Raises:
+        UserError: there is not one group.
+    """
+    size = 1 + clients
+    if len(machines) < size:
+        raise UserError(
+            f"{clients} client machines and one for the store are {size}, and the cluster has"
+            f" {len(machines)} of one kind",
+            where="placement.client_machines",
+            remedy="start more machines, or ask for fewer",
+        )
+    return [tuple(machines[at : at + size]) for at in range(0, len(machines) - size + 1, size)]
+
+
+def _lives(machine: Joined) -> bool:
+    import ray
+
+    try:
+        ray.get(machine.actor.clock_ns.remote(), timeout=_CLOSE_S)
+    except ray.exceptions.RayError:
+        return False
+    return True
+
+
 class _Run:
     """Jobs under way on machines."""
 
@@ -119,53 +151,60 @@ class _Run:
         self, machines: Sequence[Joined], jobs: Sequence[Job], suite: Suite, under: Conditions
     ) -> None:
         self._suite, self._under, self._of = suite, under, len(jobs)
-        self._free = list(machines)
+        self._clients = suite.placement.client_machines
+        self._free = groups(machines, self._clients)
         self._left = deque(Turn(job, number) for number, job in enumerate(jobs, 1))
         #: By the reference of the events that a machine is asked for.
-        self._busy: dict[Any, tuple[Joined, Turn]] = {}
+        self._busy: dict[Any, tuple[Group, Turn]] = {}
         self._has: set[tuple[str, str]] = set()
 
     def run(self) -> None:
         import ray
 
         stores = tuple(dict.fromkeys(turn.job.store for turn in self._left))
-        begun = [
-            machine.actor.begin.remote(self._suite, stores, self._under.allow_exposed)
-            for machine in self._free
-        ]
-        try:
-            ray.get(begun)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause or error from error
+        for group in self._free:
+            machine, *clients = group
+            told = [ClientMachine(one.name, one.actor) for one in clients]
+            begin = machine.actor.begin.remote
+            try:
+                ray.get(machine.actor.send_by.remote(told, machine.address))
+                ray.get(begin(self._suite, stores, self._under.allow_exposed))
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause or error from error
         while self._left or self._busy:
             interrupts.check()
             self._give_out()
             done, _ = ray.wait(list(self._busy), timeout=_POLL_S)
             for asked in done:
-                machine, turn = self._busy.pop(asked)
+                group, turn = self._busy.pop(asked)
                 try:
                     events = ray.get(asked)
                 except ray.exceptions.RayActorError:
-                    self._lost(machine, turn)
+                    self._lost(group[0], turn)
                     continue
-                turn, ended = self._hear(machine, turn, events)
+                turn, ended = self._hear(group[0], turn, events)
                 if ended:
-                    self._free.append(machine)
+                    self._free.append(group)
                 else:
-                    self._busy[machine.actor.events.remote()] = machine, turn
+                    self._busy[group[0].actor.events.remote()] = group, turn
 
     def _give_out(self) -> None:
         import ray
 
         while self._left and self._free:
-            machine, turn = self._free.pop(0), self._left.popleft()
+            group, turn = self._free.pop(0), self._left.popleft()
+            machine = group[0]
+            if gone := [one for one in group[1:] if not _lives(one)]:
+                # What is left of the group has nobody to send its loads.
+                self._lost(gone[0], replace(turn, attempts=turn.attempts - 1))
+                continue
             try:
                 self._send_data(machine, turn.job.dataset)
                 ray.get(machine.actor.take.remote(turn.job))
             except ray.exceptions.RayActorError:
                 self._lost(machine, turn)
                 continue
-            self._busy[machine.actor.events.remote()] = machine, turn
+            self._busy[machine.actor.events.remote()] = group, turn
         if self._left and not self._busy:
             raise NoMachine(
                 "no machine of the cluster is left: start machines again, then go on with --resume"

@@ -18,12 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.datasets.library import transfer
-from vectrial.model.errors import VectrialError
+from vectrial.engine.client import Share
+from vectrial.engine.parts import Order, Part
+from vectrial.model.client_limits import Ceiling
+from vectrial.model.errors import StoreError, VectrialError
 from vectrial.model.live import Live
+from vectrial.model.placement import Placement
 from vectrial.model.store import Store
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.job import JobRunner
+from vectrial.run.on_ray.load import ClientMachine, RayClients
 from vectrial.run.redact import Secrecy
 from vectrial.run.watcher import Watcher
 from vectrial.servers.limits import sweep
@@ -33,12 +38,15 @@ from vectrial.util.file_modes import private_files
 from vectrial.util.paths import home
 from vectrial.util.version import version
 from vectrial.worker.messages import Progress
+from vectrial.workload.ceiling import measure
 
 #: How long `events` waits for the first.
 WAIT_S = 1.0
 #: Ray sets it to the processors that an actor asks for; elsewhere libraries choose.
 _SET_BY_RAY = "OMP_NUM_THREADS"
 _LOG_BYTES = 8 << 20
+#: A load that is not begun for so long was given up by whoever ordered it.
+_ABANDONED_S = 120.0
 _GIB = 2**30
 _PING_BYTES, _PINGS, _PING_S = 64, 200, 5.0
 #: A gap between two readings of the clock that is longer than this is somebody else's.
@@ -143,6 +151,52 @@ class _Teller(Watcher):
         self._events.put(Note(text))
 
 
+class _Load:
+    """This machine's share of a load, sent in the background."""
+
+    def __init__(self, order: Order, machine: int, machines: int) -> None:
+        self._begin: queue.Queue[int] = queue.Queue()
+        self._ready = threading.Event()
+        self._at_ns = self._began_ns = 0
+        self._part: Part | None = None
+        self._fault: Exception | None = None
+        share = Share(machine, machines, self._wait, self._was_begun)
+        self._thread = threading.Thread(target=self._send, args=(order, share), daemon=True)
+        self._thread.start()
+
+    def _send(self, order: Order, share: Share) -> None:
+        try:
+            self._part = order.send(share)
+        except Exception as error:  # noqa: BLE001 - raised where the load was ordered
+            self._fault = error
+        self._ready.set()
+
+    def _wait(self) -> int:
+        self._ready.set()
+        try:
+            self._at_ns = self._begin.get(timeout=_ABANDONED_S)
+        except queue.Empty:
+            raise StoreError("nobody began the load") from None
+        return self._at_ns
+
+    def _was_begun(self, at_ns: int) -> None:
+        self._began_ns = at_ns
+
+    def is_ready(self) -> bool:
+        if self._fault is not None:
+            raise self._fault
+        return self._ready.is_set()
+
+    def begin(self, at_ns: int) -> None:
+        self._begin.put(at_ns)
+
+    def end(self) -> tuple[Part, int]:
+        self._thread.join()
+        if self._part is None:
+            raise self._fault or StoreError("it sent nothing")
+        return self._part, max(0, self._began_ns - self._at_ns)
+
+
 class Machine:
     """The actor. One job is measured at a time."""
 
@@ -155,6 +209,8 @@ class Machine:
         self._folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
         self._events: queue.Queue[object] = queue.Queue()
         self._runner: JobRunner | None = None
+        self._load: _Load | None = None
+        self._clients: RayClients | None = None
         self._incoming: dict[str, transfer.Incoming] = {}
 
     def about(self) -> About:
@@ -248,7 +304,57 @@ class Machine:
             lambda record: self._events.put(Recorded(secrecy.record(record))),
             secrecy,
             allow_exposed=allow_exposed,
+            clients=self._clients,
         )
+
+    # -- loads ---------------------------------------------------------------------------------
+
+    def ceiling(
+        self,
+        protocol: str,
+        dim: int,
+        k: int,
+        in_flight: int,
+        placement: Placement,
+        dialect: dict[str, str],
+    ) -> Ceiling:
+        """What this machine can send; see `vectrial.workload.ceiling.measure`."""
+        return measure(protocol, dim, k, in_flight, placement.resolved(), dialect)
+
+    def load_connect(self, order: Order, machine: int, machines: int) -> None:
+        """Connect and warm up for a load, in the background; then wait for `load_begin`."""
+        self._load = _Load(order, machine, machines)
+
+    def load_is_ready(self) -> bool:
+        """True when it waits.
+
+        Raises:
+            VectrialError: it failed.
+        """
+        return self._the_load().is_ready()
+
+    def load_begin(self, at_ns: int) -> None:
+        """Send from this instant on."""
+        self._the_load().begin(at_ns)
+
+    def load_end(self) -> tuple[Part, int]:
+        """Wait for the end of the load. Returns what was seen, and how late its last thread began,
+        in ns.
+
+        Raises:
+            VectrialError: it failed.
+        """
+        return self._the_load().end()
+
+    def _the_load(self) -> _Load:
+        assert self._load is not None, "`load_connect` was called"
+        return self._load
+
+    # -- jobs of which others send the loads -----------------------------------------------------
+
+    def send_by(self, machines: Sequence[ClientMachine], address: str) -> None:
+        """From now on these send the loads of its jobs, and reach it at this address."""
+        self._clients = RayClients(machines, address) if machines else None
 
     def take(self, job: Job) -> None:
         """Measure a job in the background; `events` tells of it."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
 from vectrial.engine.client import arrivals, closed, drive, unfailed
+from vectrial.engine.parts import Order, Sent
 from vectrial.engine.recorders import judge_of
 from vectrial.engine.types import LoadSource
 from vectrial.model.client_limits import Certificate
@@ -21,7 +22,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck, AnswerLog, PhaseAnswers
-from vectrial.workload.ceiling import certify
+from vectrial.workload.ceiling import certify, certify_machines
 from vectrial.workload.live import follower
 from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.searchers import NativeSearches
@@ -46,28 +47,46 @@ def run(
     show: Callable[[Live], None] = lambda _: None,
     name: str = "search",
     check: AnswerCheck | None = None,
+    from_machines: Callable[[Order], Sent] | None = None,
 ) -> Phase:
     """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
     client was to its limits.
 
     check: called with the phase and its records; `probed` has the answers themselves.
+    from_machines: has other machines send it; see `Context.from_machines`.
     """
     judge = judge_of(truth)
     clients = load.clients if isinstance(load, ClosedLoop) else None
     load_1m = os.getloadavg()[0]
-    outcome = drive(
-        search.native.target,
-        [search.requests(name, queries, judge=judge)],
-        [_source(load)],
-        duration_s=_longest_s(load),
-        warmup_count=warmup_queries * (clients or 1),
-        warmup_s=WARMUP_S if warmup_queries else None,
-        threads=certificate.placement.threads,
-        cores=certificate.placement.pins,
-        dedicated=certificate.placement.dedicated,
-        seed=seed,
-        progress=follower(load, certificate.placement.threads, name, progress, show),
-    )
+    placement = certificate.placement
+    settings: dict[str, Any] = {
+        "duration_s": _longest_s(load),
+        "warmup_count": warmup_queries * (clients or 1),
+        "warmup_s": WARMUP_S if warmup_queries else None,
+        "dedicated": placement.dedicated,
+        "seed": seed,
+    }
+    sent: Sent | None = None
+    if from_machines is None:
+        outcome = drive(
+            search.native.target,
+            [search.requests(name, queries, judge=judge)],
+            [_source(load)],
+            threads=placement.threads,
+            cores=placement.pins,
+            progress=follower(load, placement.threads, name, progress, show),
+            **settings,
+        )
+    else:
+        told = truth.k, truth.accept_offsets, truth.accept_ids, truth.available
+        requests, longest_s = search.requests(name, queries), _longest_s(load) + WARMUP_S
+        sent = from_machines(
+            Order(
+                search.native.target, requests, told, _source(load), settings,
+                placement.threads, longest_s,
+            )
+        )  # fmt: skip
+        outcome = sent.outcome(judge)
     (record,) = outcome["classes"]
     phase = phase_of_outcome(
         name,
@@ -79,6 +98,8 @@ def run(
         no_recall="no ground truth was given",
     )
     certify(phase, clients, certificate)
+    if sent is not None:
+        certify_machines(phase, sent, certificate)
     if check is not None:
         check(
             phase, PhaseAnswers(record["warmup"], Recorder(judge), record["recorder"], AnswerLog())
