@@ -312,13 +312,13 @@ def test_a_store_that_keeps_nothing_on_disk_says_so_of_its_loads(
     assert sum("no flush" in note for note in row.differences) == noted
 
 
-APART = SUITE.replace('store = "hnswlib"\nindex = "hnsw"', 'store = "redis"').replace(
+ELSEWHERE = SUITE.replace('store = "hnswlib"\nindex = "hnsw"', 'store = "redis"').replace(
     "params = { m = [8, 16], ef_construction = 64 }", ""
 )
 
 
 def test_client_machines_send_searches_of_the_native_lane_alone() -> None:
-    plan = plan_of(APART + "[placement]\nclient_machines = 2\n")
+    plan = plan_of(ELSEWHERE + "[placement]\nclient_machines = 2\n", Metric.COSINE)
     assert {trial.row.experiment for trial in plan.trials} == {"search"}
     told = {refusal.row.experiment: refusal.reason for refusal in plan.refusals}
     assert told == {
@@ -331,7 +331,7 @@ def test_client_machines_send_searches_of_the_native_lane_alone() -> None:
 
 def test_only_client_machines_change_the_key_of_a_trial() -> None:
     def keys(text: str) -> set[str]:
-        plan = plan_of(APART + text)
+        plan = plan_of(ELSEWHERE + text, Metric.COSINE)
         return {trial.row.key for trial in plan.trials if trial.row.experiment == "search"}
 
     without = keys("[placement]\nthreads = 1\n")
@@ -341,4 +341,4 @@ def test_only_client_machines_change_the_key_of_a_trial() -> None:
 
 def test_client_machines_do_not_reach_simulated_hosts() -> None:
     with pytest.raises(UserError, match="simulated on one machine"):
-        plan_of(APART + "[placement]\nclient_machines = 1\n[hosts]\n")
+        plan_of(ELSEWHERE + "[placement]\nclient_machines = 1\n[hosts]\n")
