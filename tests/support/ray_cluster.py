@@ -58,12 +58,13 @@ class RayCluster:
         argv = (str(BIN / "ray"), "start", *where, *dashboard, *_OPTIONS)
         argv = (*argv, f"--node-ip-address={host.address}")
         log = self._temporary.parent / f"ray-{host.name}.log"
+        before = log.stat().st_size if log.exists() else 0
         with log.open("ab") as stream:
             self._spawn(host, argv, stream)
         ends = time.monotonic() + _STARTS_S
-        while b"--block" not in log.read_bytes() and "blocking" not in log.read_text().lower():
+        while b"--block" not in (said := log.read_bytes()[before:]):
             if time.monotonic() > ends:
-                raise RuntimeError(f"{host.name} did not start: {log.read_text()[-2000:]}")
+                raise RuntimeError(f"{host.name} did not start: {said[-2000:].decode()}")
             time.sleep(0.1)
 
     def _spawn(self, host: Host, argv: Sequence[str], stream: object) -> None:
