@@ -158,7 +158,7 @@ OPEN = """
 [[experiments]]
 experiment = "search"
 rates = [100]
-duration_s = 20.0
+duration_s = 35.0
 """
 
 
@@ -220,7 +220,7 @@ def test_a_lost_client_machine_invalidates_the_phase(cluster: RayCluster, tmp_pa
         "--allow-exposed",
     ) as process:  # fmt: skip
         wait_for_work(tmp_path / "o", "the client machines send")
-        time.sleep(8)  # connected, warmed up and sending
+        time.sleep(15)  # connected, warmed up and sending, also where the machine is busy
         cluster.kill(lost)
         out, err = process.communicate(timeout=_SOON_S)
     cluster.start(lost)
