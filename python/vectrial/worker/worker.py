@@ -84,6 +84,7 @@ class _Measurement:
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.data_dirs: tuple[Path, ...] = (self.data_dir,)
+        self._loads = 0
         self.processes: Mapping[str, int] = {"client": os.getpid()}
         self.resident_in: Sequence[int] = (os.getpid(),)
         self.address: Address | None = None
@@ -99,6 +100,12 @@ class _Measurement:
         self.empty_disk: Mapping[FileKind, int] = {}
         self._server_busy = Busy(self._server_cpu_s)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
+
+    @property
+    def _location(self) -> Path:
+        """Of the store. In a server each load is a collection of its own: a write that a node kept
+        while it was lost must not land among the rows of the next load."""
+        return self.data_dir if self.address is None else self.data_dir / str(self._loads)
 
     def _serve(self, serving: Serving) -> None:
         """Use this server from now on."""
@@ -271,9 +278,10 @@ class _Measurement:
             close_store(self.store)
             self.store = None
         shutil.rmtree(self.data_dir, ignore_errors=True)
-        self.data_dir.mkdir(parents=True)
+        self._loads += 1
+        self._location.mkdir(parents=True)
         self.loaded, self.gate = False, None
-        self.store = self.make(self.data_dir)
+        self.store = self.make(self._location)
         self.empty_disk = on_disk(self.kind, self.data_dirs)
         self.version = self.store.version()
         note = untested(self.kind, self.version)
@@ -353,7 +361,7 @@ class _Measurement:
 
         def opened() -> Store:
             assert self.address is not None
-            store = self.kind(self.data_dir, self.address.turned(number))
+            store = self.kind(self._location, self.address.turned(number))
             store.durability = self.spec.durability
             store.open(self.schema, self.index)
             return store
