@@ -47,7 +47,6 @@ def run_suite(
         out: the folder in which the run's own folder is made; `runs` unless given.
         progress: gets a line when a job begins, when a trial ends, and for other news.
         allow_exposed: start servers that others on the network can reach, too.
-
         on: where: "here", "ray" or "ray://HOST:PORT"; see docs/scale.md.
 
     Trials that failed are in the results, with the reason. On KeyboardInterrupt what was measured

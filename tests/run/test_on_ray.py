@@ -81,7 +81,7 @@ def test_machines_are_checked(cluster: RayCluster) -> None:
     # All have one clock: what is measured of its offset is the error, within what is stated.
     assert all(abs(row["clock_us"]) <= row["clock_error_us"] for row in rows)
     assert [row["ping_us"] is None for row in rows] == [True, False, False]
-    assert all(0 <= row["taken_share"] <= 1 for row in rows)
+    assert all(0 <= row["interrupted_share"] <= 1 for row in rows)
 
 
 def test_a_suite_on_three_machines(cluster: RayCluster, tmp_path: Path) -> None:

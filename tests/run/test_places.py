@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +18,7 @@ from vectrial.model.errors import DataError, UserError
 from vectrial.model.metric import Metric
 from vectrial.run.on_ray.cluster import Joined, address_of, check_versions, of_one_kind
 from vectrial.run.on_ray.executor import groups
-from vectrial.run.on_ray.machine import About, Kind, kind_of
+from vectrial.run.on_ray.machine import About, Kind, kind_of, own_folder
 from vectrial.telemetry.environment import environment_facts
 
 SMALL, BIG = Kind("epyc", 8, 32), Kind("epyc", 64, 256)
@@ -105,3 +109,17 @@ def test_a_part_of_a_dataset_is_not_published(
     with pytest.raises((DataError, UserError)):
         incoming.publish()
     assert not list((homes[1] / "datasets").iterdir())
+
+
+def test_folders_of_ended_actors_are_removed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    host = socket.gethostname()
+    left, mine = tmp_path / f"{host}-{ended.pid}-x", tmp_path / f"{host}-{os.getpid()}-x"
+    elsewhere = tmp_path / f"other-{host}-{ended.pid}-x"
+    for folder in (left, mine, elsewhere):
+        folder.mkdir()
+    assert own_folder(tmp_path).parent == tmp_path
+    assert not left.exists()
+    assert mine.exists()
+    assert elsewhere.exists()

@@ -16,6 +16,7 @@ from vectrial.model.placement import Placement
 from vectrial.workload.ceiling import (
     FAMILIES,
     MOST_IN_FLIGHT,
+    Searches,
     certify,
     certify_machines,
     client_bound,
@@ -38,7 +39,7 @@ SHARED = Placement(client_cores=(), server_cores=())
     ],
 )
 def test_every_protocol_has_a_ceiling(protocol: str, dialect: dict[str, str]) -> None:
-    ceiling = measure(protocol, 16, 5, 4, SHARED, dialect)
+    ceiling = measure(Searches(protocol, 16, 5, 4, dialect), SHARED)
     assert ceiling.in_flight == 4
     assert ceiling.qps > 0
     assert 0 < ceiling.cpu_us < 1e6 / ceiling.qps * 1.05 + 1
@@ -180,7 +181,10 @@ def test_machines_that_send_together_are_named_and_held_to_the_limits_of_all() -
     ("sent", "why"),
     [
         (Sent({"a": part(), "b": part(cpu_s=0.9)}, 0, 1.0), "b used 90% of its processor time"),
-        (Sent({"a": part(4500), "b": part()}, 0, 1.0), "a sent 4,500 of the 5,000 requests/s"),
+        (
+            Sent({"a": part(4500), "b": part()}, 0, 1.0),
+            "90% of the 5,000 requests/s that a can send",
+        ),
     ],
 )
 def test_one_machine_beyond_its_limits_is_enough(sent: Sent, why: str) -> None:

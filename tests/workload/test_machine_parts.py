@@ -62,7 +62,7 @@ def driven(
     with ThreadPoolExecutor(MACHINES) as pool:
         parts = list(pool.map(one, range(MACHINES)))
     parts = pickle.loads(pickle.dumps(parts))
-    return merged(parts, [judge]), parts, late_ns
+    return merged(parts, [judge], named[0]), parts, late_ns
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -13,7 +13,7 @@ from vectrial.cli.output import Format, plain_table, print_json, say, stderr_con
 
 #: Beyond these a machine or its network says more than a store: a share of a processor's time, and
 #: microseconds by which clocks may be off.
-_TAKEN_SHARE, _CLOCK_US = 0.02, 5_000.0
+_INTERRUPTED_SHARE, _CLOCK_US = 0.02, 5_000.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Fitness:
     clock_us: float
     clock_error_us: float
     ping_us: float | None
-    taken_share: float
+    interrupted_share: float
     faults: tuple[str, ...]
 
 
@@ -74,12 +74,12 @@ def _fitness(machine: Any, first: Any) -> Fitness:
     if machine is not first:
         port = ray.get(first.actor.echo.remote(first.address))
         ping_us = ray.get(machine.actor.ping_us.remote(first.address, port))
-    taken = ray.get(machine.actor.taken_share.remote())
+    interrupted = ray.get(machine.actor.interrupted_share.remote())
     faults = []
     if offset.error_ns / 1e3 > _CLOCK_US:
         faults.append(f"its clock is known to {offset.error_ns / 1e6:.1f} ms only")
-    if taken > _TAKEN_SHARE:
-        faults.append(f"something else took {taken:.0%} of a processor")
+    if interrupted > _INTERRUPTED_SHARE:
+        faults.append(f"something else took {interrupted:.0%} of a processor")
     return Fitness(
         machine.name,
         machine.address,
@@ -87,13 +87,13 @@ def _fitness(machine: Any, first: Any) -> Fitness:
         offset.ns / 1e3,
         offset.error_ns / 1e3,
         ping_us,
-        taken,
+        interrupted,
         tuple(faults),
     )
 
 
 def _print(found: list[Fitness]) -> None:
-    columns = ("machine", "address", "kind", "clock error (µs)", "ping (µs)", "taken", "")
+    columns = ("machine", "address", "kind", "clock error (µs)", "ping (µs)", "interrupted", "")
     table = plain_table(*columns, right=columns[3:6])
     for one in found:
         ping = "–" if one.ping_us is None else f"{one.ping_us:,.0f}"
@@ -103,7 +103,7 @@ def _print(found: list[Fitness]) -> None:
             one.kind,
             f"±{one.clock_error_us:,.0f}",
             ping,
-            f"{one.taken_share:.1%}",
+            f"{one.interrupted_share:.1%}",
             "; ".join(one.faults) or "fit",
         )
     stdout_console().print(table)

@@ -82,104 +82,106 @@ class Sent:
         Raises:
             ValueError: there is no part.
         """
-        moved = [moved_to(part, self.started_ns, judge) for part in self.parts.values()]
-        return merged(moved, [judge])
+        return merged(list(self.parts.values()), [judge], self.started_ns)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one machine saw of a load; can be pickled. All instants are of one clock, which is the
-    same for all parts. classes: as of `LoadRecord`, recorders packed. fields: the others of
-    `LoadOutcome`."""
+    """What one machine saw of a load, by its own clock; can be pickled. classes: as of
+    `LoadRecord`, recorders packed. fields: the others of `LoadOutcome`."""
 
     classes: Sequence[dict[str, Any]]
     fields: dict[str, Any]
 
 
-def packed(outcome: LoadOutcome, by_ns: int = 0) -> Part:
-    """An outcome as a part, with every instant moved by so many ns to the clock of all parts."""
-    classes = []
-    for record in outcome["classes"]:
-        record["recorder"].shift(by_ns)
-        # Machines warm up when they can: what they merge counts from the start of each.
-        record["warmup"].shift(-(record["warmup"].started_ns() or 0))
-        requests = record["requests"]
-        if requests is not None:
-            number, sent, done, succeeded = requests
-            requests = number, sent + by_ns, done + by_ns, succeeded
-        one: dict[str, Any] = {
-            **record,
-            "recorder": record["recorder"].pack(),
-            "warmup": record["warmup"].pack(),
-            "requests": requests,
-        }
-        classes.append(one)
-    fields: dict[str, Any] = {**outcome}
-    del fields["classes"]
-    fields["started_ns"] += by_ns
-    fields["ended_ns"] += by_ns
-    return Part(classes, fields)
+def packed(outcome: LoadOutcome) -> Part:
+    """An outcome as a part."""
+    classes: list[dict[str, Any]] = [
+        {**record, "recorder": record["recorder"].pack(), "warmup": record["warmup"].pack()}
+        for record in outcome["classes"]
+    ]
+    return Part(classes, {name: value for name, value in outcome.items() if name != "classes"})
 
 
-def moved_to(part: Part, started_ns: int, judge: Judge | None) -> Part:
-    """A part of a load of one class, moved so that it began at an instant of another clock."""
-    by_ns = started_ns - part.fields["started_ns"]
-    outcome: Any = {**part.fields, "classes": [_class([one], judge) for one in part.classes]}
-    return packed(outcome, by_ns)
-
-
-def merged(parts: Sequence[Part], judges: Sequence[Judge | None]) -> LoadOutcome:
-    """The outcome of a whole load. `peak_in_flight` is the sum of the machines' peaks, which may
-    have been at different instants.
+def merged(parts: Sequence[Part], judges: Sequence[Judge | None], started_ns: int) -> LoadOutcome:
+    """The outcome of a whole load, by one clock. `peak_in_flight` is the sum of the machines'
+    peaks, which may have been at different instants.
 
     Args:
-        parts: at least one; all started at the same instant of their common clock.
-        judges: of the classes, in order.
+        parts: at least one. judges: of the classes, in order.
+        started_ns: when all of them began, by that clock.
 
     Raises:
         ValueError: the parts are not of one load.
     """
     first = parts[0].fields
+    behind_ns = [started_ns - part.fields["started_ns"] for part in parts]
     fields: dict[str, Any] = {name: sum(part.fields[name] for part in parts) for name in _SUMS}
     backlogs = [part.fields["backlog"] for part in parts]
     known = all(backlog is not None for backlog in backlogs)
     return {
         **fields,  # type: ignore[typeddict-item]
         "classes": [
-            _class([part.classes[at] for part in parts], judge) for at, judge in enumerate(judges)
+            _class([part.classes[at] for part in parts], behind_ns, judge)
+            for at, judge in enumerate(judges)
         ],
-        "started_ns": first["started_ns"],
-        "ended_ns": max(part.fields["ended_ns"] for part in parts),
+        "started_ns": started_ns,
+        "ended_ns": max(
+            part.fields["ended_ns"] + by_ns for part, by_ns in zip(parts, behind_ns, strict=True)
+        ),
         "cancelled": any(part.fields["cancelled"] for part in parts),
         "duration_s": first["duration_s"],
         "backlog": [sum(quarter) for quarter in zip(*backlogs, strict=True)] if known else None,
     }
 
 
-def _class(parts: Sequence[dict[str, Any]], judge: Judge | None) -> LoadRecord:
-    def recorder(name: str, of: Judge | None) -> Recorder:
-        whole, *others = (Recorder.unpack(part[name], of) for part in parts)
-        for other in others:
-            whole.merge(other)
-        return whole
+def _class(
+    parts: Sequence[dict[str, Any]], behind_ns: Sequence[int], judge: Judge | None
+) -> LoadRecord:
+    """The record of one class. behind_ns: of each part's clock."""
+    measured = [Recorder.unpack(part["recorder"], judge) for part in parts]
+    for one, by_ns in zip(measured, behind_ns, strict=True):
+        one.shift(by_ns)
+    warmups = [Recorder.unpack(part["warmup"], judge) for part in parts]
+    for one in warmups:  # machines warm up when they can: each counts from its own start
+        one.shift(-(one.started_ns() or 0))
 
     def total(name: str) -> int:
         return sum(part[name] for part in parts)
 
-    def joined(name: str) -> Any:
-        logs = [part[name] for part in parts]
-        if any(log is None for log in logs):
-            return None
-        return tuple(np.concatenate(columns) for columns in zip(*logs, strict=True))
+    logs = [
+        part["requests"] and _shifted(part["requests"], by_ns)
+        for part, by_ns in zip(parts, behind_ns, strict=True)
+    ]
 
     return {
         "name": parts[0]["name"],
-        "recorder": recorder("recorder", judge),
-        "warmup": recorder("warmup", judge),
+        "recorder": _sum(measured),
+        "warmup": _sum(warmups),
         "lag": histogram_merge([part["lag"] for part in parts]),
         "issued": total("issued"),
         "in_flight": total("in_flight"),
         "rows": total("rows"),
-        "answers": joined("answers"),
-        "requests": joined("requests"),
+        "answers": _joined([part["answers"] for part in parts]),
+        "requests": _joined(logs),
     }
+
+
+def _sum(recorders: Sequence[Recorder]) -> Recorder:
+    whole, *others = recorders
+    for other in others:
+        whole.merge(other)
+    return whole
+
+
+def _shifted(requests: tuple[Any, ...], by_ns: int) -> tuple[Any, ...]:
+    number, sent, done, succeeded = requests
+    return number, sent + by_ns, done + by_ns, succeeded
+
+
+def _joined(logs: Sequence[tuple[Any, ...] | None]) -> Any:
+    """The columns of all logs; None where one was not kept."""
+    kept = [log for log in logs if log is not None]
+    if len(kept) < len(logs):
+        return None
+    return tuple(np.concatenate(columns) for columns in zip(*kept, strict=True))

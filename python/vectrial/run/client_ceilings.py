@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from vectrial.engine.parts import Order, Sent
@@ -15,7 +14,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.suite.model import Suite
-from vectrial.workload.ceiling import FAMILIES, in_flight_for, measure
+from vectrial.workload.ceiling import FAMILIES, Searches, in_flight_for, measure
 
 
 class ClientMachines(Protocol):
@@ -30,17 +29,8 @@ class ClientMachines(Protocol):
             StoreError: they cannot.
         """
 
-    def ceiling(
-        self,
-        protocol: str,
-        dim: int,
-        k: int,
-        in_flight: int,
-        placement: Placement,
-        dialect: Mapping[str, str],
-    ) -> Ceiling:
-        """The sum of their ceilings, each measured with so many requests in flight; see
-        `vectrial.workload.ceiling.measure`.
+    def ceiling(self, searches: Searches, placement: Placement) -> Ceiling:
+        """The sum of their ceilings; see `vectrial.workload.ceiling.measure`.
 
         Raises:
             StoreError: one could not be measured.
@@ -85,20 +75,20 @@ class ClientCeilings:
             return f"no null server speaks {store.protocol}"
         key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)
         if key not in self._ceilings:
-            self._ceilings[key] = self._measure(store.protocol, store.dialect, dim, in_flight)
+            self._ceilings[key] = self._measured(
+                Searches(store.protocol, dim, self._suite.k, in_flight, store.dialect)
+            )
         return self._ceilings[key]
 
-    def _measure(
-        self, protocol: str, dialect: Mapping[str, str], dim: int, in_flight: int
-    ) -> Ceiling | str:
+    def _measured(self, searches: Searches) -> Ceiling | str:
+        of = measure if self._clients is None else self._clients.ceiling
         try:
-            asked = protocol, dim, self._suite.k, in_flight, self._placement, dialect
-            ceiling = measure(*asked) if self._clients is None else self._clients.ceiling(*asked)
+            ceiling = of(searches, self._placement)
         except StoreError as error:
             self._note(f"the client's ceiling is not known: {error}")
             return str(error)
         self._note(
-            f"client ceiling, {in_flight} in flight: {ceiling.qps:,.0f} requests/s,"
+            f"client ceiling, {ceiling.in_flight} in flight: {ceiling.qps:,.0f} requests/s,"
             f" {ceiling.cpu_us:.1f} µs of CPU time each"
         )
         return ceiling

@@ -160,9 +160,8 @@ def provide(
         NoProgram: there is no image of it.
     """
     chosen = provider or choose(recipe).provider
-    if at is not None and (chosen is Provider.DOCKER or (
-        chosen is Provider.LOCAL and recipe.cluster is None
-    )):  # fmt: skip
+    starts_at_address = chosen is Provider.LOCAL and recipe.cluster is not None
+    if at is not None and not (chosen is Provider.EXTERNAL or starts_at_address):
         raise UserError(
             f"{recipe.name} listens on loopback alone when it is started here: other machines do"
             " not reach it",

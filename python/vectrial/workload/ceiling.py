@@ -8,6 +8,7 @@ its ceiling: a store cannot be measured beyond it, and not well near it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -50,30 +51,32 @@ def in_flight_for(clients: int | None, machines: int = 0) -> int:
     return min(-(-clients // max(1, machines)), MOST_IN_FLIGHT)
 
 
-def measure(
-    protocol: str,
-    dim: int,
-    k: int,
-    in_flight: int,
-    placement: Placement,
-    dialect: Mapping[str, str] | None = None,
-) -> Ceiling:
-    """Drive a null server that speaks `protocol`, for less than a second.
+@dataclass(frozen=True)
+class Searches:
+    """Searches that a ceiling is of. protocol: one of `FAMILIES`. dialect: which of its searches;
+    see `Store.dialect`. dim: of the queries. k: rows of an answer. in_flight: requests at once."""
 
-    Args:
-        dialect: which of the protocol's searches; see `Store.dialect`.
+    protocol: str
+    dim: int
+    k: int
+    in_flight: int
+    dialect: Mapping[str, str] = field(default_factory=dict)
+
+
+def measure(searches: Searches, placement: Placement) -> Ceiling:
+    """Drive a null server that speaks their protocol, for less than a second.
 
     Raises:
         KeyError: there is no null server for the protocol; see `FAMILIES`.
         StoreError: it does not start, or nothing was answered.
     """
-    family, options = FAMILIES[protocol], {**_NOWHERE, **(dialect or {})}
-    queries = np.random.default_rng(0).random((_QUERIES, dim), dtype=np.float32)
-    with null_server(family, k=k, cores=placement.server_cores or ()) as server:
+    family, options = FAMILIES[searches.protocol], {**_NOWHERE, **searches.dialect}
+    queries = np.random.default_rng(0).random((_QUERIES, searches.dim), dtype=np.float32)
+    with null_server(family, k=searches.k, cores=placement.server_cores or ()) as server:
         outcome = drive(
-            target(protocol, server.host, server.port, options=dialect),
-            [Requests("search", vectors=queries, k=k, options=options)],
-            [closed(in_flight)],
+            target(searches.protocol, server.host, server.port, options=searches.dialect),
+            [Requests("search", vectors=queries, k=searches.k, options=options)],
+            [closed(searches.in_flight)],
             warmup_s=_WARMUP_S,
             duration_s=_MEASURE_S,
             threads=placement.threads,
@@ -82,7 +85,7 @@ def measure(
     seen = outcome["classes"][0]["recorder"].summary()
     if not seen["count"] or not seen["qps"]:
         raise StoreError(f"the null server ({family}) answered nothing")
-    return Ceiling(in_flight, seen["qps"], outcome["cpu_ns"] / 1e3 / seen["count"])
+    return Ceiling(searches.in_flight, seen["qps"], outcome["cpu_ns"] / 1e3 / seen["count"])
 
 
 def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None:
@@ -102,19 +105,10 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
     for name in ("ceiling_qps", "ceiling_share", "client_cpu_share"):
         if metrics[name] is None:
             phase.missing[name] = certificate.lacking or "nothing was measured"
-    faults = []
     # A loop that waits by turning takes its core whole, whatever it has to do.
     turning = placement.dedicated and clients is None
-    if cpu_share is not None and cpu_share > limits.cpu_share and not turning:
-        faults.append(
-            f"the client used {cpu_share:.0%} of its processor time, more than"
-            f" {limits.cpu_share:.0%}"
-        )
-    if share is not None and ceiling is not None and share > limits.ceiling_share:
-        faults.append(
-            f"{share:.0%} of the {ceiling.qps:,.0f} requests/s that the client can send, more than"
-            f" {limits.ceiling_share:.0%}"
-        )
+    ceiling_qps = None if ceiling is None else ceiling.qps
+    faults = _beyond(limits, "the client", None if turning else cpu_share, rate, ceiling_qps)
     if clients is None and (late := _late(metrics, limits)):
         faults.append(late)
     if faults:
@@ -127,26 +121,45 @@ def certify_machines(phase: Phase, sent: Sent, certificate: Certificate) -> None
     """Write into a phase who sent it and how well they began together, and mark it when one of the
     machines was beyond a limit, or is lost. Their sum is held to the limits by `certify`; machines
     are of one kind, so the ceiling of each is an equal part of theirs."""
-    limits, placement = certificate.limits, certificate.placement
+    placement = certificate.placement
     phase.params = {**phase.params, "client_machines": len(sent.parts)}
     phase.remark(f"sent by {' and '.join(sent.parts)}; they began within {sent.error_us:,.0f} µs")
     for why in sent.lost:
         phase.invalidate(why)
-    ceiling_qps = phase.metrics.get("ceiling_qps")
+    together_qps = phase.metrics.get("ceiling_qps")
+    ceiling_qps = together_qps and together_qps / len(sent.parts)
+    turning = placement.dedicated and phase.params.get("loop") == "open"
     for name, part in sent.parts.items():
         seconds = (part.fields["ended_ns"] - part.fields["started_ns"]) / 1e9
         if not seconds:
             continue
         cpu_share = part.fields["cpu_ns"] / 1e9 / seconds / placement.threads
-        turning = placement.dedicated and phase.params.get("loop") == "open"
-        if cpu_share > limits.cpu_share and not turning:
-            phase.invalidate(f"{_MARK}: {name} used {cpu_share:.0%} of its processor time")
         rate = sum(one["issued"] for one in part.classes) / seconds
-        if ceiling_qps and rate * len(sent.parts) > limits.ceiling_share * ceiling_qps:
-            phase.invalidate(
-                f"{_MARK}: {name} sent {rate:,.0f} of the {ceiling_qps / len(sent.parts):,.0f}"
-                " requests/s that it can send"
-            )
+        for fault in _beyond(
+            certificate.limits, name, None if turning else cpu_share, rate, ceiling_qps
+        ):
+            phase.invalidate(f"{_MARK}: {fault}")
+
+
+def _beyond(
+    limits: ClientLimits,
+    who: str,
+    cpu_share: float | None,
+    rate: float | None,
+    ceiling_qps: float | None,
+) -> list[str]:
+    """The limits that a client of this name was beyond. What is None is not held to one."""
+    faults = []
+    if cpu_share is not None and cpu_share > limits.cpu_share:
+        faults.append(
+            f"{who} used {cpu_share:.0%} of its processor time, more than {limits.cpu_share:.0%}"
+        )
+    if rate is not None and ceiling_qps and rate / ceiling_qps > limits.ceiling_share:
+        faults.append(
+            f"{rate / ceiling_qps:.0%} of the {ceiling_qps:,.0f} requests/s that {who} can send,"
+            f" more than {limits.ceiling_share:.0%}"
+        )
+    return faults
 
 
 def client_bound(phase: Phase, limits: ClientLimits) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.model.errors import UserError
+from vectrial.run.on_ray.load import Peer
 from vectrial.run.on_ray.machine import About, Kind, Machine
 
 #: What `--on` begins with.
@@ -57,7 +58,7 @@ def connected(address: str) -> Iterator[None]:
         raise UserError("Ray is not installed here", where="--on", remedy=EXTRA) from error
     if address != "auto":
         _require_listener(address)
-    # Ray prints of nodes on stdout, which belongs to the results.
+    # Ray prints messages about nodes on stdout, which belongs to the results.
     with contextlib.redirect_stdout(sys.stderr):
         try:
             ray.init(
@@ -99,12 +100,9 @@ def _require_listener(address: str) -> None:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A machine of the cluster, and the actor on it."""
+class Joined(Peer):
+    """A machine of the cluster, with the facts about it."""
 
-    name: str
-    address: str
-    actor: Any
     about: About
 
 
@@ -175,9 +173,9 @@ def check_versions(machines: Sequence[Joined]) -> None:
     for what in machines[0].about.versions:
         there = {machine.name: machine.about.versions[what] for machine in machines}
         if len(set(there.values())) > 1:
-            told = ", ".join(f"{name} {version}" for name, version in there.items())
+            each = ", ".join(f"{name} {version}" for name, version in there.items())
             raise UserError(
-                f"the machines have unlike versions of {what}: {told}",
+                f"the machines have unlike versions of {what}: {each}",
                 where="--on",
                 remedy="install the same everywhere",
             )

@@ -17,17 +17,8 @@ from vectrial.model.live import Live
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run.on_ray.cluster import Joined, connected, join, leave, of_one_kind
-from vectrial.run.on_ray.load import ClientMachine
-from vectrial.run.on_ray.machine import (
-    Began,
-    Ended,
-    Kind,
-    LogFile,
-    Note,
-    Recorded,
-    TrialBegan,
-    kind_of,
-)
+from vectrial.run.on_ray.events import Began, Ended, LogFile, Note, Recorded, TrialBegan
+from vectrial.run.on_ray.machine import Kind, kind_of
 from vectrial.run.runner import Conditions
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
@@ -35,8 +26,8 @@ from vectrial.util.formatting import plural
 from vectrial.worker.messages import Progress
 
 _POLL_S = 0.25
-#: How often a job is given out whose machine is lost.
-_ATTEMPTS = 2
+#: A job with which so many machines were lost is not given to another.
+_MOST_LOSSES = 2
 _CLOSE_S = 20.0
 
 
@@ -45,12 +36,12 @@ class NoMachine(VectrialError):
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A job to be measured: its number among all, and how often it was given out."""
+class QueuedJob:
+    """A job to be measured: its number among all, and how many machines were lost with it."""
 
     job: Job
     number: int
-    attempts: int = 0
+    losses: int = 0
 
 
 #: Machines that measure a job together.
@@ -151,61 +142,65 @@ class _Run:
         self, machines: Sequence[Joined], jobs: Sequence[Job], suite: Suite, under: Conditions
     ) -> None:
         self._suite, self._under, self._of = suite, under, len(jobs)
-        self._clients = suite.placement.client_machines
-        self._free = groups(machines, self._clients)
-        self._left = deque(Turn(job, number) for number, job in enumerate(jobs, 1))
-        #: By the reference of the events that a machine is asked for.
-        self._busy: dict[Any, tuple[Group, Turn]] = {}
-        self._has: set[tuple[str, str]] = set()
+        self._free = groups(machines, suite.placement.client_machines)
+        self._queue = deque(QueuedJob(job, number) for number, job in enumerate(jobs, 1))
+        #: By Ray's reference to the next events of the machine that measures it.
+        self._busy: dict[Any, tuple[Group, QueuedJob]] = {}
+        #: Machines and names of datasets that they have.
+        self._has_data: set[tuple[str, str]] = set()
 
     def run(self) -> None:
         import ray
 
-        stores = tuple(dict.fromkeys(turn.job.store for turn in self._left))
-        for group in self._free:
-            machine, *clients = group
-            told = [ClientMachine(one.name, one.actor) for one in clients]
-            begin = machine.actor.begin.remote
-            try:
-                ray.get(machine.actor.send_by.remote(told, machine.address))
-                ray.get(begin(self._suite, stores, self._under.allow_exposed))
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause or error from error
-        while self._left or self._busy:
+        self._begin()
+        while self._queue or self._busy:
             interrupts.check()
             self._give_out()
             done, _ = ray.wait(list(self._busy), timeout=_POLL_S)
-            for asked in done:
-                group, turn = self._busy.pop(asked)
+            for reference in done:
+                group, queued = self._busy.pop(reference)
                 try:
-                    events = ray.get(asked)
+                    events = ray.get(reference)
                 except ray.exceptions.RayActorError:
-                    self._lost(group[0], turn)
+                    self._lost(group[0], queued)
                     continue
-                turn, ended = self._hear(group[0], turn, events)
+                queued, ended = self._follow(group[0], queued, events)
                 if ended:
                     self._free.append(group)
                 else:
-                    self._busy[group[0].actor.events.remote()] = group, turn
+                    self._busy[group[0].actor.events.remote()] = group, queued
+
+    def _begin(self) -> None:
+        import ray
+
+        stores = tuple(dict.fromkeys(queued.job.store for queued in self._queue))
+        for machine, *clients in self._free:
+            begin = machine.actor.begin.remote
+            try:
+                ray.get(machine.actor.send_by.remote(clients, machine.address))
+                ray.get(begin(self._suite, stores, self._under.allow_exposed))
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause or error from error
 
     def _give_out(self) -> None:
         import ray
 
-        while self._left and self._free:
-            group, turn = self._free.pop(0), self._left.popleft()
-            machine = group[0]
-            if gone := [one for one in group[1:] if not _lives(one)]:
-                # What is left of the group has nobody to send its loads.
-                self._lost(gone[0], replace(turn, attempts=turn.attempts - 1))
+        while self._queue and self._free:
+            group, queued = self._free.pop(0), self._queue.popleft()
+            machine, *clients = group
+            if gone := [one for one in clients if not _lives(one)]:
+                # The others of the group are not enough; the job itself lost nothing.
+                self._note_lost(gone[0])
+                self._queue.appendleft(queued)
                 continue
             try:
-                self._send_data(machine, turn.job.dataset)
-                ray.get(machine.actor.take.remote(turn.job))
+                self._send_data(machine, queued.job.dataset)
+                ray.get(machine.actor.take.remote(queued.job))
             except ray.exceptions.RayActorError:
-                self._lost(machine, turn)
+                self._lost(machine, queued)
                 continue
-            self._busy[machine.actor.events.remote()] = group, turn
-        if self._left and not self._busy:
+            self._busy[machine.actor.events.remote()] = group, queued
+        if self._queue and not self._busy:
             raise NoMachine(
                 "no machine of the cluster is left: start machines again, then go on with --resume"
             )
@@ -214,7 +209,7 @@ class _Run:
         """A dataset is prepared here; machines that do not share its folder get a copy."""
         import ray
 
-        if (machine.name, name) in self._has:
+        if (machine.name, name) in self._has_data:
             return
         fingerprint = library.load(name).fingerprint
         if ray.get(machine.actor.lacks.remote(name, fingerprint)):
@@ -223,16 +218,18 @@ class _Run:
                 interrupts.check()
                 ray.get(machine.actor.receive.remote(name, file, block))
             ray.get(machine.actor.received.remote(name))
-        self._has.add((machine.name, name))
+        self._has_data.add((machine.name, name))
 
-    def _hear(self, machine: Joined, turn: Turn, events: Sequence[object]) -> tuple[Turn, bool]:
-        """What a machine tells of its job. Returns what is left of that, and whether it ended."""
+    def _follow(
+        self, machine: Joined, queued: QueuedJob, events: Sequence[object]
+    ) -> tuple[QueuedJob, bool]:
+        """Record what happened to a job. Returns what is left of it, and whether it ended."""
         watcher = self._under.watcher
         for event in events:
             match event:
                 case Began():
-                    watcher.note(f"{machine.name}: {turn.job.label}")
-                    watcher.job(turn.job, turn.number, self._of)
+                    watcher.note(f"{machine.name}: {queued.job.label}")
+                    watcher.job(queued.job, queued.number, self._of)
                 case TrialBegan(trial):
                     watcher.started(trial)
                 case Progress():
@@ -245,12 +242,12 @@ class _Run:
                     self._keep_log(name, content)
                 case Recorded(record):
                     self._under.write(_placed(record, machine.name))
-                    turn = _without(turn, record.row.key)
+                    queued = _without(queued, record.row.key)
                 case Ended(fault):
                     if fault is not None:
                         raise fault
-                    return turn, True
-        return turn, False
+                    return queued, True
+        return queued, False
 
     def _keep_log(self, name: str, content: bytes) -> None:
         log = self._under.folder / "logs" / Path(name).name
@@ -259,15 +256,19 @@ class _Run:
             stream.write(content)
         self._under.secrecy.file(log)
 
-    def _lost(self, machine: Joined, turn: Turn) -> None:
-        """The trials that a lost machine had left are measured by another."""
+    def _note_lost(self, machine: Joined) -> None:
         self._under.watcher.note(f"! {machine.name} ({machine.address}) is lost")
-        if not turn.job.trials:
+
+    def _lost(self, machine: Joined, queued: QueuedJob) -> None:
+        """The trials that a lost machine had left are measured by another."""
+        self._note_lost(machine)
+        queued = replace(queued, losses=queued.losses + 1)
+        if not queued.job.trials:
             return
-        if turn.attempts + 1 < _ATTEMPTS:
-            self._left.appendleft(replace(turn, attempts=turn.attempts + 1))
+        if queued.losses < _MOST_LOSSES:
+            self._queue.appendleft(queued)
             return
-        for trial in turn.job.trials:
+        for trial in queued.job.trials:
             why = f"{machine.name} was lost, and another machine before it, while it measured this"
             self._under.write(TrialRecord(trial.row, "failed", why))
 
@@ -279,6 +280,6 @@ def _placed(record: TrialRecord, machine: str) -> TrialRecord:
     return replace(record, server={**record.server, "machine": machine})
 
 
-def _without(turn: Turn, key: str) -> Turn:
-    trials = tuple(trial for trial in turn.job.trials if trial.row.key != key)
-    return replace(turn, job=replace(turn.job, trials=trials))
+def _without(queued: QueuedJob, key: str) -> QueuedJob:
+    trials = tuple(trial for trial in queued.job.trials if trial.row.key != key)
+    return replace(queued, job=replace(queued.job, trials=trials))

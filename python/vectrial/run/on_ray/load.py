@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.engine.parts import Order, Part, Sent
+from vectrial.engine.parts import Order, Sent
 from vectrial.model.client_limits import Ceiling
 from vectrial.model.errors import StoreError
 from vectrial.model.placement import Placement
 from vectrial.run.on_ray.clocks import Offset, offset_of
+from vectrial.workload.ceiling import Searches
 
 #: From the naming of an instant to it: the machines are told of it meanwhile.
 _LEAD_NS = 100_000_000
@@ -22,11 +23,16 @@ _POLL_S = 0.01
 
 
 @dataclass(frozen=True)
-class ClientMachine:
-    """A machine that sends: its name and actor."""
+class Peer:
+    """A machine of the cluster: its name, its address, and the `Machine` that acts there."""
 
     name: str
+    address: str
     actor: Any
+
+
+class Lost(str):
+    """Why a machine has no answer."""
 
 
 class RayClients:
@@ -36,79 +42,58 @@ class RayClients:
         machines: at least one. address: at which they reach this machine, where the store is.
     """
 
-    def __init__(self, machines: Sequence[ClientMachine], address: str) -> None:
+    def __init__(self, machines: Sequence[Peer], address: str) -> None:
         self._machines, self.address = tuple(machines), address
 
-    def ceiling(
-        self,
-        protocol: str,
-        dim: int,
-        k: int,
-        in_flight: int,
-        placement: Placement,
-        dialect: Mapping[str, str],
-    ) -> Ceiling:
+    def ceiling(self, searches: Searches, placement: Placement) -> Ceiling:
         """As of `ClientMachines`."""
-        found = self._each(
-            lambda machine: machine.actor.ceiling.remote(
-                protocol, dim, k, in_flight, placement, dict(dialect)
-            ),
-            _READY_S,
-        )
-        lost = [why for why in found.values() if isinstance(why, str)]
-        if lost:
-            raise StoreError(lost[0])
-        rates = [ceiling.qps for ceiling in found.values()]
-        cpu_us = sum(ceiling.cpu_us * ceiling.qps for ceiling in found.values()) / sum(rates)
-        return Ceiling(in_flight, sum(rates), cpu_us)
+        ceilings = self._all(lambda actor, _: actor.ceiling.remote(searches, placement), _READY_S)
+        qps = sum(ceiling.qps for ceiling in ceilings.values())
+        cpu_us = sum(ceiling.cpu_us * ceiling.qps for ceiling in ceilings.values()) / qps
+        return Ceiling(searches.in_flight, qps, cpu_us)
 
     def drive(self, order: Order) -> Sent:
         """As of `ClientMachines`."""
+        self._connect(order)
+        offsets = self._offsets()
+        at_ns = time.perf_counter_ns() + _LEAD_NS
+        begins_ns = {name: at_ns - offset.ns for name, offset in offsets.items()}
+        begun = self._each(lambda actor, name: actor.load_begin.remote(begins_ns[name]), _ANSWER_S)
+        ended = self._each(lambda actor, _: actor.load_end.remote(), order.longest_s + _ANSWER_S)
+        parts = {name: answer for name, answer in ended.items() if not isinstance(answer, Lost)}
+        if not parts:
+            raise StoreError("; ".join(str(begun[name] or ended[name]) for name in ended))
+        error_ns = max(late_ns + offsets[name].error_ns for name, (_, late_ns) in parts.items())
+        return Sent(
+            {name: part for name, (part, _) in parts.items()},
+            at_ns,
+            error_ns / 1e3,
+            tuple(
+                f"{answer}: its requests are missing"
+                for answer in ended.values()
+                if isinstance(answer, Lost)
+            ),
+        )
+
+    def _connect(self, order: Order) -> None:
+        """Have every machine connect and warm up."""
         import ray
 
         shared = ray.put(order)
-        number = len(self._machines)
-        starting = iter(range(number))
+        number = {machine.name: at for at, machine in enumerate(self._machines)}
         self._all(
-            self._each(
-                lambda machine: machine.actor.load_connect.remote(shared, next(starting), number),
-                _ANSWER_S,
-            )
-        )
-        self._wait_ready(order.longest_s + _READY_S)
-        offsets = self._offsets()
-        at_ns = time.perf_counter_ns() + _LEAD_NS
-        begun = self._each(
-            lambda machine: machine.actor.load_begin.remote(at_ns - offsets[machine.name].ns),
+            lambda actor, name: actor.load_connect.remote(shared, number[name], len(number)),
             _ANSWER_S,
         )
-        ended = self._each(
-            lambda machine: machine.actor.load_end.remote(), order.longest_s + _ANSWER_S
-        )
-        lost = {**begun, **ended}
-        parts: dict[str, Part] = {}
-        error_ns = 0.0
-        for name, answer in ended.items():
-            if isinstance(answer, str):
-                continue
-            parts[name], late_ns = answer
-            error_ns = max(error_ns, late_ns + offsets[name].error_ns)
-        if not parts:
-            raise StoreError("; ".join(str(why) for why in lost.values()))
-        whys = tuple(f"{why}: its requests are missing" for why in ended.values()
-                     if isinstance(why, str))  # fmt: skip
-        return Sent(parts, at_ns, error_ns / 1e3, whys)
-
-    def _wait_ready(self, longest_s: float) -> None:
+        longest_s = order.longest_s + _READY_S
         ends = time.monotonic() + longest_s
-        waiting = list(self._machines)
-        while waiting:
-            ready = self._all(
-                self._each(lambda machine: machine.actor.load_is_ready.remote(), _ANSWER_S, waiting)
-            )
-            waiting = [machine for machine in waiting if not ready[machine.name]]
-            if waiting and time.monotonic() > ends:
-                raise StoreError(f"{waiting[0].name} did not connect within {longest_s:.0f} s")
+        while True:
+            ready = self._all(lambda actor, _: actor.load_is_ready.remote(), _ANSWER_S)
+            waiting = [name for name, is_ready in ready.items() if not is_ready]
+            if not waiting:
+                return
+            if time.monotonic() > ends:
+                raise StoreError(f"{waiting[0]} did not connect within {longest_s:.0f} s")
             time.sleep(_POLL_S)
 
     def _offsets(self) -> dict[str, Offset]:
@@ -119,33 +104,33 @@ class RayClients:
         except ray.exceptions.RayError as error:
             raise StoreError(f"a client machine is lost: {type(error).__name__}") from error
 
-    def _each(
-        self,
-        ask: Callable[[ClientMachine], Any],
-        timeout_s: float,
-        machines: Sequence[ClientMachine] = (),
-    ) -> dict[str, Any]:
-        """The answers of machines by name; a text of those that are lost or failed."""
+    def _each(self, call: Callable[[Any, str], Any], timeout_s: float) -> dict[str, Any]:
+        """What a call of every machine returns, by name; `Lost` of those that are lost or failed.
+
+        Args:
+            call: gets a machine's actor and name, and returns Ray's reference to the answer.
+        """
         import ray
 
-        asked = {machine.name: ask(machine) for machine in machines or self._machines}
+        answers = {machine.name: call(machine.actor, machine.name) for machine in self._machines}
 
         def answer(name: str) -> Any:
             try:
-                return ray.get(asked[name], timeout=timeout_s)
+                return ray.get(answers[name], timeout=timeout_s)
             except ray.exceptions.RayActorError:
-                return f"{name} was lost while it sent"
+                return Lost(f"{name} was lost while it sent")
             except ray.exceptions.RayTaskError as error:
-                return f"{name}: {error.cause or error}"
+                return Lost(f"{name}: {error.cause or error}")
             except ray.exceptions.GetTimeoutError:
-                return f"{name} did not answer within {timeout_s:.0f} s"
+                return Lost(f"{name} did not answer within {timeout_s:.0f} s")
 
-        with ThreadPoolExecutor(len(asked)) as pool:
-            return dict(zip(asked, pool.map(answer, asked), strict=True))
+        with ThreadPoolExecutor(len(answers)) as pool:
+            return dict(zip(answers, pool.map(answer, answers), strict=True))
 
-    def _all(self, answers: dict[str, Any]) -> dict[str, Any]:
-        """The answers; raises `StoreError` if a machine has none."""
+    def _all(self, call: Callable[[Any, str], Any], timeout_s: float) -> dict[str, Any]:
+        """As `_each`; raises `StoreError` if a machine is lost or failed."""
+        answers = self._each(call, timeout_s)
         for answer in answers.values():
-            if isinstance(answer, str):
-                raise StoreError(answer)
+            if isinstance(answer, Lost):
+                raise StoreError(str(answer))
         return answers

@@ -78,14 +78,16 @@ def run(
             **settings,
         )
     else:
-        told = truth.k, truth.accept_offsets, truth.accept_ids, truth.available
-        requests, longest_s = search.requests(name, queries), _longest_s(load) + WARMUP_S
-        sent = from_machines(
-            Order(
-                search.native.target, requests, told, _source(load), settings,
-                placement.threads, longest_s,
-            )
-        )  # fmt: skip
+        order = Order(
+            to=search.native.target,
+            requests=search.requests(name, queries),
+            truth=(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
+            source=_source(load),
+            settings=settings,
+            threads=placement.threads,
+            longest_s=_longest_s(load) + WARMUP_S,
+        )
+        sent = from_machines(order)
         outcome = sent.outcome(judge)
     (record,) = outcome["classes"]
     phase = phase_of_outcome(

@@ -1,0 +1,80 @@
+"""What a machine of a cluster reports of the job that it measures."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass
+
+from vectrial.model.errors import VectrialError
+from vectrial.model.live import Live
+from vectrial.plan.model import Job, PlannedTrial
+from vectrial.results.writer import TrialRecord
+from vectrial.run.watcher import Watcher
+from vectrial.worker.messages import Progress
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line to show."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Began:
+    """The job is measured from now on."""
+
+
+@dataclass(frozen=True)
+class TrialBegan:
+    """A trial of the job begins."""
+
+    trial: PlannedTrial
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A trial has ended."""
+
+    record: TrialRecord
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log of the job."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The job has ended; the last event of it. fault: why its other trials could not be
+    measured."""
+
+    fault: VectrialError | None = None
+
+
+class Reporter(Watcher):
+    """Puts what happens to a job into a queue."""
+
+    def __init__(self, events: queue.Queue[object]) -> None:
+        self._events = events
+
+    def job(self, job: Job, number: int, of: int) -> None:
+        """Its number is known where the run is, which shows it at `Began`."""
+
+    def progress(self, progress: Progress) -> None:
+        self._events.put(progress)
+
+    def live(self, live: Live) -> None:
+        self._events.put(live)
+
+    def started(self, trial: PlannedTrial) -> None:
+        self._events.put(TrialBegan(trial))
+
+    def finished(self, record: TrialRecord) -> None:
+        """It is reported as `Recorded`, with its secrets removed."""
+
+    def note(self, text: str) -> None:
+        self._events.put(Note(text))
