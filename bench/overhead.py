@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import harness
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.model.capabilities import Index
 from vectrial.model.dataset import Truth
 from vectrial.model.metric import Metric

@@ -22,7 +22,7 @@ import faiss
 import numpy as np
 
 import harness
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.model.metric import Metric
 
 QUERIES = 1000

@@ -125,6 +125,22 @@ class TopK:
 
         Raises ValueError ("zero vector" | "not finite", id) for a row that has no distance, and
         MemoryError (hits) when more than `most_held` hits tie; the search is then spoilt."""
+    def hits(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """The k nearest of the rows scanned until now and all that ties with the last of them, for
+        `merge` of another search of the same queries: offsets (q + 1,), ids, distances, and the
+        distances less their uncertainty."""
+    def merge(
+        self,
+        offsets: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        distances: NDArray[np.float64],
+        least: NDArray[np.float64],
+    ) -> None:
+        """Take in the hits of another search; its rows, which are others, are then as if scanned.
+
+        Raises ValueError when the arrays do not fit, and MemoryError as `scan`."""
     def finish(
         self,
     ) -> tuple[

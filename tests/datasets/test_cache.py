@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from vectrial.datasets import truth as module
-from vectrial.datasets.truth import exact_topk, truth_of
+from vectrial.datasets.exact import exact_topk
+from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import Dataset, Provenance, Truth
 from vectrial.model.errors import UserError
 from vectrial.model.filters import Eq, Filter, Range, evaluate

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vectrial.datasets import truth as module
-from vectrial.datasets.truth import exact_topk, exact_topk_filtered
+from vectrial.datasets import exact as module
+from vectrial.datasets.exact import (
+    Block,
+    Hits,
+    Question,
+    Rows,
+    Scanner,
+    exact_topk,
+    exact_topk_filtered,
+    merged,
+    scan_here,
+)
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.metric import Metric, distances, ties
@@ -170,6 +182,62 @@ def test_many_blocks_and_chunks_give_what_one_gives(
     # k spread over the whole of the data, so that every block changes the answer.
     order = np.argsort(rng.standard_normal(5000))
     assert_same(exact_topk(vectors[order], ids[order], queries, metric, 10), whole)
+
+
+def scanned_in_parts(parts: int, seed: int) -> Scanner:
+    """A scanner that deals blocks to so many others, and merges what they send."""
+
+    def scanner(
+        question: Question, rows: Rows, blocks: Iterator[Block], scanned: Callable[[int], None]
+    ) -> Hits:
+        rng = np.random.default_rng(seed)
+        dealt: list[list[Block]] = [[] for _ in range(parts)]
+        for block in blocks:
+            dealt[rng.integers(parts)].append(block)
+        sent = pickle.dumps([scan_here(question, rows, iter(hand), scanned) for hand in dealt])
+        return merged(question, pickle.loads(sent))
+
+    return scanner
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 2000),
+    k=st.integers(1, 120),
+    parts=st.integers(1, 4),
+    metric=st.sampled_from(METRICS),
+)
+def test_parts_give_what_one_gives(
+    kind, seed: int, n: int, k: int, parts: int, metric: Metric
+) -> None:
+    """To the last bit, ties and filters included, however the rows are dealt."""
+    rng = np.random.default_rng(seed)
+    rows = kind(rng, n + 6, 8)
+    vectors, queries, ids = rows[:n], rows[n:], rng.permutation(n).astype(np.int64)
+    scanner = scanned_in_parts(parts, seed)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            module, "_blocks", lambda n, _: [(i, min(i + 97, n)) for i in range(0, n, 97)]
+        )
+        whole = exact_topk(vectors, ids, queries, metric, k)
+        assert_same(exact_topk(vectors, ids, queries, metric, k, scanner=scanner), whole)
+        masks = [rng.random(n) < share for share in (0.0, 0.05, 0.6)]
+        ask = (vectors, ids, queries, metric, k, [lambda m=m: m for m in masks])
+        mask_of = np.array([0, 1, 2, 2, -1, 1])
+        expected = exact_topk_filtered(*ask, mask_of)
+        assert_same(exact_topk_filtered(*ask, mask_of, scanner=scanner), expected)
+
+
+def test_more_ties_in_all_parts_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.ones((900, 4), np.float32)
+    monkeypatch.setattr(module, "_blocks", lambda n, _: [(i, i + 100) for i in range(0, n, 100)])
+    monkeypatch.setattr(module, "_MOST_HELD", 800)
+    with pytest.raises(DataError, match="more than 800 rows tie"):
+        exact_topk(
+            vectors, np.arange(900), vectors[:1], Metric.L2, 3, scanner=scanned_in_parts(3, 0)
+        )
 
 
 @pytest.mark.parametrize("metric", METRICS)

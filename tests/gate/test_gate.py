@@ -15,7 +15,7 @@ from broken_stores import FIRST_ID
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Capabilities, Index, NoParams

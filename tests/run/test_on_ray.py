@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from ray_cluster import RayCluster
 
+from vectrial.datasets import catalog, library, truth
+from vectrial.datasets.exact import scan_here
+from vectrial.model.dataset import Truth
 from vectrial.results.reader import RunReader
 from vectrial.servers.hosts import no_hosts
 from vectrial.servers.namespaces import no_network
@@ -126,6 +129,38 @@ def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path:
     done = cluster.run("run", "--resume", str(folder), *on)
     assert done.returncode == 0, done.stderr
     assert statuses(folder) == ["ok"] * TRIALS
+
+
+def same_truth(printed: str, expected: Truth) -> None:
+    """As `vectrial data truth --format jsonl` prints it."""
+    for query, line in enumerate(printed.splitlines()):
+        found, accepted = json.loads(line), expected.accept_offsets[query : query + 2]
+        assert found["ids"] == expected.ids[query].tolist()
+        assert found["distances"] == expected.distances[query].tolist()
+        assert found["accepted"] == expected.accept_ids[slice(*accepted)].tolist()
+    assert len(printed.splitlines()) == len(expected.ids)
+
+
+def test_exact_neighbours_by_three_machines(cluster: RayCluster) -> None:
+    """To the last bit those of one machine, under the filters of the queries too; one of the
+    machines reads the rows that it is sent, and one is lost on the way."""
+    name = "clustered-8-1m-filtered"
+    catalog.ensure(name, lambda *_: None)
+    dataset = library.load(name)
+    command = ("data", "truth", name, "--on", f"ray://{cluster.address}", "--format", "jsonl")
+    lost = cluster.hosts[1]
+    with cluster.running(*command, "-k", "7") as process:
+        assert process.stderr is not None
+        while "searching on 3 machines" not in process.stderr.readline():
+            assert process.poll() is None
+        cluster.kill(lost)
+        out, err = process.communicate(timeout=_SOON_S)
+    assert process.returncode == 0, err
+    assert f"({lost.address}) is lost" in err
+    where = dataset.filters
+    assert where is not None
+    same_truth(out, truth._computed(dataset, 7, where, dataset.rows, None, scan_here))
+    cluster.start(lost)
 
 
 APART = """

@@ -15,7 +15,7 @@ from annlite import AnnLite
 from docarray import Document, DocumentArray
 
 from vectrial._engine import Judge, Recorder
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric

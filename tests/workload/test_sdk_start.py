@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from null_store import StampingStore
 
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema

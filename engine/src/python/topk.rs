@@ -7,7 +7,7 @@ use numpy::{
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::topk::{Fault, Found, Metric, Plan, Search};
+use crate::topk::{Fault, Found, Hits, Metric, Plan, Search};
 
 #[pyclass(module = "vectrial._engine")]
 pub struct TopK {
@@ -21,6 +21,13 @@ type Answer<'py> = (
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i64>>,
+);
+
+type HitArrays<'py> = (
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
 );
 
 #[pymethods]
@@ -94,6 +101,47 @@ impl TopK {
         let (vectors, ids) = (vectors.as_slice()?, ids.as_slice()?);
         let allowed = allowed.as_ref().map(|a| a.as_slice()).transpose()?;
         py.detach(|| search.scan(vectors, ids, allowed))
+            .map_err(raised)
+    }
+
+    fn hits<'py>(&self, py: Python<'py>) -> PyResult<HitArrays<'py>> {
+        let hits = self.search.as_ref().ok_or_else(spent)?.hits();
+        Ok((
+            hits.offsets.into_pyarray(py),
+            hits.ids.into_pyarray(py),
+            hits.distances.into_pyarray(py),
+            hits.least.into_pyarray(py),
+        ))
+    }
+
+    fn merge(
+        &mut self,
+        offsets: PyReadonlyArray1<i64>,
+        ids: PyReadonlyArray1<i64>,
+        distances: PyReadonlyArray1<f64>,
+        least: PyReadonlyArray1<f64>,
+    ) -> PyResult<()> {
+        let hits = Hits {
+            offsets: offsets.to_vec()?,
+            ids: ids.to_vec()?,
+            distances: distances.to_vec()?,
+            least: least.to_vec()?,
+        };
+        let n = hits.ids.len();
+        let ordered = hits.offsets.first() == Some(&0) && hits.offsets.is_sorted();
+        let fits = hits.offsets.len() == self.shape.0 + 1
+            && hits.offsets.last() == Some(&(n as i64))
+            && hits.distances.len() == n
+            && hits.least.len() == n;
+        if !(ordered && fits) {
+            return Err(PyValueError::new_err(
+                "offsets, ids and distances do not fit",
+            ));
+        }
+        self.search
+            .as_mut()
+            .ok_or_else(spent)?
+            .merge(&hits)
             .map_err(raised)
     }
 

@@ -122,6 +122,11 @@ impl Near {
         self.best.len() + self.ties.len()
     }
 
+    /// What is held, in no order.
+    pub fn hits(&self) -> impl Iterator<Item = &Hit> {
+        self.best.iter().chain(&self.ties)
+    }
+
     /// The k nearest in order, and all that ties with the last of them.
     pub fn finish(mut self) -> (Vec<Hit>, Vec<Hit>) {
         self.best.sort_unstable_by(Hit::order);

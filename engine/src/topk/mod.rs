@@ -25,7 +25,7 @@ mod prefilter;
 
 pub use plan::{Metric, Plan};
 
-use keep::Near;
+use keep::{Hit, Near};
 use plan::{round_up, Query, ROUND, WILD};
 use prefilter::{Work, CHUNK};
 use rayon::prelude::*;
@@ -85,6 +85,17 @@ pub struct Found {
     pub available: Vec<i64>,
     pub offsets: Vec<i64>,
     pub accept: Vec<i64>,
+}
+
+/// For each query a run of hits, which begins at its offset: the k nearest rows of a search, and
+/// all that ties with the last of them. A search over other rows needs to know no more of these.
+pub struct Hits {
+    /// one more than there are queries
+    pub offsets: Vec<i64>,
+    pub ids: Vec<i64>,
+    pub distances: Vec<f64>,
+    /// the distances less their uncertainty
+    pub least: Vec<f64>,
 }
 
 impl Search {
@@ -221,6 +232,47 @@ impl Search {
             // A prepared query under ip is shorter than 2.
             Metric::Ip => 2.0 * s * norm * (plan.noise + plan.fine()),
         }
+    }
+
+    /// What it has found until now.
+    pub fn hits(&self) -> Hits {
+        let mut hits = Hits {
+            offsets: vec![0],
+            ids: Vec::new(),
+            distances: Vec::new(),
+            least: Vec::new(),
+        };
+        for near in &self.near {
+            for hit in near.hits() {
+                hits.ids.push(hit.id);
+                hits.distances.push(hit.distance);
+                hits.least.push(hit.least);
+            }
+            hits.offsets.push(hits.ids.len() as i64);
+        }
+        hits
+    }
+
+    /// Take in the hits of a search of the same queries over other rows.
+    pub fn merge(&mut self, hits: &Hits) -> Result<(), Fault> {
+        let mut held = 0;
+        for (near, run) in self.near.iter_mut().zip(hits.offsets.windows(2)) {
+            let run = run[0] as usize..run[1] as usize;
+            near.settle(
+                &self.plan,
+                run.map(|i| Hit {
+                    distance: hits.distances[i],
+                    least: hits.least[i],
+                    id: hits.ids[i],
+                }),
+            );
+            held += near.held();
+        }
+        *self.held.get_mut() = held as i64;
+        if held > self.plan.most_held {
+            return Err(Fault::TooManyTies(held));
+        }
+        Ok(())
     }
 
     /// The answer over everything that was scanned.

@@ -13,7 +13,14 @@ import typer
 
 from vectrial.cli import options
 from vectrial.cli.dataset_view import dataset_object, dataset_table, truth_objects, truth_table
-from vectrial.cli.output import Format, print_json, progress_bars, stdout_console
+from vectrial.cli.output import (
+    Format,
+    print_json,
+    progress_bars,
+    say,
+    stderr_console,
+    stdout_console,
+)
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, checksum, import_file, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
@@ -241,26 +248,38 @@ def truth(
             show_default="the filter of each query",
         ),
     ] = None,
+    on: options.OnOption = "here",
     form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Print the exact nearest neighbours of a dataset's queries; cached.
 
     \b
     vectrial data truth my -k 10 --filter '{"eq": {"lang": "en"}}' --format jsonl
+    vectrial data truth big --on ray      by all machines of a cluster: the same, to the last bit
 
     With --format jsonl, one object per query: query, ids, distances, available (rows that match,
     at most k), accepted (all ids that tie with the k-th, or are nearer).
     """
+    from vectrial.run.place import scanner_at  # the other commands of datasets run nothing
+
     dataset = library.load(name)
     condition = dataset.filters if where is None else _filter(where)
-    with progress_bars() as progress:
+    with progress_bars() as progress, scanner_at(on, dataset, _note) as scanner:
         found = truth_of(
-            dataset, k, condition, progress=lambda done, of, _: progress(done, of, "searching")
+            dataset,
+            k,
+            condition,
+            progress=lambda done, of, _: progress(done, of, "searching"),
+            scanner=scanner,
         )
     if form is Format.JSONL:
         print_json(truth_objects(dataset, found))
     else:
         stdout_console().print(truth_table(dataset, found))
+
+
+def _note(text: str) -> None:
+    say(stderr_console(), text)
 
 
 def _filter(text: str) -> Filter:

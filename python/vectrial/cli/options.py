@@ -81,7 +81,7 @@ OnOption = Annotated[
     str,
     typer.Option(
         metavar="PLACE",
-        help="Where jobs are measured: here, on the machines of the Ray cluster of this machine"
+        help="Where the work is done: here, on the machines of the Ray cluster of this machine"
         " (ray), or of another (ray://HOST:PORT). See docs/scale.md.",
     ),
 ]

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vectrial.datasets.exact import exact_topk
 from vectrial.datasets.library.fingerprint import slices_of
-from vectrial.datasets.truth import exact_topk
 from vectrial.model.dataset import Dataset
 from vectrial.model.metric import Metric
 from vectrial.model.progress import Progress, silent

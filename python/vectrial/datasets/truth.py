@@ -1,10 +1,4 @@
-"""Exact ground truth: the k nearest rows of every query, and everything that ties with them.
-
-The arithmetic is the engine's (`engine/src/topk`): float32 products with a proven error bound
-choose candidates, float64 decides. The distances are, to the last bit, those of
-`vectrial.model.metric.distances`. Memory stays bounded: rows are read once, in blocks, and may be a
-memory map larger than memory; what is held grows only with what the answer holds.
-"""
+"""The ground truth of a dataset: from the cache, or computed by `vectrial.datasets.exact`."""
 
 from __future__ import annotations
 
@@ -14,7 +8,7 @@ import tempfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,114 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import TopK
+from vectrial.datasets.exact import Scanner, exact_topk, exact_topk_filtered, scan_here
 from vectrial.model import filters
 from vectrial.model.dataset import Dataset, Truth
-from vectrial.model.errors import DataError, UserError
+from vectrial.model.errors import UserError
 from vectrial.model.filters import Filter
-from vectrial.model.metric import NOISE, TIE_TOLERANCE, Metric
 from vectrial.model.progress import Progress
 from vectrial.util import paths
 
-#: The label that progress is reported under.
-_WHAT = "finding the exact neighbours"
 #: Raised when the answer to the same question would come out differently.
 _VERSION = 1
-_BLOCK_BYTES = 64 << 20
-_MASK_BYTES = 256 << 20
-_SAMPLE_ROWS = 1024
-#: Hits held at once over all queries (24 bytes each): beyond, the data are one heap of ties.
-_MOST_HELD = 100_000_000
-#: A filter that keeps less than this share of the rows is searched in a pass of its own.
-_SELECTIVE = 1 / 8
-
-
-def exact_topk(
-    vectors: NDArray[Any],
-    ids: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    metric: Metric,
-    k: int,
-    *,
-    mask: NDArray[np.bool_] | None = None,
-    progress: Progress | None = None,
-) -> Truth:
-    """The exact k nearest of `vectors` (n, d), named `ids` (n,), to each of `queries` (q, d).
-
-    Args:
-        vectors: float32, or a type that float32 holds exactly; may be memory-mapped.
-        mask: the rows that count, (n,); None for all.
-
-    Raises:
-        DataError: shapes that do not fit, a component that is not finite, a zero vector under
-            cosine, or more ties than memory should hold.
-        UserError: k below 1.
-    """
-    _check(vectors, ids, queries, metric, k)
-    if mask is None:
-        return _pass(vectors, ids, queries, metric, k, progress=progress)
-    rows = np.flatnonzero(mask)
-    return _pass(vectors, ids, queries, metric, k, rows=rows, progress=progress)
-
-
-def exact_topk_filtered(
-    vectors: NDArray[Any],
-    ids: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    metric: Metric,
-    k: int,
-    masks: Sequence[Callable[[], NDArray[np.bool_]]],
-    mask_of: NDArray[np.int64],
-    *,
-    progress: Progress | None = None,
-) -> Truth:
-    """As `exact_topk`, each query under a mask of its own.
-
-    Args:
-        masks: the distinct masks, each made when called, once.
-        mask_of: (q,) index into `masks`, or -1 for a query without.
-    """
-    _check(vectors, ids, queries, metric, k)
-    n = len(vectors)
-    together = max(1, _MASK_BYTES // max(n, 1))
-    parts: list[tuple[NDArray[np.int64], Truth]] = []
-    done = 0
-
-    def add(where: NDArray[np.int64], truth: Truth) -> None:
-        nonlocal done
-        parts.append((where, truth))
-        done += len(where)
-        if progress is not None:
-            progress(done, len(queries), _WHAT)
-
-    broad: list[tuple[NDArray[np.int64], NDArray[np.bool_]]] = []
-
-    def search_broad() -> None:
-        where = np.concatenate([positions for positions, _ in broad])
-        group = np.repeat(np.arange(len(broad)), [len(positions) for positions, _ in broad])
-        allowed = np.stack([mask for _, mask in broad])
-        broad.clear()
-        found = _pass(vectors, ids, queries[where], metric, k, allowed=allowed, group=group)
-        add(where, found)
-
-    free = np.flatnonzero(mask_of < 0)
-    if len(free):
-        add(free, _pass(vectors, ids, queries[free], metric, k))
-    for which, make in enumerate(masks):
-        positions = np.flatnonzero(mask_of == which)
-        if not len(positions):
-            continue
-        mask = make()
-        rows = np.flatnonzero(mask)
-        if len(rows) < _SELECTIVE * n:
-            add(positions, _pass(vectors, ids, queries[positions], metric, k, rows=rows))
-            continue
-        broad.append((positions, mask))
-        if len(broad) == together:
-            search_broad()
-    if broad:
-        search_broad()
-    return _join(parts, len(queries), k)
 
 
 def truth_of(
@@ -139,12 +35,14 @@ def truth_of(
     *,
     rows: int | None = None,
     progress: Progress | None = None,
+    scanner: Scanner = scan_here,
 ) -> Truth:
     """The truth of a dataset's queries, from the cache if it was computed before.
 
     Args:
         where: one filter for all queries, one for each (as `dataset.filters`), or None.
         rows: count only the dataset's first rows.
+        scanner: scans the rows, here or elsewhere; the truth is the same.
 
     Raises:
         UserError: a filter reads a column that is not there, or rows is out of range.
@@ -166,13 +64,18 @@ def truth_of(
     cached = _read(path, key, k)
     if cached is not None:
         return cached
-    truth = _computed(dataset, k, every, rows, progress)
+    truth = _computed(dataset, k, every, rows, progress, scanner)
     _write(path, key, truth)
     return truth
 
 
 def _computed(
-    dataset: Dataset, k: int, every: Sequence[Filter | None], rows: int, progress: Progress | None
+    dataset: Dataset,
+    k: int,
+    every: Sequence[Filter | None],
+    rows: int,
+    progress: Progress | None,
+    scanner: Scanner,
 ) -> Truth:
     vectors, ids = dataset.vectors[:rows], dataset.ids[:rows]
     # By text, since Eq("a", 1) == Eq("a", True) in Python.
@@ -187,152 +90,16 @@ def _computed(
 
     ask = (vectors, ids, dataset.queries, dataset.metric, k)
     if not distinct:
-        return exact_topk(*ask, progress=progress)
+        return exact_topk(*ask, progress=progress, scanner=scanner)
     if len(distinct) == 1 and None not in every:
         (only,) = distinct.values()
-        return exact_topk(*ask, mask=mask(only), progress=progress)
+        return exact_topk(*ask, mask=mask(only), progress=progress, scanner=scanner)
     number = {text: i for i, text in enumerate(distinct)}
     group = [-1 if one is None else number[filters.to_json(one)] for one in every]
     masks = [partial(mask, where) for where in distinct.values()]
-    return exact_topk_filtered(*ask, masks, np.array(group, dtype=np.int64), progress=progress)
-
-
-# -- one pass over the rows ------------------------------------------------------------------
-
-
-def _check(
-    vectors: NDArray[Any],
-    ids: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    metric: Metric,
-    k: int,
-) -> None:
-    if k < 1:
-        raise UserError(f"k is {k}", remedy="ask for at least one neighbour")
-    if vectors.ndim != 2 or queries.ndim != 2 or vectors.shape[1] != queries.shape[1]:
-        raise DataError(f"vectors {vectors.shape} and queries {queries.shape} do not fit")
-    if ids.shape != (len(vectors),):
-        raise DataError(f"{len(vectors)} vectors have ids of shape {ids.shape}")
-    for name, array in (("vectors", vectors), ("queries", queries)):
-        if not np.can_cast(array.dtype, np.float32, "safe"):
-            raise DataError(f"{name} are {array.dtype}", remedy="convert them to float32")
-    norms = np.linalg.norm(queries.astype(np.float64), axis=1)
-    if not np.isfinite(norms).all():
-        raise DataError("a component is not finite", where=f"query {np.argmin(np.isfinite(norms))}")
-    if metric is Metric.COSINE and len(norms) and not norms.min():
-        raise DataError(
-            "a zero vector has no direction",
-            where=f"query {np.argmin(norms)}",
-            remedy="remove it, or use l2 or ip",
-        )
-
-
-def _pass(
-    vectors: NDArray[Any],
-    ids: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    metric: Metric,
-    k: int,
-    *,
-    rows: NDArray[np.int64] | None = None,
-    allowed: NDArray[np.bool_] | None = None,
-    group: NDArray[np.int64] | None = None,
-    progress: Progress | None = None,
-) -> Truth:
-    """Every query against all rows (or `rows`); query i keeps to `allowed[group[i]]`."""
-    n = len(vectors) if rows is None else len(rows)
-    queries = np.ascontiguousarray(queries, dtype=np.float32)
-    centre, scale = _frame(vectors, rows, queries, metric)
-    search = TopK(
-        queries,
-        metric.value,
-        k,
-        centre=centre,
-        scale=scale,
-        tie=TIE_TOLERANCE,
-        noise=NOISE,
-        most_held=_MOST_HELD,
-        filters=group,
+    return exact_topk_filtered(
+        *ask, masks, np.array(group, dtype=np.int64), progress=progress, scanner=scanner
     )
-    try:
-        for start, stop in _blocks(n, vectors.shape[1]):
-            which: Any = slice(start, stop) if rows is None else rows[start:stop]
-            search.scan(
-                np.ascontiguousarray(vectors[which], dtype=np.float32),
-                np.ascontiguousarray(ids[which], dtype=np.int64),
-                None if allowed is None else np.ascontiguousarray(allowed[:, which]),
-            )
-            if progress is not None:
-                progress(stop, n, _WHAT)
-    except ValueError as error:
-        match error.args:
-            case ("zero vector", row):
-                what, remedy = "a zero vector has no direction", "remove it, or use l2 or ip"
-            case ("not finite", row):
-                what, remedy = "a component is not finite", "remove the row"
-            case _:
-                raise
-        raise DataError(what, where=f"row with id {row}", remedy=remedy) from error
-    except MemoryError as error:
-        raise DataError(
-            f"more than {_MOST_HELD:,} rows tie with the k-th neighbour over all queries",
-            remedy="remove duplicate vectors, or use fewer queries",
-        ) from error
-    return Truth(k, *search.finish())
-
-
-def _blocks(n: int, dim: int) -> Iterator[tuple[int, int]]:
-    rows = min(max(_BLOCK_BYTES // (4 * dim), 1024), 1 << 18)
-    for start in range(0, n, rows):
-        yield start, min(start + rows, n)
-
-
-def _frame(
-    vectors: NDArray[Any],
-    rows: NDArray[np.int64] | None,
-    queries: NDArray[np.float32],
-    metric: Metric,
-) -> tuple[NDArray[np.float32], float]:
-    """A centre (d,) and a power of two that bring most rows near the unit ball, from a sample.
-
-    Any choice gives the same answer; a good one makes float32 tell more rows apart.
-    """
-    n = len(vectors) if rows is None else len(rows)
-    if n == 0:
-        return np.zeros(vectors.shape[1], np.float32), 1.0
-    chosen = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE_ROWS)).astype(np.int64))
-    sample = vectors[chosen if rows is None else rows[chosen]].astype(np.float64)
-    probes = queries[:_SAMPLE_ROWS].astype(np.float64)
-    if metric is Metric.COSINE:
-        sample /= np.maximum(np.linalg.norm(sample, axis=1, keepdims=True), 1e-300)
-        probes /= np.linalg.norm(probes, axis=1, keepdims=True)
-    centre = sample.mean(axis=0)
-    if not np.isfinite(centre).all():  # the scan will name the row
-        centre = np.zeros_like(centre)
-    centre = centre.astype(np.float32)
-    around = [sample - centre] if metric is Metric.IP else [sample - centre, probes - centre]
-    lengths = [float(np.median(np.linalg.norm(part, axis=1))) for part in around if len(part)]
-    typical = max(lengths)
-    exponent = np.floor(np.log2(typical)) if np.isfinite(typical) and typical > 0 else 0.0
-    return centre, float(2.0**-exponent)
-
-
-def _join(parts: Sequence[tuple[NDArray[np.int64], Truth]], q: int, k: int) -> Truth:
-    """One truth from those of disjoint sets of queries, each with its positions."""
-    ids = np.full((q, k), -1, np.int64)
-    far = np.full((q, k), np.inf)
-    available = np.zeros(q, np.int64)
-    accepted = np.zeros(q, np.int64)
-    for where, part in parts:
-        ids[where], far[where], available[where] = part.ids, part.distances, part.available
-        accepted[where] = np.diff(part.accept_offsets)
-    offsets = np.concatenate([[0], np.cumsum(accepted)]).astype(np.int64)
-    accept = np.empty(offsets[-1], np.int64)
-    for where, part in parts:
-        for i, query in enumerate(where):
-            start, stop = part.accept_offsets[i : i + 2]
-            accept[offsets[query] : offsets[query + 1]] = part.accept_ids[start:stop]
-    return Truth(k, ids, far, available, offsets, accept)
 
 
 # -- the cache -------------------------------------------------------------------------------

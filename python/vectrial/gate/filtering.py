@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.truth import exact_topk_filtered
+from vectrial.datasets.exact import exact_topk_filtered
 from vectrial.gate.model import Answer, Report, Subject
 from vectrial.model import filters
 from vectrial.model.filters import Filter

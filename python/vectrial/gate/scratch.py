@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from vectrial._engine import Judge
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.gate.model import Ids, Report, Rows, Subject, Vectors, difference
 from vectrial.gate.reading import true_share
 from vectrial.model import filters

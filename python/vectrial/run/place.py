@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vectrial.datasets.exact import Scanner, scan_here
+from vectrial.model.dataset import Dataset
+from vectrial.model.progress import LineProgress
 from vectrial.run.runner import Executor, here
 
 #: This machine, as a place.
@@ -46,3 +49,20 @@ def place(on: str, folder: Path | None = None) -> Iterator[Place]:
 
     with cluster(address_of(on), folder) as machines:
         yield Place(machines.execute, machines.environment)
+
+
+@contextmanager
+def scanner_at(on: str, dataset: Dataset, note: LineProgress) -> Iterator[Scanner]:
+    """What scans a dataset's rows for exact neighbours at a place, by its name.
+
+    Raises:
+        UserError: as `place`.
+    """
+    if on == HERE:
+        yield scan_here
+        return
+    from vectrial.run.on_ray.cluster import address_of
+    from vectrial.run.on_ray.truth import cluster_scanner
+
+    with cluster_scanner(address_of(on), dataset, note) as scanner:
+        yield scanner

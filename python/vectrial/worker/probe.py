@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.gate.checks import CHECKS

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.model.bm25 import Bm25, words
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.truth import exact_topk
+from vectrial.datasets.exact import exact_topk
 from vectrial.model.dataset import Dataset
 from vectrial.model.metric import distances, ties
 from vectrial.model.phase import Phase

@@ -18,6 +18,8 @@ from typing import Any
 
 import psutil
 
+from vectrial.datasets import library
+from vectrial.datasets.exact import Block, Hits, Question, Rows
 from vectrial.datasets.library import transfer
 from vectrial.engine.parts import Order, Part
 from vectrial.model.client_limits import Ceiling
@@ -27,6 +29,7 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run.job import JobRunner
 from vectrial.run.on_ray import fitness
+from vectrial.run.on_ray.block_search import BlockSearch
 from vectrial.run.on_ray.events import Began, Ended, LogFile, Recorded, Reporter
 from vectrial.run.on_ray.load import Peer, RayClients
 from vectrial.run.on_ray.sender import Sender
@@ -101,6 +104,7 @@ class Machine:
         self._events: queue.Queue[object] = queue.Queue()
         self._runner: JobRunner | None = None
         self._sender: Sender | None = None
+        self._search: BlockSearch | None = None
         self._clients: RayClients | None = None
         self._incoming: dict[str, transfer.Incoming] = {}
 
@@ -205,6 +209,30 @@ class Machine:
                 found.append(self._events.get_nowait())
         except queue.Empty:
             return found
+
+    # -- exact neighbours ----------------------------------------------------------------------
+
+    def scan_begin(self, question: Question, name: str, fingerprint: str) -> bool:
+        """Begin a search among a dataset's rows. True if they are here and read here; else they
+        come with each block."""
+        rows = None
+        if transfer.has(name, fingerprint):
+            dataset = library.load(name)
+            rows = Rows(dataset.vectors, dataset.ids)
+        self._search = BlockSearch(question, rows)
+        return rows is not None
+
+    def scan(self, block: Block, rows: Rows | None) -> None:
+        """See `BlockSearch.scan`."""
+        self._searching().scan(block, rows)
+
+    def scan_hits(self) -> Hits:
+        """See `BlockSearch.hits`."""
+        return self._searching().hits()
+
+    def _searching(self) -> BlockSearch:
+        assert self._search is not None, "`scan_begin` was called"
+        return self._search
 
     # -- loads ---------------------------------------------------------------------------------
 
