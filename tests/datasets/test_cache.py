@@ -147,3 +147,18 @@ def test_what_cannot_be_asked(dataset: Dataset) -> None:
         truth_of(dataset, 5, Eq("colour", "red"))
     with pytest.raises(UserError, match="3 filters for 12 queries"):
         truth_of(dataset, 5, [None] * 3)
+
+
+def test_a_truth_goes_to_another_machine(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = truth_of(dataset, 5)
+    truth_of(dataset, 6, rows=100)
+    sent = {name: path.read_bytes() for name, path in module.files_of(dataset.fingerprint).items()}
+    assert len(sent) == 2
+    assert module.files_of("another") == {}
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "elsewhere"))
+    for name, content in sent.items():
+        module.put_file(name, content)
+    monkeypatch.setattr(module, "_computed", lambda *_: pytest.fail("computed again"))
+    assert same(truth_of(dataset, 5), here)

@@ -14,6 +14,10 @@ use crate::transport::tcp::Stream;
 
 /// A message longer than this is not read.
 const LONGEST: usize = 1 << 30;
+/// The columns of a search's rows, an int8 and a float8, both in binary.
+const COLUMNS: &[u8] = b"\0\x02\
+    id\0\0\0\0\0\0\0\0\0\0\x14\0\x08\xff\xff\xff\xff\0\x01\
+    score\0\0\0\0\0\0\0\0\0\x02\xbd\0\x08\xff\xff\xff\xff\0\x01";
 /// What is asked in place of a version by a client that would like TLS.
 const SSL_REQUEST: u32 = 80_877_103;
 
@@ -100,6 +104,7 @@ impl Session {
                     search = self.selects.iter().any(|name| name == statement);
                     put(&mut out, b'2', &[]);
                 }
+                b'D' if search && body.first() == Some(&b'P') => put(&mut out, b'T', COLUMNS),
                 b'D' => put(&mut out, b'n', &[]),
                 b'E' if search => self.answer(service, &mut out).await?,
                 b'E' => put(&mut out, b'C', b"OK\0"),

@@ -60,7 +60,7 @@ def truth_of(
         texts = texts[:1]
     key = json.dumps([_VERSION, dataset.fingerprint, k, rows, texts])
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    path = paths.datasets_dir() / "truth" / f"{name}.npz"
+    path = _folder() / f"{_prefix(dataset.fingerprint)}{name}.npz"
     cached = _read(path, key, k)
     if cached is not None:
         return cached
@@ -103,6 +103,29 @@ def _computed(
 
 
 # -- the cache -------------------------------------------------------------------------------
+
+
+def files_of(fingerprint: str) -> dict[str, Path]:
+    """The files of all cached truths of a dataset, by name."""
+    return {path.name: path for path in _folder().glob(f"{_prefix(fingerprint)}*.npz")}
+
+
+def put_file(name: str, content: bytes) -> None:
+    """Add a file of another machine's cache. Reading it checks that it is whole."""
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(folder / Path(name).name)
+
+
+def _folder() -> Path:
+    return paths.datasets_dir() / "truth"
+
+
+def _prefix(fingerprint: str) -> str:
+    return f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:16]}-"
+
 
 _ARRAYS = ("ids", "distances", "available", "accept_offsets", "accept_ids")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vectrial.datasets import library
+from vectrial.datasets import library, truth
 from vectrial.datasets.library import transfer
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.live import Live
@@ -206,7 +206,8 @@ class _Run:
             )
 
     def _send_data(self, machine: Joined, name: str) -> None:
-        """A dataset is prepared here; machines that do not share its folder get a copy."""
+        """A dataset is prepared here, and its truth may be known; machines that do not share the
+        folder of these get a copy."""
         import ray
 
         if (machine.name, name) in self._has_data:
@@ -218,6 +219,9 @@ class _Run:
                 interrupts.check()
                 ray.get(machine.actor.receive.remote(name, file, block))
             ray.get(machine.actor.received.remote(name))
+        known = truth.files_of(fingerprint)
+        for file in ray.get(machine.actor.lacking_truths.remote(list(known), fingerprint)):
+            ray.get(machine.actor.receive_truth.remote(file, known[file].read_bytes()))
         self._has_data.add((machine.name, name))
 
     def _follow(

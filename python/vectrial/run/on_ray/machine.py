@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from vectrial.datasets import library
+from vectrial.datasets import library, truth
 from vectrial.datasets.exact import Block, Hits, Question, Rows
 from vectrial.datasets.library import transfer
 from vectrial.engine.parts import Order, Part
@@ -153,6 +153,15 @@ class Machine:
     def received(self, name: str) -> None:
         """The dataset is whole."""
         self._incoming.pop(name).publish()
+
+    def lacking_truths(self, names: Sequence[str], fingerprint: str) -> list[str]:
+        """Those of these files of a dataset's truths that are not here."""
+        there = truth.files_of(fingerprint)
+        return [name for name in names if name not in there]
+
+    def receive_truth(self, name: str, content: bytes) -> None:
+        """Take a file of a dataset's truth."""
+        truth.put_file(name, content)
 
     # -- jobs ----------------------------------------------------------------------------------
 
