@@ -32,7 +32,7 @@ class _Liar(MemoryStore):
 
     def __init__(self, location: Path) -> None:
         super().__init__(location)
-        self.main = location.name == "data"
+        self.main = "data" in location.parts[-2:]
         self.searches = 0
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:

@@ -41,7 +41,7 @@ class Frail(MemoryStore):
         super().__init__(location)
         assert address is not None
         self._address = address
-        self._measured = location.name == "data"
+        self._measured = "data" in location.parts[-2:]
 
     def create(self, schema: Schema, index: Index) -> None:
         if not self._measured:
