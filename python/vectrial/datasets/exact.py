@@ -85,7 +85,7 @@ class Rows:
     vectors: NDArray[Any]
     ids: NDArray[np.int64]
 
-    def taken(self, which: slice | NDArray[np.int64]) -> Rows:
+    def part(self, which: slice | NDArray[np.int64]) -> Rows:
         """Some of them, in memory, as the engine takes them."""
         return Rows(
             np.ascontiguousarray(self.vectors[which], dtype=np.float32),
@@ -118,13 +118,13 @@ def scan_here(
     """Scan on this machine; see `Scanner`."""
     search = question.search()
     for block in blocks:
-        scan(search, rows.taken(block.which), block.allowed)
+        scan(search, rows.part(block.which), block.allowed)
         scanned(len(block))
     return Hits(*search.hits())
 
 
 def scan(search: TopK, rows: Rows, allowed: NDArray[np.bool_] | None) -> None:
-    """Have a search look at rows as of `Rows.taken`.
+    """Have a search look at rows as of `Rows.part`.
 
     Raises:
         DataError: a component is not finite, a zero vector under cosine, or more ties than memory

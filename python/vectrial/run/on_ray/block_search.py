@@ -23,7 +23,7 @@ class BlockSearch:
         """
         if rows is None:
             assert self._rows is not None, "rows are here or come with the block"
-            rows = self._rows.taken(block.which)
+            rows = self._rows.part(block.which)
         with self._one_at_a_time:
             scan(self._search, rows, block.allowed)
 

@@ -111,7 +111,7 @@ class _Pass:
                 block = self._again.popleft() if self._again else next(blocks, None)
                 if block is None:
                     return
-                rows = None if machine.name in self._readers else self._rows.taken(block.which)
+                rows = None if machine.name in self._readers else self._rows.part(block.which)
                 self._blocks[machine.name].append(block)
                 self._in_flight[machine.actor.scan.remote(block, rows)] = machine, block
 
