@@ -46,6 +46,7 @@ class Commands(LazyGroup):
         "tune": "tune:tune",
         "report": "report:report",
         "compare": "compare:compare",
+        "forecast": "forecast:forecast",
         "serve": "serve:serve",
         "reproduce": "reproduce:reproduce",
         "bundle": "bundle:bundle",

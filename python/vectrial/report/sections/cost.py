@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from vectrial.analysis import resources
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
 from vectrial.analysis.cost_basis import Basis, bases
 from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
@@ -87,7 +87,7 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
         none = absent_cell(basis.reason)
         cells = (store, data, none, none, none, recall_floor, *(none,) * 7)
         return Row(cells, "absent", basis.series)
-    processors = _processors(run, point)
+    processors = resources.processors(run, point.series)
     memory_cell, disk_cell = _memory(run, point), _disk(run, point)
     memory, disk = memory_cell.value, disk_cell.value
     due: Bill | None = None
@@ -132,33 +132,9 @@ def _load(basis: Basis, point: Point) -> str:
     )
 
 
-def _processors(run: RunData, point: Point) -> float | None:
-    """Those that the store's server was given, or its process had: all of the machine's, unless the
-    suite says otherwise, and no more than its time was limited to; None where the server runs
-    elsewhere."""
-    server = _server(run, point.series)
-    if server.get("provider") == "external":
-        return None
-    known = (len(server.get("cores") or _cores(run)), server.get("cpus"))
-    return min((float(count) for count in known if count), default=None)
-
-
-def _cores(run: RunData) -> list[int]:
-    """Those of the machine that the measuring process could use."""
-    environment = run.run["environment"]
-    cpu = environment.get("cpu", {}) if isinstance(environment, dict) else {}
-    return list(cpu.get("affinity") or range(cpu.get("logical") or 0))
-
-
-def _server(run: RunData, series: Series) -> Mapping[str, Any]:
-    """Settings of the store's server; empty for a library."""
-    own = (trial.server for trial in run.trials if trial.series == series)
-    return next((facts for facts in own if facts is not None), {})
-
-
 def _shared(run: RunData, suite: Suite, series: Series) -> bool:
     """True if the client ran on processors that the store is billed for."""
-    server, cores = _server(run, series), _cores(run)
+    server, cores = resources.server(run, series), resources.cores(run)
     if server.get("provider") == "external":
         return False
     if not server:  # a library is in the client's process

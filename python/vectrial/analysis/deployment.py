@@ -1,0 +1,180 @@
+"""Nodes that a store would take for more rows and a load, by its forecasts."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vectrial.analysis.costs import Use, bill
+from vectrial.analysis.growths import Build, Curve, Outlook, outlooks
+from vectrial.stats.growth import Forecast
+from vectrial.suite.model import Prices
+
+#: More shards than this are no answer.
+MOST_SHARDS = 4096
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of a deployment. rows: in all. qps: in all. p99_us: the limit on p99."""
+
+    rows: float
+    qps: float
+    p99_us: float
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: processors like those that were measured, and its memory in bytes."""
+
+    processors: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Shards of equal size, each of them on `replicas` nodes; every query asks one replica of each
+    shard.
+
+    rows, memory_bytes, disk_bytes, p99_us, ready_s: of a node; None where it is not forecast.
+    qps: that a node answers. per_month: of all nodes, in the price sheet's currency.
+    """
+
+    shards: int
+    replicas: int
+    rows: float
+    memory_bytes: float
+    qps: float
+    p99_us: float
+    disk_bytes: float | None
+    ready_s: float | None
+    per_month: float | None = None
+
+    @property
+    def nodes(self) -> int:
+        """In all."""
+        return self.shards * self.replicas
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """A store's deployments. clients: of the searches that QPS and p99 are from.
+
+    expected: by the forecasts' medians. cautious: by the worse end of each interval. Each is None
+    where there is none, for `reason`.
+    """
+
+    build: Build
+    clients: int
+    expected: Deployment | None
+    cautious: Deployment | None
+    reason: str = ""
+
+
+def sizings(
+    found: Sequence[Curve],
+    demand: Demand,
+    node: Callable[[Build], Node | None],
+    prices: Prices | None,
+) -> list[Sizing]:
+    """The least deployment of each build, by its searches with the most clients.
+
+    node: of a build's store; None where it is not known. Fan-out is not forecast: with several
+    shards a query waits for the slowest of them, and its answers are merged.
+    """
+    by_build: dict[Build, list[Curve]] = defaultdict(list)
+    for curve in found:
+        by_build[curve.build].append(curve)
+    forecasts = _Forecasts(found)
+    made = []
+    for build, own in by_build.items():
+        clients = max((c.quantity.clients or 0 for c in own), default=0)
+        one = node(build)
+        if one is None:
+            made.append(Sizing(build, clients, None, None, "its server's machine is not known"))
+            continue
+        pair, why = [], ""
+        for cautious in (False, True):
+            deployment, reason = _least(forecasts, build, clients, demand, one, cautious)
+            pair.append(None if deployment is None else _priced(deployment, one, prices))
+            why = why or reason
+        made.append(Sizing(build, clients, pair[0], pair[1], why))
+    return made
+
+
+class _Forecasts:
+    """The forecasts of all curves at a number of rows, made once."""
+
+    def __init__(self, curves: Sequence[Curve]) -> None:
+        self._curves = curves
+        self._known: dict[float, dict[tuple[Build, str, int | None], Outlook]] = {}
+
+    def of(self, build: Build, rows: float) -> dict[tuple[str, int | None], Forecast]:
+        """By metric and clients."""
+        if rows not in self._known:
+            self._known[rows] = {
+                (o.curve.build, o.curve.quantity.metric, o.curve.quantity.clients): o
+                for o in outlooks(self._curves, rows)
+            }
+        return {
+            (metric, clients): outlook.forecast
+            for (own, metric, clients), outlook in self._known[rows].items()
+            if own == build
+        }
+
+    def least_rows(self, build: Build) -> int:
+        """The smallest size that was measured: nothing is forecast below it."""
+        return min(curve.sizes[0] for curve in self._curves if curve.build == build)
+
+
+def _least(
+    forecasts: _Forecasts, build: Build, clients: int, demand: Demand, node: Node, cautious: bool
+) -> tuple[Deployment | None, str]:
+    """The deployment of fewest shards within the limits; or why there is none."""
+    reason = ""
+    for shards in _shards(demand.rows, forecasts.least_rows(build)):
+        rows = demand.rows / shards
+        known = forecasts.of(build, rows)
+        needed = (("rss_growth_bytes", None), ("qps", clients), ("latency_p99", clients))
+        missing = [metric for metric, of in needed if (metric, of) not in known]
+        if missing:
+            return None, f"no forecast of {', '.join(missing)}: it needs more sizes"
+
+        worst = {key: _end(forecast, key[0], cautious) for key, forecast in known.items()}
+        memory, p99 = worst["rss_growth_bytes", None], worst["latency_p99", clients]
+        if memory > node.memory_bytes:
+            reason = "too much memory for a node"
+            continue
+        if p99 > demand.p99_us:
+            reason = "p99 is above the limit"
+            continue
+        qps = worst["qps", clients]
+        optional = {metric: worst.get((metric, None)) for metric in ("disk_bytes", "ready_s")}
+        replicas = math.ceil(demand.qps / qps)
+        return Deployment(shards, replicas, rows, memory, qps, p99, **optional), ""
+    return None, f"{reason} even with the fewest rows that were measured"
+
+
+def _end(forecast: Forecast, metric: str, cautious: bool) -> float:
+    """The median, or the worse end of the interval."""
+    if not cautious:
+        return forecast.value
+    return forecast.low if metric == "qps" else forecast.high
+
+
+def _shards(rows: float, least_rows: int) -> Iterator[int]:
+    """Numbers of shards to try, ascending, a sixteenth apart from 16 on."""
+    shards = 1
+    while shards <= MOST_SHARDS and (shards == 1 or rows / shards >= least_rows):
+        yield shards
+        shards += max(1, shards // 16)
+
+
+def _priced(deployment: Deployment, node: Node, prices: Prices | None) -> Deployment:
+    if prices is None:
+        return deployment
+    use = Use(node.processors, node.memory_bytes, deployment.disk_bytes, deployment.qps)
+    month = deployment.nodes * bill(use, prices).month
+    return replace(deployment, per_month=month)

@@ -1,0 +1,207 @@
+"""What grows with the rows in a run that measured several sizes of a dataset, and its forecasts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from vectrial.analysis.analysis import TARGETS, clients_of, closed_loops, loaded_rows
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import stable
+from vectrial.model.phase import Role
+from vectrial.model.results_schema import METRICS
+from vectrial.model.trial import Series
+from vectrial.stats.curves import read_within
+from vectrial.stats.growth import LEAST_SIZES, Forecast, Growth, Law, growth, widening
+
+#: Work for each query of a graph grows about with log n; what departs from that is left to a power.
+_QUERY = (Law.LOG, Law.POWER)
+_STORED = (Law.LINEAR,)
+_LOADED = (Law.LINEAR, Law.N_LOG_N, Law.POWER)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A metric that is forecast.
+
+    laws: by which it may grow; of QPS the time per query does. clients: of the searches it is from;
+        None where it is of none.
+    """
+
+    metric: str
+    laws: tuple[Law, ...]
+    clients: int | None = None
+
+    @property
+    def unit(self) -> str:
+        """As the results hold it."""
+        return METRICS[self.metric].unit
+
+    @property
+    def inverse(self) -> bool:
+        """True if the laws are of one divided by it."""
+        return self.metric == "qps"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A store's index, with its build parameters, on a dataset of any size."""
+
+    series: Series
+    dataset: str
+    index_params: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity of one build at each of its sizes.
+
+    sizes: numbers of rows, ascending. values: as many. points: those that each value is from.
+    """
+
+    build: Build
+    quantity: Quantity
+    sizes: tuple[int, ...]
+    values: tuple[float, ...]
+    points: tuple[tuple[Point, ...], ...]
+
+    def below(self, rows: int) -> Curve:
+        """The sizes below so many rows."""
+        count = sum(size < rows for size in self.sizes)
+        return replace(
+            self, sizes=self.sizes[:count], values=self.values[:count], points=self.points[:count]
+        )
+
+    @cached_property
+    def growth(self) -> Growth | None:
+        """The laws fitted to it; None where it has too few sizes, or values that are not
+        positive."""
+        if len(self.sizes) < LEAST_SIZES or min(self.values) <= 0:
+            return None
+        values = [1 / value for value in self.values] if self.quantity.inverse else self.values
+        return growth(self.sizes, values, self.quantity.laws)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A curve with its forecast at some number of rows; measured: the value there, if known."""
+
+    curve: Curve
+    law: Law
+    forecast: Forecast
+    measured: float | None = None
+    source: tuple[Point, ...] = ()
+
+    @property
+    def held(self) -> bool | None:
+        """True if the measured value lies in the interval; None where there is none."""
+        return None if self.measured is None else self.forecast.holds(self.measured)
+
+
+def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
+    """Everything that was measured at several sizes and grows.
+
+    Time until ready, memory and disk; QPS and p99 at this recall, for each number of clients, read
+    off each size's curve (`read_within`). Only points that may be ranked count.
+    """
+    found: dict[tuple[Build, Quantity], dict[int, tuple[float, tuple[Point, ...]]]]
+    found = defaultdict(dict)
+    for quantity, rows, value, points in _measured(run, recall):
+        found[_build(points[0]), quantity][rows] = (value, points)
+    places = {series: i for i, series in enumerate(run.labels)}
+    made = []
+    for (build, quantity), sizes in found.items():
+        ordered = sorted(sizes)
+        values = tuple(sizes[rows][0] for rows in ordered)
+        origins = tuple(sizes[rows][1] for rows in ordered)
+        made.append(Curve(build, quantity, tuple(ordered), values, origins))
+    return sorted(
+        (curve for curve in made if len(curve.sizes) > 1),
+        key=lambda c: (c.build.dataset, places[c.build.series], stable(dict(c.build.index_params))),
+    )
+
+
+def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
+    """The forecasts of curves at a number of rows; none of a curve that has no growth.
+
+    Intervals are wider where the run's own larger sizes were forecast badly from its smaller ones
+    (`stats.growth.widening`, over all curves of a quantity).
+    """
+    grown = [(curve, fitted) for curve in found if (fitted := curve.growth) is not None]
+    checks: dict[Quantity, list[tuple[Forecast, float]]] = defaultdict(list)
+    for curve, fitted in grown:
+        checks[curve.quantity] += fitted.checks
+    factors = {quantity: widening(all_checks) for quantity, all_checks in checks.items()}
+    made = []
+    for curve, fitted in grown:
+        forecast = fitted.at(rows, factors[curve.quantity])
+        if curve.quantity.inverse:
+            ends = (1 / forecast.value, 1 / forecast.high, 1 / forecast.low)
+            forecast = Forecast(rows, *ends)
+        made.append(Outlook(curve, fitted.law, forecast))
+    return made
+
+
+def held_out(found: Sequence[Curve], rows: int) -> list[Outlook]:
+    """The forecasts, by sizes below `rows` alone, of each curve's largest size, if that has so many
+    rows; beside the measured value."""
+    largest: dict[int, list[Curve]] = defaultdict(list)
+    for curve in found:
+        if curve.sizes[-1] >= rows:
+            largest[curve.sizes[-1]].append(curve)
+    made = []
+    for size, members in largest.items():
+        known = {(curve.build, curve.quantity): curve for curve in members}
+        for outlook in outlooks([curve.below(rows) for curve in members], size):
+            curve = known[outlook.curve.build, outlook.curve.quantity]
+            made.append(replace(outlook, measured=curve.values[-1], source=curve.points[-1]))
+    return made
+
+
+def _build(point: Point) -> Build:
+    return Build(point.series, point.dataset, tuple(sorted(point.index_params.items())))
+
+
+_Measured = tuple[Quantity, int, float, tuple[Point, ...]]
+
+
+def _measured(run: RunData, recall: float) -> Iterator[_Measured]:
+    """Quantities with rows, value, and the points that it is from."""
+    for point in run.in_role(Role.LOAD):
+        yield from _value(point, Quantity("ready_s", _LOADED), loaded_rows(point))
+    for point in run.in_role(Role.SIZE):
+        yield from _value(point, Quantity("rss_growth_bytes", _STORED), point.rows)
+        yield from _value(point, Quantity("disk_bytes", _STORED), point.rows)
+    searches: Mapping[tuple[Build, int, int], list[Point]] = _searches(run)
+    for (_, rows, clients), points in searches.items():
+        for metric, higher in (("qps", True), ("latency_p99", False)):
+            known = [
+                (r, v, p)
+                for p in points
+                if (r := p.value("recall_mean")) is not None and (v := p.value(metric)) is not None
+            ]
+            pairs = [(r, v) for r, v, _ in known]
+            reading = read_within(pairs, recall, higher_is_better=higher)
+            if reading is not None:
+                origin = tuple(known[i][2] for i in reading.points)
+                yield Quantity(metric, _QUERY, clients), rows, reading.value, origin
+
+
+def _value(point: Point, quantity: Quantity, rows: int) -> Iterator[_Measured]:
+    value = point.value(quantity.metric)
+    if point.ranked and value is not None:
+        yield quantity, rows, value, (point,)
+
+
+def _searches(run: RunData) -> dict[tuple[Build, int, int], list[Point]]:
+    """Searches of whole datasets that may be ranked, by build, rows and number of clients."""
+    found: dict[tuple[Build, int, int], list[Point]] = defaultdict(list)
+    loops = [p for p in closed_loops(run) if p.ranked and p.params.get("returns") in (None, "ids")]
+    for clients in clients_of(loops):
+        for point in loops:
+            if int(point.params.get("clients", 1)) == clients:
+                found[_build(point), point.rows, clients].append(point)
+    return found

@@ -1,0 +1,323 @@
+"""`vectrial forecast`: what more rows would take."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vectrial.cli import one_store as one
+from vectrial.cli import options
+from vectrial.cli.output import print_json, stdout_console
+from vectrial.model.errors import UserError
+from vectrial.model.inputs import read_bytes
+from vectrial.model.placement import size_bytes
+from vectrial.suite.model import Prices, parse_suite, validated
+
+if TYPE_CHECKING:
+    from vectrial.analysis.deployment import Demand, Node, Sizing
+    from vectrial.analysis.growths import Build, Curve, Outlook
+    from vectrial.analysis.run_data import RunData
+    from vectrial.document.blocks import Section
+
+#: Bytes of a file of prices.
+_PRICES_BYTES = 1 << 20
+_ROWS = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)")
+_FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+#: More rows are nobody's, and logarithms of forecasts have an end.
+_MOST_ROWS = 1e15
+#: Beyond so many times the largest size that was measured, a forecast is a guess.
+_FAR = 100
+
+
+class ForecastFormat(StrEnum):
+    """Output of a forecast."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+    MARKDOWN = "md"
+
+
+def forecast(
+    run: options.RunArgument = options.LATEST,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N",
+            help="Number of rows, such as 1e9 or 10M (repeatable).",
+            show_default="ten times the largest size of the run",
+        ),
+    ] = None,
+    qps: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="QPS", help="Load; adds the nodes and their cost."),
+    ] = None,
+    p99: Annotated[
+        str, typer.Option("--p99", metavar="TIME", help="With --qps: limit on p99 latency.")
+    ] = "20ms",
+    recall: options.RecallOption = 0.95,
+    node_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="With --qps: memory of a node for the store, such as 64GiB.",
+            show_default="that of the measured machine",
+        ),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --qps: a TOML file with the keys of a suite's [prices].",
+            show_default="the [prices] of the run's suite",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Hold forecasts of the largest measured size, by the smaller ones, against its"
+            " measurement.",
+        ),
+    ] = False,
+    store: options.StoresOption = None,
+    form: Annotated[
+        ForecastFormat,
+        typer.Option("--format", "-f", help="Output format; jsonl is one object per line."),
+    ] = ForecastFormat.TABLE,
+) -> None:
+    """Forecast load time, memory, disk, latency and QPS at more rows than a run measured.
+
+    \b
+    vectrial run suites/growth.toml                        measure six sizes (75 minutes)
+    vectrial forecast --check                              does it predict the largest?
+    vectrial forecast --rows 10M --rows 1e9
+    vectrial forecast --rows 1e9 --qps 5000 --p99 20ms --node-memory 256GiB --prices prices.toml
+
+    RUN needs at least four sizes of one dataset: several [[datasets]] of one name with different
+    rows. Measures nothing. Every forecast has an 80 % interval, which widens with the distance
+    from what was measured. docs/forecast.md describes the method.
+
+    Exit codes: 0 success, 2 invalid input.
+    """
+    # Imported here: the readers of results take a while.
+    from vectrial.analysis.growths import curves
+    from vectrial.analysis.run_data import load
+
+    asked = [_rows(text) for text in rows or ()]
+    limit_us = one.milliseconds(p99, "--p99") * 1e3
+    memory = None if node_memory is None else _size(node_memory)
+    loaded = load(run)
+    found = _of_stores(curves(loaded, recall), store or (), loaded)
+    largest = _largest(found, run)
+    at = asked or [largest * 10.0]
+    from vectrial.analysis.deployment import Demand
+
+    demands = [] if qps is None else [Demand(number, qps, limit_us) for number in at]
+    sheet = None if qps is None else _prices(prices, loaded)
+    result = _Result(loaded, found, recall, at, demands, memory, sheet, check)
+    if form is ForecastFormat.JSONL:
+        print_json(result.objects())
+    else:
+        result.show(form, largest)
+
+
+class _Result:
+    """What was asked for, to be shown in either form."""
+
+    def __init__(
+        self,
+        run: RunData,
+        found: Sequence[Curve],
+        recall: float,
+        rows: Sequence[float],
+        demands: Sequence[Demand],
+        memory_bytes: int | None,
+        prices: Prices | None,
+        check: bool,
+    ) -> None:
+        self._run, self._found, self._recall, self._rows = run, found, recall, rows
+        self._demands, self._memory_bytes, self._prices = demands, memory_bytes, prices
+        self._check = check
+
+    def show(self, form: ForecastFormat, largest: int) -> None:
+        """Print tables."""
+        from vectrial.document.blocks import Report
+        from vectrial.document.render import markdown, terminal
+
+        far = [f"{rows:,.0f}" for rows in self._rows if rows > _FAR * largest]
+        warnings = (
+            f"The run's largest size has {largest:,} rows. A forecast of {', '.join(far)} is more"
+            f" than {_FAR} times beyond it: take it for an order of magnitude.",
+        )
+        report = Report(
+            title=f"Forecast from {self._run.run['run_id']}",
+            warnings=warnings if far else (),
+            sections=tuple(self._sections()),
+            labels=self._run.labels,
+            stores=self._run.stores,
+        )
+        if form is ForecastFormat.MARKDOWN:
+            print(markdown.render(report), end="")
+        else:
+            stdout_console().print(terminal.render(report))
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """One object for each forecast and for each sizing."""
+        from vectrial.analysis.growths import outlooks
+
+        if self._check:
+            yield from (self._outlook(outlook) for outlook in self._held())
+            return
+        for rows in self._rows:
+            yield from (self._outlook(outlook) for outlook in outlooks(self._found, rows))
+        for demand in self._demands:
+            for sizing in self._sizings(demand):
+                yield self._sizing(sizing, demand)
+
+    def _sections(self) -> Iterator[Section]:
+        from vectrial.document.blocks import Section
+        from vectrial.report.sections import growth
+        from vectrial.report.sections.sizing import sizing
+
+        datasets = dict.fromkeys(curve.build.dataset for curve in self._found)
+        tables = []
+        for dataset in datasets:
+            own = [curve for curve in self._found if curve.build.dataset == dataset]
+            if self._check:
+                held = [o for o in self._held() if o.curve.build.dataset == dataset]
+                tables.append(growth.check_table(self._run, held, self._recall))
+            else:
+                tables += [
+                    growth.forecast_table(self._run, own, rows, self._recall) for rows in self._rows
+                ]
+        yield Section("growth", "How it grows", growth.lead(self._recall), tuple(tables))
+        if not self._check:
+            for demand in self._demands:
+                yield sizing(self._run, self._sizings(demand), demand, self._prices)
+
+    def _held(self) -> list[Outlook]:
+        from vectrial.analysis.growths import held_out
+
+        held = []
+        for dataset in dict.fromkeys(curve.build.dataset for curve in self._found):
+            own = [curve for curve in self._found if curve.build.dataset == dataset]
+            held += held_out(own, max(curve.sizes[-1] for curve in own))
+        if not held:
+            raise UserError(
+                "--check needs five sizes: four to fit, and the largest to compare with",
+                where=str(self._run.folder),
+            )
+        return held
+
+    def _sizings(self, demand: Demand) -> list[Sizing]:
+        from vectrial.analysis.deployment import sizings
+
+        return sizings(self._found, demand, self._node, self._prices)
+
+    def _node(self, build: Build) -> Node | None:
+        from vectrial.analysis import resources
+        from vectrial.analysis.deployment import Node
+
+        processors = resources.processors(self._run, build.series)
+        memory = self._memory_bytes or resources.memory_bytes(self._run)
+        return None if processors is None or memory is None else Node(processors, memory)
+
+    def _outlook(self, outlook: Outlook) -> dict[str, Any]:
+        curve, found = outlook.curve, outlook.forecast
+        return {
+            "kind": "forecast",
+            "store": self._run.labels[curve.build.series],
+            "dataset": curve.build.dataset,
+            "index_params": dict(curve.build.index_params),
+            "metric": curve.quantity.metric,
+            "unit": curve.quantity.unit,
+            "clients": curve.quantity.clients,
+            "recall": self._recall if curve.quantity.clients is not None else None,
+            "law": str(outlook.law),
+            "sizes": curve.sizes,
+            "values": curve.values,
+            "rows": found.rows,
+            "value": found.value,
+            "low": found.low,
+            "high": found.high,
+            **({} if outlook.measured is None else {"measured": outlook.measured}),
+            **({} if outlook.held is None else {"inside": outlook.held}),
+        }
+
+    def _sizing(self, sizing: Sizing, demand: Demand) -> dict[str, Any]:
+        return {
+            "kind": "sizing",
+            "store": self._run.labels[sizing.build.series],
+            "dataset": sizing.build.dataset,
+            **asdict(demand),
+            "clients": sizing.clients,
+            "reason": sizing.reason or None,
+            **{
+                by: None if found is None else {**asdict(found), "nodes": found.nodes}
+                for by, found in (("median", sizing.expected), ("worse_end", sizing.cautious))
+            },
+        }
+
+
+def _of_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[Curve]:
+    for name in stores:
+        if name not in run.stores:
+            known = ", ".join(run.stores)
+            raise UserError(
+                f"'{name}' is not in this run", where="--store", remedy=f"it holds {known}"
+            )
+    return [curve for curve in found if not stores or curve.build.series.store in stores]
+
+
+def _largest(found: Sequence[Curve], run: Path) -> int:
+    from vectrial.stats.growth import LEAST_SIZES
+
+    sizes = [curve.sizes for curve in found if curve.growth is not None]
+    if not sizes:
+        most = max((len(curve.sizes) for curve in found), default=1)
+        raise UserError(
+            f"a forecast needs {LEAST_SIZES} sizes of one dataset, and this run has {most}",
+            where=str(run),
+            remedy="give the dataset several times with different rows, as in suites/growth.toml",
+        )
+    return max(one[-1] for one in sizes)
+
+
+def _rows(text: str) -> float:
+    """A number of rows, such as 1e9, 10M or 1_000_000."""
+    found = _ROWS.fullmatch(text.strip().replace("_", "").replace(",", ""))
+    number = float(found[1]) * _FACTORS[found[2]] if found else 0.0
+    if not 2 <= number <= _MOST_ROWS:
+        raise UserError(
+            f"'{text}' is not a number of rows", where="--rows", remedy="as in 1e9, 10M or 500000"
+        )
+    return number
+
+
+def _size(text: str) -> int:
+    try:
+        return size_bytes(text)
+    except ValueError as error:
+        raise UserError(str(error), where="--node-memory") from error
+
+
+def _prices(file: Path | None, run: RunData) -> Prices | None:
+    """The price sheet of a file, or of the run's suite; None where neither has one."""
+    if file is None:
+        try:
+            return parse_suite(run.suite, "suite").prices if run.suite else None
+        except UserError:
+            return None  # a suite of another version
+    try:
+        plain = tomllib.loads(read_bytes(file, _PRICES_BYTES).decode("utf-8"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"the prices cannot be read: {why}", where=str(file)) from error
+    return validated(Prices, plain.get("prices", plain), str(file))

@@ -1,0 +1,174 @@
+"""How a run's figures grow with the rows: laws, forecasts, and whether forecasts hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vectrial.analysis.analysis import TARGETS, slug
+from vectrial.analysis.growths import Curve, Outlook, curves, held_out, outlooks
+from vectrial.analysis.run_data import RunData
+from vectrial.document.blocks import Block, Cell, Column, Row, Section, Table, plain, source_of
+from vectrial.model.results_schema import METRICS
+from vectrial.stats.growth import COVERAGE, LEAST_SIZES, Law
+from vectrial.util import formatting
+
+_HEAD = (
+    Column("store", "Store", numeric=False),
+    Column("quantity", "Quantity", numeric=False),
+    Column("law", "Grows as", numeric=False),
+)
+_INDEX = Column("index", "Index", numeric=False)
+#: A report says what would be at so many times the most rows that were measured.
+_AHEAD = 10
+
+
+def growth(run: RunData) -> Section | None:
+    """The forecasts of a run that measured enough sizes of a dataset; None of any other."""
+    found = [curve for curve in curves(run) if len(curve.sizes) >= LEAST_SIZES]
+    if not found:
+        return None
+    blocks: list[Block] = []
+    for dataset in dict.fromkeys(curve.build.dataset for curve in found):
+        own = [curve for curve in found if curve.build.dataset == dataset]
+        largest = max(curve.sizes[-1] for curve in own)
+        checked = held_out(own, largest)
+        if checked:
+            blocks.append(check_table(run, checked, TARGETS[0]))
+        blocks.append(forecast_table(run, own, largest * _AHEAD, TARGETS[0]))
+    return Section("growth", "How it grows", lead(TARGETS[0]), tuple(blocks))
+
+
+def lead(recall: float) -> str:
+    """What the tables of forecasts are about."""
+    return (
+        f"Each quantity is fitted with the laws that its structure suggests, weighted by how well "
+        f"they predict larger sizes from smaller ones. QPS and p99 are those at recall {recall:g}. "
+        f"An interval is meant to hold the value with a probability of {COVERAGE:.0%}; it grows "
+        f"with the distance from the measured sizes, and where the laws disagree."
+    )
+
+
+def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
+    """Forecasts of the largest size by the smaller ones, beside what was measured there."""
+    rows = checked[0].forecast.rows
+    inside = sum(outlook.held is True for outlook in checked)
+    dataset = checked[0].curve.build.dataset
+    columns = (
+        *_HEAD,
+        Column("measured_to", "Fitted up to", "rows"),
+        Column("forecast", "Forecast", spread=True),
+        Column("measured", "Measured"),
+        Column("inside", "Inside", numeric=False),
+        _INDEX,
+    )
+    note = (
+        f"{inside} of {len(checked)} measured values lie in their {COVERAGE:.0%} intervals"
+        f" ({inside / len(checked):.0%})."
+    )
+    title = f"Forecasts of {formatting.rows(int(rows))}, held against the measurement: {dataset}"
+    table_rows = [
+        Row(
+            (
+                *_head(run, outlook),
+                plain(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
+                _forecast_cell(outlook),
+                _measured_cell(outlook, recall),
+                plain(outlook.held, "yes" if outlook.held else "no"),
+                plain(formatting.params(dict(outlook.curve.build.index_params))),
+            ),
+            "ok" if outlook.held else "wrong",
+            outlook.curve.build.series,
+        )
+        for outlook in checked
+    ]
+    name = f"forecasts-held-{slug(dataset)}"
+    return Table(name, title, columns, tuple(table_rows), (note,), grouped_by=0)
+
+
+def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:
+    """What the curves say of a number of rows, beside the largest size that was measured."""
+    dataset = found[0].build.dataset
+    columns = (
+        *_HEAD,
+        Column("sizes", "Sizes"),
+        Column("largest", "Largest measured", "rows"),
+        Column("measured", "Measured there"),
+        Column("forecast", f"At {formatting.rows(int(rows))}", spread=True),
+        _INDEX,
+    )
+    made = outlooks(found, rows)
+    table_rows = [
+        Row(
+            (
+                *_head(run, outlook),
+                plain(len(outlook.curve.sizes)),
+                plain(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
+                _measured_cell(_at_largest(outlook), recall),
+                _forecast_cell(outlook),
+                plain(formatting.params(dict(outlook.curve.build.index_params))),
+            ),
+            series=outlook.curve.build.series,
+        )
+        for outlook in made
+    ]
+    title = f"Forecast, not measured: {dataset} · {formatting.rows(int(rows))}"
+    notes = tuple(_missing(run, found))
+    name = f"forecast-{slug(dataset)}-{int(rows)}"
+    return Table(name, title, columns, tuple(table_rows), notes, grouped_by=0)
+
+
+def quantity_title(curve: Curve) -> str:
+    """For people: the metric, and the clients that it is from."""
+    title = METRICS[curve.quantity.metric].title
+    clients = curve.quantity.clients
+    return title if clients is None else f"{title}, {formatting.plural(clients, 'client')}"
+
+
+def _at_largest(outlook: Outlook) -> Outlook:
+    curve = outlook.curve
+    return replace(outlook, measured=curve.values[-1], source=curve.points[-1])
+
+
+def _head(run: RunData, outlook: Outlook) -> tuple[Cell, ...]:
+    return (
+        plain(run.labels[outlook.curve.build.series]),
+        plain(quantity_title(outlook.curve)),
+        plain(_law(outlook)),
+    )
+
+
+def _law(outlook: Outlook) -> str:
+    inverse = outlook.curve.quantity.inverse and outlook.law is not Law.POWER
+    return f"1 / ({outlook.law})" if inverse else str(outlook.law)
+
+
+def _forecast_cell(outlook: Outlook) -> Cell:
+    forecast, metric, unit = (
+        outlook.forecast, outlook.curve.quantity.metric, outlook.curve.quantity.unit,
+    )  # fmt: skip
+    value, low, high = (
+        formatting.figure(metric, one, unit)
+        for one in (forecast.value, forecast.low, forecast.high)
+    )
+    return Cell(value, forecast.value, f"{low}–{high}", low=forecast.low, high=forecast.high)
+
+
+def _measured_cell(outlook: Outlook, recall: float) -> Cell:
+    assert outlook.measured is not None
+    metric, unit = outlook.curve.quantity.metric, outlook.curve.quantity.unit
+    at = recall if outlook.curve.quantity.clients is not None else None
+    source = source_of(*outlook.source, metric=metric, recall=at)
+    return Cell(formatting.figure(metric, outlook.measured, unit), outlook.measured, source=source)
+
+
+def _missing(run: RunData, found: Sequence[Curve]) -> Iterator[str]:
+    for curve in found:
+        if curve.growth is None:
+            store, title = run.labels[curve.build.series], quantity_title(curve)
+            why = (
+                "no growth was measured at some size"
+                if len(curve.sizes) >= LEAST_SIZES
+                else (f"it needs {LEAST_SIZES} sizes with a value")
+            )
+            yield f"No forecast of {title} of {store}: {why}."

@@ -1,0 +1,244 @@
+"""Growth of a measured quantity with the number of rows: laws, their fit, and forecasts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+#: Sizes that a forecast needs: three are fitted, and the next one chooses between the laws.
+LEAST_SIZES = 4
+#: Share of forecasts that lie inside their interval.
+COVERAGE = 0.8
+
+#: Relative error of a measurement that nothing shown by few sizes makes smaller.
+_LEAST_ERROR = 0.01
+_FITTED = 3
+
+
+class Law(StrEnum):
+    """A law of growth with the number of rows n: a level a and a slope b ≥ 0, or a power."""
+
+    LOG = "a + b·log n"
+    LINEAR = "a + b·n"
+    N_LOG_N = "a + b·n·log n"
+    POWER = "a·n^b"
+
+
+_SHAPES: dict[Law, Callable[[float], float]] = {
+    Law.LOG: math.log,
+    Law.LINEAR: float,
+    Law.N_LOG_N: lambda rows: rows * math.log(rows),
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A quantity at a number of rows: the median of what the laws predict, and the interval that
+    holds it with probability `COVERAGE`."""
+
+    rows: float
+    value: float
+    low: float
+    high: float
+
+    def holds(self, measured: float) -> bool:
+        """True if a measured value lies in the interval."""
+        return self.low <= measured <= self.high
+
+    def error(self, measured: float) -> float:
+        """Distance of a measured value from the forecast, in half widths of the interval on its
+        side: at most 1 inside."""
+        distance = math.log(measured / self.value)
+        end = self.high if distance > 0 else self.low
+        return abs(distance / math.log(end / self.value))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One law fitted to some sizes.
+
+    prediction(rows): logarithm of the value, and its standard error there (relative), which grows
+    with the distance from the sizes. freedom: degrees of freedom of Student's t.
+    """
+
+    law: Law
+    freedom: int
+    prediction: Callable[[float], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The laws of one quantity, fitted to its measured sizes.
+
+    fits, weights: of each law; the weights add up to 1. checks: each size from the fourth on beside
+    its forecast by the sizes below it.
+    """
+
+    fits: tuple[Fit, ...]
+    weights: tuple[float, ...]
+    checks: tuple[tuple[Forecast, float], ...]
+
+    @property
+    def law(self) -> Law:
+        """The law of greatest weight."""
+        return max(zip(self.weights, self.fits, strict=True), key=lambda one: one[0])[1].law
+
+    def at(self, rows: float, widening: float = 1.0) -> Forecast:
+        """The forecast at a number of rows.
+
+        widening: factor on the logarithmic width of the interval; see `widening`.
+        """
+        parts = [fit.prediction(rows) for fit in self.fits]
+        low, middle, high = (
+            self._quantile(parts, quantile)
+            for quantile in ((1 - COVERAGE) / 2, 0.5, (1 + COVERAGE) / 2)
+        )
+        ends = (middle + widening * (end - middle) for end in (low, high))
+        return Forecast(rows, math.exp(middle), *map(math.exp, ends))
+
+    def _quantile(self, parts: Sequence[tuple[float, float]], quantile: float) -> float:
+        """Of the mixture of the laws' t distributions."""
+
+        def share_below(value: float) -> float:
+            return math.fsum(
+                weight * float(stats.t.cdf((value - centre) / error, fit.freedom))
+                for weight, fit, (centre, error) in zip(self.weights, self.fits, parts, strict=True)
+            )
+
+        # Each law's own quantiles enclose that of the mixture.
+        own = [
+            centre + error * float(stats.t.ppf(quantile, fit.freedom))
+            for fit, (centre, error) in zip(self.fits, parts, strict=True)
+        ]
+        low, high = min(own) - 1e-9, max(own) + 1e-9
+        return float(optimize.brentq(lambda value: share_below(value) - quantile, low, high))
+
+
+def growth(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) -> Growth:
+    """Fit `laws` to measured values.
+
+    Each law is fitted by least squares of relative errors. Its weight says how well it forecasts:
+    fitted to the first three sizes, to the first four and so on, it predicts each larger one
+    (forecasts from a rolling origin; Hyndman & Athanasopoulos 2021, section 5.10), and the weight
+    is the likelihood of these errors under a normal distribution with their own variance. A
+    forecast is the mixture of the laws' predictive t distributions (Draper & Smith 1998, section
+    1.4), so that it is as wide as the laws disagree.
+
+    Args:
+        rows: at least `LEAST_SIZES` different sizes, ascending.
+        values: as many positive values.
+        laws: at least one.
+
+    Raises:
+        ValueError: anything else.
+    """
+    _check(rows, values, laws)
+    n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
+    checks = []
+    for fitted in range(_FITTED, len(n)):
+        before = _weighted(n[:fitted], y[:fitted], laws, ())
+        checks.append((before.at(float(n[fitted])), float(y[fitted])))
+    return _weighted(n, y, laws, checks)
+
+
+def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
+    """Factor by which intervals must be wider, so that `COVERAGE` of these forecasts lie inside
+    theirs; at least 1.
+
+    checks: forecasts beside measured values, of several growths of one kind of quantity.
+    """
+    if not checks:
+        return 1.0
+    errors = [forecast.error(measured) for forecast, measured in checks]
+    return max(1.0, float(np.quantile(errors, COVERAGE, method="higher")))
+
+
+def _check(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) -> None:
+    if len(rows) < LEAST_SIZES or len(rows) != len(values) or not laws:
+        raise ValueError(
+            f"a forecast needs laws and at least {LEAST_SIZES} sizes with a value each"
+        )
+    if any(second <= first for first, second in pairwise(rows)) or rows[0] < 2:
+        raise ValueError("sizes are ascending numbers of rows, two or more")
+    if not all(0 < value < math.inf for value in values):
+        raise ValueError("values are positive")
+
+
+def _weighted(
+    rows: NDArray[np.float64],
+    values: NDArray[np.float64],
+    laws: Sequence[Law],
+    checks: Sequence[tuple[Forecast, float]],
+) -> Growth:
+    fits = tuple(_fit(law, rows, values) for law in laws)
+    squares = [_forecast_error(law, rows, values) for law in laws]
+    held_out = len(rows) - _FITTED
+    logs = np.array([-0.5 * held_out * math.log(square) for square in squares])
+    weights = np.exp(logs - logs.max())
+    return Growth(fits, tuple((weights / weights.sum()).tolist()), tuple(checks))
+
+
+def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """Mean square of the logarithmic errors of the forecasts from each origin."""
+    errors = [_LEAST_ERROR**2]
+    for fitted in range(_FITTED, len(rows)):
+        fit = _fit(law, rows[:fitted], values[:fitted])
+        errors += [
+            _LEAST_ERROR**2 + (fit.prediction(float(n))[0] - math.log(y)) ** 2
+            for n, y in zip(rows[fitted:], values[fitted:], strict=True)
+        ]
+    return float(np.mean(errors[1:] or errors))
+
+
+def _fit(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fit:
+    if law is Law.POWER:
+        return _power(rows, values)
+    shape = _SHAPES[law]
+    grown = np.array([shape(float(n)) for n in rows])
+    design = np.column_stack([np.ones_like(grown), grown])
+    # A cost that falls with the rows, or is negative without any, is of no law here: it is noise.
+    bounded = (-np.inf if law is Law.LOG else 0.0, 0.0)
+    kept = [0, 1]
+    while True:
+        weighted = design[:, kept] / values[:, None]
+        factors = np.linalg.lstsq(weighted, np.ones_like(values), rcond=None)[0]
+        low = [j for j, factor in zip(kept, factors, strict=True) if factor < bounded[j]]
+        if not low or len(kept) == 1:
+            break
+        kept.remove(low[0])
+    freedom = len(values) - len(kept)
+    error = _residual(weighted @ factors - 1.0, freedom)
+    spread = np.linalg.pinv(weighted.T @ weighted)
+
+    def prediction(n: float) -> tuple[float, float]:
+        at = np.array([1.0, shape(n)])[kept]
+        value = max(float(at @ factors), np.finfo(float).tiny)
+        return math.log(value), error * math.sqrt(1.0 + float(at @ spread @ at) / value**2)
+
+    return Fit(law, freedom, prediction)
+
+
+def _power(rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fit:
+    design = np.column_stack([np.ones_like(rows), np.log(rows)])
+    target = np.log(values)
+    factors = np.linalg.lstsq(design, target, rcond=None)[0]
+    freedom = len(values) - 2
+    error = _residual(design @ factors - target, freedom)
+    spread = np.linalg.pinv(design.T @ design)
+
+    def prediction(n: float) -> tuple[float, float]:
+        at = np.array([1.0, math.log(n)])
+        return float(at @ factors), error * math.sqrt(1.0 + float(at @ spread @ at))
+
+    return Fit(Law.POWER, freedom, prediction)
+
+
+def _residual(errors: NDArray[np.float64], freedom: int) -> float:
+    return max(math.sqrt(float(errors @ errors) / freedom), _LEAST_ERROR)
