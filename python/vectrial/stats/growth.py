@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 #: Sizes that a forecast needs: three are fitted, and the next one chooses between the laws.
 LEAST_SIZES = 4
@@ -19,6 +19,8 @@ COVERAGE = 0.8
 
 #: Relative error of a measurement that nothing shown by few sizes makes smaller.
 _LEAST_ERROR = 0.01
+#: Logarithm of the greatest value that a forecast says: an interval may be without any bounds.
+_MOST_LOG = 700.0
 _FITTED = 3
 
 
@@ -57,7 +59,8 @@ class Forecast:
         side: at most 1 inside."""
         distance = math.log(measured / self.value)
         end = self.high if distance > 0 else self.low
-        return abs(distance / math.log(end / self.value))
+        width = abs(math.log(end / self.value))
+        return abs(distance) / width if width else math.inf
 
 
 @dataclass(frozen=True)
@@ -101,20 +104,20 @@ class Growth:
             for quantile in ((1 - COVERAGE) / 2, 0.5, (1 + COVERAGE) / 2)
         )
         ends = (middle + widening * (end - middle) for end in (low, high))
-        return Forecast(rows, math.exp(middle), *map(math.exp, ends))
+        return Forecast(rows, *map(_exp, (middle, *ends)))
 
     def _quantile(self, parts: Sequence[tuple[float, float]], quantile: float) -> float:
         """Of the mixture of the laws' t distributions."""
 
         def share_below(value: float) -> float:
             return math.fsum(
-                weight * float(stats.t.cdf((value - centre) / error, fit.freedom))
+                weight * float(special.stdtr(fit.freedom, (value - centre) / error))
                 for weight, fit, (centre, error) in zip(self.weights, self.fits, parts, strict=True)
             )
 
         # Each law's own quantiles enclose that of the mixture.
         own = [
-            centre + error * float(stats.t.ppf(quantile, fit.freedom))
+            centre + error * float(special.stdtrit(fit.freedom, quantile))
             for fit, (centre, error) in zip(self.fits, parts, strict=True)
         ]
         low, high = min(own) - 1e-9, max(own) + 1e-9
@@ -158,6 +161,10 @@ def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
         return 1.0
     errors = [forecast.error(measured) for forecast, measured in checks]
     return max(1.0, float(np.quantile(errors, COVERAGE, method="higher")))
+
+
+def _exp(value: float) -> float:
+    return math.exp(max(-_MOST_LOG, min(value, _MOST_LOG)))
 
 
 def _check(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) -> None:

@@ -1,0 +1,206 @@
+"""What a run of several sizes says of more rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import capacity_runs as made
+import growth_runs
+import pytest
+from command_calls import call
+from growth_runs import SIZES, grown
+from report_tables import rows_of
+
+from vectrial.analysis.deployment import Demand, Node, sizings
+from vectrial.analysis.growths import Curve, curves, held_out, outlooks
+from vectrial.analysis.run_data import RunData
+from vectrial.report.build import build
+from vectrial.stats.growth import Law
+from vectrial.suite.model import Prices
+
+MILLION = SIZES[-1]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    return grown(tmp_path_factory.mktemp("grown") / "run")
+
+
+@pytest.fixture(scope="module")
+def found(run: RunData) -> list[Curve]:
+    return curves(run)
+
+
+def test_every_quantity_of_each_store_is_a_curve_over_the_sizes(found: list[Curve]) -> None:
+    said = [(c.build.series.store, c.quantity.metric, c.quantity.clients) for c in found]
+    of_searches = [(m, n) for n in (1, 8) for m in ("qps", "latency_p99")]
+    each = [("ready_s", None), ("rss_growth_bytes", None), ("disk_bytes", None), *of_searches]
+    assert sorted(said, key=str) == sorted(
+        ((store, *one) for store in ("faiss", "hnswlib") for one in each), key=str
+    )
+    assert all(curve.sizes == SIZES for curve in found)
+
+
+def test_searches_are_read_off_at_the_recall(found: list[Curve]) -> None:
+    own = [curve for curve in found if curve.build.series.store == "faiss"]
+    (qps,) = (c for c in own if c.quantity.metric == "qps" and c.quantity.clients == 8)
+    expected = [1e6 * 8 / growth_runs.query_us(rows, 8) for rows in SIZES]
+    assert qps.values == pytest.approx(expected)
+    assert len(qps.points[0]) == 2, "it lies between two measured points"
+
+
+def test_the_held_out_million_is_forecast_from_what_is_below(found: list[Curve]) -> None:
+    checked = held_out(found, MILLION)
+    assert len(checked) == len(found)
+    for outlook in checked:
+        assert outlook.curve.sizes == SIZES[:-1]
+        assert outlook.held, outlook
+        assert outlook.forecast.value == pytest.approx(outlook.measured, rel=0.02)
+
+
+def test_laws_that_structure_suggests_are_the_ones_found(found: list[Curve]) -> None:
+    laws = {o.curve.quantity.metric: o.law for o in outlooks(found, 1e7)}
+    assert laws["rss_growth_bytes"] is Law.LINEAR
+    assert laws["qps"] is Law.LOG
+
+
+def test_a_size_where_the_recall_was_not_reached_has_no_speed(tmp_path: Path) -> None:
+    run = grown(tmp_path / "run", stores=("faiss",))
+    metrics = {c.quantity.metric: c for c in curves(run, recall=0.99)}
+    assert set(metrics) == {"ready_s", "rss_growth_bytes", "disk_bytes"}
+
+
+def test_too_few_sizes_give_no_forecast(tmp_path: Path) -> None:
+    run = grown(tmp_path / "run", stores=("faiss",), sizes=SIZES[:3])
+    assert outlooks(curves(run), 1e6) == []
+    assert not [table for table in build(run).tables() if table.name.startswith("forecast")]
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+def test_a_deployment_is_what_one_computes_by_hand(run: RunData, found: list[Curve]) -> None:
+    demand = Demand(rows=4e6, qps=100_000, p99_us=1e6)
+    node = Node(processors=2, memory_bytes=1.6e9)
+    made_of = sizings(found, demand, lambda build: node, made_prices())
+    expected = next(one.expected for one in made_of if one.build.series.store == "faiss")
+    assert expected is not None
+    # 50 MB + 700 B a row fit 2.2 M rows into 1.6 GB, so that two shards hold 4 M.
+    assert expected.shards == 2
+    qps = 1e6 * 8 / growth_runs.query_us(2_000_000, 8)
+    assert expected.qps == pytest.approx(qps, rel=0.02)
+    assert expected.replicas == -(-demand.qps // expected.qps)
+    gib = node.memory_bytes / 2**30
+    disk = expected.disk_bytes or 0
+    each = 730 * (2 * 0.04 + gib * 0.005) + disk / 2**30 * 0.1
+    assert expected.per_month == pytest.approx(expected.nodes * each)
+
+
+def test_the_worse_ends_take_no_fewer_nodes(found: list[Curve]) -> None:
+    demand = Demand(rows=1e8, qps=20_000, p99_us=1e6)
+    for one in sizings(found, demand, lambda build: Node(2, 8e9), None):
+        assert one.expected is not None
+        assert one.cautious is not None
+        assert one.cautious.nodes >= one.expected.nodes
+        assert one.cautious.per_month is None
+
+
+def test_a_limit_that_no_size_keeps_is_said(found: list[Curve]) -> None:
+    demand = Demand(rows=1e6, qps=10, p99_us=1.0)
+    for one in sizings(found, demand, lambda build: Node(2, 8e9), None):
+        assert one.expected is None
+        assert one.reason == ("p99 is above the limit even with the fewest rows that were measured")
+    nowhere = sizings(found, demand, lambda build: None, None)
+    assert {one.reason for one in nowhere} == {"its server's machine is not known"}
+
+
+def made_prices() -> Prices:
+    import tomllib
+
+    return Prices.model_validate(tomllib.loads(made.SHEET)["prices"])
+
+
+# -- the command and the report ------------------------------------------------------------------
+
+
+def test_a_report_holds_its_forecasts_against_the_largest_size(run: RunData) -> None:
+    report = build(run)
+    held = rows_of(report, "forecasts-held")
+    assert {row["inside"].text for row in held} == {"yes"}
+    assert held[0]["measured_to"].value == 200_000
+    ahead = rows_of(report, "forecast-words")
+    ready = next(row for row in ahead if row["quantity"].text == "Ready")
+    assert ready["forecast"].value == pytest.approx(growth_runs.ready_s(10_000_000), rel=0.02)
+    assert ready["forecast"].low < ready["forecast"].value < ready["forecast"].high
+
+
+def test_the_command_prints_forecasts_and_nodes(run: RunData) -> None:
+    done = call("forecast", run.folder, "--rows", "10M", "--qps", 5000, "--node-memory", "64GiB")
+    assert done.code == 0, done.err
+    assert "10,000,000 rows" in done.out
+    assert "What it would take" in done.out
+    assert "more than 100 times" not in done.out
+    assert "more than 100 times" in call("forecast", run.folder, "--rows", "1e9").out
+    assert "14 of 14 measured values" in call("forecast", run.folder, "--check").out
+    markdown = call("forecast", run.folder, "--check", "--format", "md").out
+    assert "| faiss | Ready |" in markdown
+
+
+def test_json_lines_hold_what_a_program_needs(run: RunData) -> None:
+    done = call(
+        "forecast", run.folder, "--rows", "1e7", "--qps", 5000, "--store", "faiss", "-f", "jsonl"
+    )  # fmt: skip
+    objects = [json.loads(line) for line in done.out.splitlines()]
+    (memory,) = (o for o in objects if o.get("metric") == "rss_growth_bytes")
+    assert memory["sizes"] == list(SIZES)
+    assert memory["value"] == pytest.approx(growth_runs.memory_bytes(10_000_000), rel=0.02)
+    (sizing,) = (o for o in objects if o["kind"] == "sizing")
+    assert sizing["store"] == "faiss"
+    assert sizing["median"]["nodes"] >= 1
+    held = call("forecast", run.folder, "--check", "-f", "jsonl").out.splitlines()
+    assert all(json.loads(line)["inside"] for line in held)
+
+
+def test_prices_come_from_a_file_or_the_suite(tmp_path: Path) -> None:
+    suite = (
+        'name = "s"\ndatasets = [{ name = "words" }]\nstores = [{ store = "faiss" }]\n'
+        'experiments = [{ experiment = "search" }]\n' + made.SHEET
+    )
+    run = grown(tmp_path / "run", stores=("faiss",), suite=suite)
+    assert "Per month" in call("forecast", run.folder, "--qps", 10).out
+    sheet = tmp_path / "prices.toml"
+    sheet.write_text(made.SHEET.replace("USD", "EUR"))
+    done = call("forecast", run.folder, "--qps", 10, "--prices", sheet, "-f", "md")
+    assert "EUR" in done.out
+    sheet.write_text("currency = 3")
+    done = call("forecast", run.folder, "--qps", 10, "--prices", sheet)
+    assert (done.code, str(sheet) in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rows", "many"), "--rows"),
+        (("--rows", "1e30"), "--rows"),
+        (("--p99", "20"), "--p99"),
+        (("--node-memory", "big"), "--node-memory"),
+        (("--store", "redis"), "it holds faiss, hnswlib"),
+    ],
+)
+def test_wrong_input_is_named_with_a_remedy(
+    run: RunData, words: tuple[str, ...], said: str
+) -> None:
+    done = call("forecast", run.folder, *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_a_run_of_one_size_says_what_it_lacks(tmp_path: Path) -> None:
+    run = grown(tmp_path / "run", stores=("faiss",), sizes=(10_000,))
+    done = call("forecast", run.folder)
+    assert done.code == 2
+    assert "needs 4 sizes of one dataset, and this run has 1" in done.err
+    assert "suites/growth.toml" in done.err
+    few = grown(tmp_path / "few", stores=("faiss",), sizes=SIZES[:4])
+    assert "--check needs five sizes" in call("forecast", few.folder, "--check").err
