@@ -304,6 +304,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
                 tuple(errors[phase_id]),
                 row["duration_s"],
                 row["role"],
+                row["started_s"],
             )
         )
     gate: dict[int, list[CheckResult]] = defaultdict(list)

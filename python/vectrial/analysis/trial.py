@@ -28,7 +28,8 @@ class Value:
 class PhaseResult:
     """One row of the table `phase` with its metrics and error classes (kind, count, messages).
 
-    duration_s: from its start to its end. role: a `vectrial.model.phase.Role`.
+    duration_s: from its start to its end. started_s: its start, from that of the trial.
+    role: a `vectrial.model.phase.Role`.
     """
 
     phase_id: int
@@ -40,6 +41,7 @@ class PhaseResult:
     errors: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
     duration_s: float | None = None
     role: str | None = None
+    started_s: float | None = None
 
     def value(self, metric: str) -> float | None:
         """Measured value, trusted or not; None if there is none."""

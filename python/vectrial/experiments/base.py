@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validat
 from pydantic import Field as Bound
 
 from vectrial.document.sheet import Sheet
-from vectrial.model.capabilities import Capabilities, Index, Returning
+from vectrial.model.capabilities import Capabilities, Index, Params, Returning
 from vectrial.model.context import Context, Data, returning_of, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.gate import Scope
@@ -111,9 +111,11 @@ class Experiment(ExactModel, ABC):
     #: It searches under filters; it finds rows by condition.
     uses_filters: ClassVar[bool] = False
     uses_find: ClassVar[bool] = False
-    #: Where a suite asks for it twice, a point of both is measured once, as asked for first.
     #: Its loads may be sent by other machines than that of the store's server.
     from_client_machines: ClassVar[bool] = False
+    #: It asks for object stores.
+    uses_objects: ClassVar[bool] = False
+    #: Where a suite asks for it twice, a point of both is measured once, as asked for first.
     shares_points: ClassVar[bool] = False
     #: It sends requests. One that sends none runs once, with the lane that the suite names first.
     sends_requests: ClassVar[bool] = True
@@ -226,6 +228,26 @@ def search_points(
         UserError: more than `MOST_POINTS` combinations.
     """
     model = target.store.capabilities.indexes[target.index.kind].search
+    points = search_settings(model, search)
+    for point in points:
+        try:
+            model.model_validate(point)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise Unsupported(f"{target.name}: search parameter {where}: {fault['msg']}") from error
+    if not returns:
+        return points
+    kinds = dict.fromkeys(returns)
+    return [{**point, "returns": str(returning)} for returning in kinds for point in points]
+
+
+def search_settings(model: type[Params], search: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every combination of those search parameters that `model` has.
+
+    Raises:
+        UserError: more than `MOST_POINTS` combinations.
+    """
     axes = {
         name: list(values) if isinstance(values, list | tuple) else [values]
         for name, values in search.items()
@@ -238,18 +260,7 @@ def search_points(
             where="search",
             remedy="shorten them",
         )
-    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    for point in points:
-        try:
-            model.model_validate(point)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise Unsupported(f"{target.name}: search parameter {where}: {fault['msg']}") from error
-    if not returns:
-        return points
-    kinds = dict.fromkeys(returns)
-    return [{**point, "returns": str(returning)} for returning in kinds for point in points]
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def client_points(

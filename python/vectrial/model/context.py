@@ -19,6 +19,7 @@ from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
 from vectrial.model.live import Live
+from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
@@ -63,6 +64,9 @@ class Context:
         there is no cluster. Raises `Unsupported` where the fault cannot be made.
     from_machines: has the client machines send an `engine.parts.Order` together, and returns what
         they have `Sent`; None where this machine sends it. Raises `StoreError` where they cannot.
+    objects: an object store, which runs while the block lasts. What lies in it is removed if the
+        block does not raise; else the same trial finds it again when the run is resumed. Raises
+        `Unsupported` where it cannot be had.
     second_store: a store of the same kind, not created yet, for what needs another schema or other
         rows; it is gone when the block is left. Each name is a place of its own.
     """
@@ -88,6 +92,7 @@ class Context:
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
     crash: Callable[[], Address] | None = None
     strike: Callable[[int, Fault, bool], Struck] | None = None
+    objects: Callable[[ObjectsRequest], AbstractContextManager[ObjectsAccess]] | None = None
     from_machines: Callable[[Any], Any] | None = None
 
 

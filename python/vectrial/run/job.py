@@ -11,7 +11,6 @@ from pathlib import Path
 from vectrial.model.errors import VectrialError
 from vectrial.model.live import Live
 from vectrial.model.provider import Provider
-from vectrial.model.store import Store
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
@@ -25,7 +24,16 @@ from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
 from vectrial.suite.model import Suite
 from vectrial.util import environments
-from vectrial.worker.messages import Crash, Drive, Finished, Progress, Started, Strike
+from vectrial.worker.messages import (
+    CloseObjects,
+    Crash,
+    Drive,
+    Finished,
+    OpenObjects,
+    Progress,
+    Started,
+    Strike,
+)
 
 
 class JobRunner:
@@ -75,7 +83,7 @@ class JobRunner:
         begins()
         certificate = self._ceilings.certificate(job)
         try:
-            with _network(job.store, None if self._clients else choice) as inside:
+            with _network(job, None if self._clients else choice) as inside:
                 site = Site(
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients,
@@ -107,14 +115,16 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, 
 
 
 @contextmanager
-def _network(store: type[Store], choice: Choice | None) -> Iterator[Inside | None]:
-    """A private network for a job whose server is a program of this machine, where possible."""
-    if choice is None or choice.provider is not Provider.LOCAL or no_network():
+def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
+    """A private network for a job whose server is a program of this machine, or whose trials ask
+    for an object store, where possible."""
+    local = choice is not None and choice.provider is Provider.LOCAL
+    asks = choice is None and any(trial.experiment.uses_objects for trial in job.trials)
+    if not (local or asks) or no_network():
         yield None
         return
-    assert store.server is not None
     with Network() as network:
-        yield Inside(network, store.server)
+        yield Inside(network, job.store.server or "")
 
 
 def _measure(
@@ -143,6 +153,10 @@ def _measure(
                             process.crash_server()
                         case Strike():
                             process.strike(message)
+                        case OpenObjects():
+                            process.open_objects(message)
+                        case CloseObjects():
+                            process.close_objects(message)
                         case Drive():
                             watcher.progress(Progress(0, 1, "the client machines send"))
                             process.drive(message)

@@ -23,6 +23,7 @@ from vectrial.plan.model import Job
 from vectrial.run import heartbeat
 from vectrial.run.client_ceilings import ClientMachines
 from vectrial.run.heartbeat import Heartbeat
+from vectrial.run.object_servers import ObjectServers
 from vectrial.run.redact import Secrecy
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server, ServerError
@@ -36,9 +37,11 @@ from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.worker.messages import (
     Ack,
+    CloseObjects,
     Drive,
     Finished,
     JobSpec,
+    OpenObjects,
     Serving,
     Started,
     Strike,
@@ -103,6 +106,12 @@ class MeasuringProcess:
         # On the disk of the results: a temporary folder may be in memory.
         self._data = folder / WORK / self._log.stem
         self._choice, self._clients = site.choice, site.clients
+        self._objects = ObjectServers(
+            folder,
+            None if site.inside is None else site.inside.network,
+            tuple(site.certificate.placement.server_cores or ()),
+            note,
+        )
         recipe = recipe_of(job.store)
         if recipe is not None:
             assert site.choice is not None, "`_prepare` chose"
@@ -184,6 +193,15 @@ class MeasuringProcess:
             answer = replace(serving, struck=name)
         self._pipe.send(answer)
 
+    def open_objects(self, asked: OpenObjects) -> None:
+        """Start an object store, and send the measuring process where it is."""
+        self._pipe.send(self._objects.open(asked.request, asked.key))
+
+    def close_objects(self, asked: CloseObjects) -> None:
+        """Stop the object store."""
+        self._objects.close(done=asked.done)
+        self._pipe.send(Ack())
+
     def drive(self, asked: Drive) -> None:
         """Have the client machines send a load, and send the measuring process what they saw."""
         answer: Sent | str
@@ -228,6 +246,7 @@ class MeasuringProcess:
                     self._child.wait()
             self._pipe.close()
         finally:
+            self._objects.stop()
             if self._heartbeat is not None:
                 self._heartbeat.__exit__(None, None, None)
             if self._server is not None:

@@ -48,6 +48,11 @@ def connect(address: Address, timeout_s: float) -> Any:
     )
 
 
+#: The bucket that a server started here has; a folder of this name on each drive is it.
+BUCKET = "vectrial"
+_DRIVES = 4
+
+
 def _program(progress: LineProgress) -> Path:
     return given(_BIN) or go_program(PROGRAM, progress)
 
@@ -57,8 +62,15 @@ def _at_hand() -> Availability:
 
 
 def _command(
-    host: str, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+    host: str,
+    program: Path,
+    folder: Path,
+    ports: Mapping[str, int],
+    secrets: Mapping[str, str],
+    *,
+    drives: int = 1,
 ) -> Command:
+    places = [folder] if drives == 1 else [folder / f"drive-{n}" for n in range(1, drives + 1)]
     listens = (
         *("--address", f"{host}:{ports['s3']}"),
         *("--console-address", f"{host}:{ports['console']}"),
@@ -70,7 +82,9 @@ def _command(
         "MINIO_ROOT_USER": secrets["user"],
         "MINIO_ROOT_PASSWORD": secrets["password"],
     }
-    return Command((str(program), "server", "--quiet", *listens, str(folder)), env)
+    if drives > 1:
+        env["MINIO_CI_CD"] = "on"  # else it refuses drives that share a disk with the system
+    return Command((str(program), "server", "--quiet", *listens, *map(str, places)), env)
 
 
 def _ready(address: Address) -> None:
@@ -109,3 +123,8 @@ MINIO = Recipe(
 def minio(host: str) -> Recipe:
     """A server that listens at this address."""
     return replace(MINIO, command=partial(_command, host))
+
+
+def minio_drives(host: str) -> Recipe:
+    """As `minio`, with four drives and erasure coding: folders of one disk here."""
+    return replace(MINIO, command=partial(_command, host, drives=_DRIVES))

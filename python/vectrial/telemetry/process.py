@@ -196,10 +196,10 @@ class Sampler:
 
     def follow(self, processes: Mapping[str, int]) -> None:
         """Sample these processes from now on under their names: one that was started again has
-        another id. Counters of a new process begin anew."""
+        another id. Counters of a new process begin anew. One that has ended has no more samples."""
         with self._lock:
             for name, pid in processes.items():
-                if name in self._trees and self._trees[name].pid != pid:
+                if name not in self._trees or self._trees[name].pid != pid:
                     self._trees[name], self._groups[name] = ProcessTree(pid), Group(pid)
 
     def rows(self) -> list[dict[str, Any]]:

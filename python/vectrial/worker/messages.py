@@ -13,6 +13,7 @@ from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import Certificate
 from vectrial.model.faults import Fault
 from vectrial.model.gate import CheckResult
+from vectrial.model.objects import ObjectsRequest
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address
 
@@ -111,6 +112,27 @@ class Drive:
     cannot, as text."""
 
     order: Order
+
+
+@dataclass(frozen=True)
+class OpenObjects:
+    """Start an object store. The answer is its `ObjectsAccess`, or why there is none, as text.
+
+    key: of the trial: the same trial finds its objects again.
+    """
+
+    request: ObjectsRequest
+    key: str
+
+
+@dataclass(frozen=True)
+class CloseObjects:
+    """Stop it. The answer is an `Ack`.
+
+    done: its objects are needed no more.
+    """
+
+    done: bool
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter_ns
@@ -35,6 +37,7 @@ from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
 from vectrial.model.live import Live
+from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.phase import State
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Schema
@@ -48,10 +51,12 @@ from vectrial.telemetry.phases import add_server_metrics, not_its_own
 from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
+    CloseObjects,
     Crash,
     Drive,
     Finished,
     JobSpec,
+    OpenObjects,
     Progress,
     Serving,
     Started,
@@ -149,6 +154,25 @@ class _Measurement:
         if isinstance(answer, str):
             raise StoreError(answer)
         return answer
+
+    @contextmanager
+    def _objects(self, key: str, request: ObjectsRequest) -> Iterator[ObjectsAccess]:
+        """An object store that the parent starts and stops; see `Context.objects`."""
+        self._send_message(OpenObjects(request, key))
+        answer: ObjectsAccess | str = self.pipe.recv()
+        if isinstance(answer, str):
+            raise Unsupported(answer)
+        if self._sampler is not None:
+            self._sampler.follow({**self.processes, **answer.processes})
+        done = False
+        try:
+            yield answer
+            done = True
+        finally:
+            if self._sampler is not None:
+                self._sampler.follow(self.processes)
+            self._send_message(CloseObjects(done))
+            self.pipe.recv()
 
     def _send_message(self, message: object) -> None:
         with self._sending:
@@ -395,6 +419,7 @@ class _Measurement:
             from_machines=(
                 self._from_machines if self.spec.certificate.placement.client_machines else None
             ),
+            objects=partial(self._objects, trial.key),
             strike=None if self.address is None or not self.address.nodes else self._strike,
         )
 

@@ -1,0 +1,1 @@
+"""An index built segment by segment through an object store."""

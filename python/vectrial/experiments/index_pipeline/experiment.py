@@ -1,0 +1,330 @@
+"""Segments through an object store: put, got, indexed and written back; got and searched."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter_ns, process_time_ns
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, model_validator
+
+from vectrial.experiments.base import (
+    Experiment,
+    Numbers,
+    Target,
+    Values,
+    as_list,
+    search_points,
+    search_settings,
+)
+from vectrial.experiments.index_pipeline.metrics import METRICS
+from vectrial.model.context import Context, search_params
+from vectrial.model.errors import Unsupported
+from vectrial.model.inputs import Count, PositiveSeconds, Seconds
+from vectrial.model.lane import Lane
+from vectrial.model.metric import LARGER_IS_CLOSER
+from vectrial.model.objects import ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
+from vectrial.model.store import Hits, Searcher, Store
+from vectrial.workload import ingest
+from vectrial.workload.python.closed_loop import closed_loop
+from vectrial.workload.queries import drawn
+from vectrial.workload.segments import spans as of_spans
+from vectrial.workload.segments.index_files import Builder
+from vectrial.workload.segments.objects import Objects
+from vectrial.workload.segments.pipeline import Outcome, Pipeline, Settings
+from vectrial.workload.segments.spans import Span, Stage
+
+_DEFAULT_TRANSPORT = {
+    ObjectsKind.FOLDER: Transport.LOCAL,
+    ObjectsKind.MINIO: Transport.LOOPBACK,
+    ObjectsKind.MINIO_DRIVES: Transport.LOOPBACK,
+    ObjectsKind.S3: Transport.NETWORK,
+}
+_NOT_SAMPLED = "other steps ran at the same time"
+#: Segments that a report draws and lists, at most: of more, the totals alone are kept.
+_MOST_SPANS = 2000
+
+Kinds = Annotated[tuple[ObjectsKind, ...], BeforeValidator(as_list), Field(min_length=1)]
+Depths = Annotated[tuple[int, ...], BeforeValidator(as_list), Field(min_length=1)]
+
+
+class IndexPipeline(Experiment):
+    """Cut the dataset into segments, put each into an object store, get it, index it and write the
+    index back; then get and open the indexes, and search all of them at once.
+
+    A segment's index is what the store keeps in its folder of these rows alone: any embedded store
+    that persists takes part.
+
+    objects: "folder" (files of this machine, the floor), "minio", "minio-4-drives" (erasure
+        coding), "s3" (any service, see docs/pipeline.md); or a list of them.
+    link_mbit: MinIO is also reached over a link of this rate, in 10^6 bits per second, between two
+        simulated hosts; a number or a list.
+    segment_rows: rows of each segment but the last.
+    workers: segments that are indexed at once; prefetch: segments that are got ahead of them, 0:
+        none. A number or a list.
+    part_mb: size of one part of a transfer, in 2^20 bytes; concurrency: parts under way at once.
+    search: search parameters, as of the experiment `search`; each index is searched with them.
+    merged: one index of all rows is built and searched as well, beside the segments.
+    min_s, max_s: of each search, as of the experiment `search`, by one client.
+
+    Phases: `put`, `index` (get, check, build, write back), `load`, `search`, and of one index of
+    all rows `merged` and `search_merged`. Each step of each segment is a phase `step` of its own.
+    Of each stage the sum over workers and the time by the clock are told apart. What failed is
+    tried again, and what was done is kept, when the run is resumed.
+    """
+
+    name: ClassVar[str] = "index_pipeline"
+    title: ClassVar[str] = "Indexes through object storage"
+    place: ClassVar[int] = 68
+    metrics: ClassVar[tuple[MetricName, ...]] = METRICS
+    report: ClassVar[str] = f"{__package__}.report"
+    starts_from: ClassVar[State] = State.EMPTY
+    mutates: ClassVar[bool] = True  # the store itself holds no rows afterwards
+    uses_objects: ClassVar[bool] = True
+    axes: ClassVar[frozenset[str]] = frozenset({"objects", "link_mbit", "workers", "prefetch"})
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.EMBEDDED})
+    terms: ClassVar[Mapping[str, str]] = {
+        "segment_rows": "rows per segment",
+        "objects": "object store",
+        "transport": "transport",
+        "link_mbit": "link rate",
+    }
+
+    objects: Kinds = (ObjectsKind.FOLDER, ObjectsKind.MINIO)
+    link_mbit: Annotated[tuple[float, ...], BeforeValidator(as_list)] = ()
+    segment_rows: Count = 10_000
+    workers: Numbers = (1,)
+    prefetch: Depths = (1,)
+    part_mb: int = Field(default=16, ge=5, le=1024)
+    concurrency: int = Field(default=4, ge=1, le=256)
+    search: dict[str, Values] = Field(default_factory=dict)
+    merged: bool = True
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 20.0
+
+    @model_validator(mode="after")
+    def _in_range(self) -> IndexPipeline:
+        if any(not 0 <= depth <= 1000 for depth in self.prefetch):
+            raise ValueError("prefetch is between 0 and 1000")
+        if any(not 0.1 <= rate <= 1e6 for rate in self.link_mbit):
+            raise ValueError("link_mbit is between 0.1 and 1,000,000")
+        if self.link_mbit and ObjectsKind.MINIO not in self.objects:
+            raise ValueError('link_mbit is for objects = "minio", which is not among them')
+        return self
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if target.store.kind != "embedded" or not target.can.persistent:
+            raise Unsupported(
+                f"{target.name} keeps no index of a segment in files of its own: the pipeline needs"
+                " an embedded store that persists"
+            )
+        if target.store.environment is not None:
+            raise Unsupported(f"{target.name} has an environment without a client for objects")
+        search_points(target, self.search)
+        places: list[dict[str, Any]] = [
+            {"objects": str(kind), "transport": str(_DEFAULT_TRANSPORT[kind])}
+            for kind in dict.fromkeys(self.objects)
+        ]
+        places += [
+            {"objects": str(ObjectsKind.MINIO), "transport": str(Transport.LINK), "link_mbit": rate}
+            for rate in dict.fromkeys(self.link_mbit)
+        ]
+        return [
+            {**place, "workers": workers, "prefetch": prefetch}
+            for place in places
+            for workers in dict.fromkeys(self.workers)
+            for prefetch in dict.fromkeys(self.prefetch)
+        ]
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        assert context.objects is not None
+        request = ObjectsRequest(
+            ObjectsKind(point["objects"]), Transport(point["transport"]), point.get("link_mbit")
+        )
+        store, folder = context.store, context.data_dirs[0].with_name("segments")
+        settings = Settings(int(point["workers"]), int(point["prefetch"]), self.segment_rows)
+        builder = Builder(type(store), context.schema, context.index, context.batch_rows)
+        with ExitStack() as stack:
+            access = stack.enter_context(context.objects(request))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            objects = Objects(access, part_bytes=self.part_mb << 20, concurrency=self.concurrency)
+            pipeline = Pipeline(
+                context.dataset, objects, builder, settings, folder / "scratch", context.progress
+            )
+            yield from self._through(context, point, pipeline, folder)
+            pipeline.remove()
+        if self.merged:
+            yield from self._merged(context, point, builder, folder)
+
+    def _through(
+        self, context: Context, point: Mapping[str, Any], pipeline: Pipeline, folder: Path
+    ) -> Iterator[Phase]:
+        """The segments' way."""
+        for name, step, stages in (
+            ("put", pipeline.put, (Stage.SEGMENT, Stage.PUT)),
+            ("index", pipeline.index, (Stage.GET, Stage.CHECK, Stage.BUILD, Stage.WRITE_BACK)),
+        ):
+            began, cpu_ns = perf_counter_ns(), process_time_ns()
+            outcome = step()
+            phase = _phase(name, point, began, pipeline, outcome, stages)
+            phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
+            yield phase
+            yield from _steps(pipeline.spans.of(*stages))
+            outcome.raise_failed(name, len(pipeline.bounds))
+        began, cpu_ns = perf_counter_ns(), process_time_ns()
+        stores, outcome = pipeline.load(folder / "loaded")
+        try:
+            phase = _phase("load", point, began, pipeline, outcome, (Stage.LOAD,))
+            phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
+            yield phase
+            yield from _steps(pipeline.spans.of(Stage.LOAD))
+            outcome.raise_failed("load", len(pipeline.bounds))
+            yield from self._searches(context, point, stores, "search")
+        finally:
+            for store in stores:
+                store.close()
+            shutil.rmtree(folder / "loaded", ignore_errors=True)
+
+    def _merged(
+        self, context: Context, point: Mapping[str, Any], builder: Builder, folder: Path
+    ) -> Iterator[Phase]:
+        """One index of all rows, for comparison."""
+        place = folder / "merged"
+        place.mkdir(parents=True)
+        began = perf_counter_ns()
+        store = builder.make(place)
+        try:
+            store.create(context.schema, context.index)
+            for batch in ingest.batches(context.dataset, context.schema, context.batch_rows):
+                store.insert(batch)
+            ingest.finish(store, context.progress)
+            phase = Phase("merged", began, perf_counter_ns(), dict(point))
+            phase.metrics["merged_build_s"] = (phase.ended_ns - began) / 1e9
+            yield phase
+            yield from self._searches(context, point, [store], "search_merged")
+        finally:
+            store.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _searches(
+        self, context: Context, point: Mapping[str, Any], stores: Sequence[Store], name: str
+    ) -> Iterator[Phase]:
+        """Searches over all of these, with each setting."""
+        truth = context.truth(context.k, None)
+        model = context.store.capabilities.indexes[context.index.kind].search
+        for number, setting in enumerate(search_settings(model, self.search)):
+            params = search_params(context, setting)
+            kind = context.store.capabilities.scores[context.schema.metric]
+            searcher = union(
+                [store.searcher(context.k, params) for store in stores],
+                context.k,
+                larger_is_closer=kind in LARGER_IS_CLOSER,
+            )
+            seed = (context.seed, number, len(stores))
+            gc.collect()
+            phase = closed_loop(
+                searcher,
+                drawn(context.dataset, truth, seed, repeat=context.repeat_queries),
+                truth,
+                min_s=self.min_s,
+                max_s=self.max_s,
+                seed=context.seed,
+                progress=context.progress,
+                name=name,
+            )
+            phase.params = {**phase.params, **point, "k": context.k, **setting}
+            phase.metrics["segments"] = float(len(stores))
+            yield phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Two builds, and what is moved, at 100 MB/s."""
+        moved = 4 * rows * dim * 4 / 1e8
+        return 10.0 + moved + (2 if self.merged else 1) * rows * (2e-4 + dim * 1e-6)
+
+
+def union(searchers: Sequence[Searcher], k: int, *, larger_is_closer: bool) -> Searcher:
+    """A search of several indexes, one after the other: the k best of what each finds."""
+    if len(searchers) == 1:
+        return searchers[0]
+
+    def run(vector: NDArray[np.float32], /) -> Hits:
+        found = [search(vector) for search in searchers]
+        ids = np.concatenate([one[0] for one in found])
+        scores = np.concatenate([one[1] for one in found])
+        order = np.argsort(-scores if larger_is_closer else scores, kind="stable")[:k]
+        return ids[order], scores[order]
+
+    return run
+
+
+def _phase(
+    name: str,
+    point: Mapping[str, Any],
+    began_ns: int,
+    pipeline: Pipeline,
+    outcome: Outcome,
+    stages: Sequence[Stage],
+) -> Phase:
+    """A phase with the totals of its stages. Where a run was resumed, times are of a part of the
+    segments, so that there are none."""
+    phase = Phase(name, began_ns, perf_counter_ns(), dict(point))
+    own = pipeline.spans.of(*stages)
+    phase.metrics |= {
+        "segments": float(len(pipeline.bounds)),
+        "resumed_segments": float(len(outcome.resumed)),
+        "pipeline_wall_s": of_spans.length_s(own),
+        "pipeline_sum_s": of_spans.sum_s(own),
+    }
+    if name == "index":
+        limit = pipeline.settings.under_way * pipeline.segment_bytes
+        phase.metrics |= {
+            "in_flight_bytes": float(outcome.most_bytes),
+            "in_flight_limit_bytes": float(limit),
+        }
+    critical = of_spans.critical_path(own)
+    for stage in stages:
+        phase.metrics |= _of_stage(stage, own, critical.get(stage, 0.0))
+    idle = [name for name, value in phase.metrics.items() if value is None]
+    phase.missing |= dict.fromkeys(idle, "it took no time")
+    if outcome.resumed:
+        what = f"{len(outcome.resumed)} of {len(pipeline.bounds)} segments were done before"
+        for metric in [m for m in phase.metrics if m.endswith(("_s", "_overlap"))]:
+            phase.metrics[metric] = None
+            phase.missing[metric] = f"the run was resumed: {what}"
+        phase.remark(what)
+    if outcome.failed:
+        kinds = [f"segment {number}: {why}" for number, why in sorted(outcome.failed.items())]
+        phase.errors.append(("StoreError", len(kinds), kinds[:10]))
+        phase.invalidate(f"{len(kinds)} of {len(pipeline.bounds)} segments failed")
+    return phase
+
+
+def _of_stage(stage: Stage, spans: Sequence[Span], critical_s: float) -> dict[str, float | None]:
+    own = [span for span in spans if span.stage is stage]
+    wall_s, moved = of_spans.wall_s(own), sum(span.size_bytes for span in own)
+    return {
+        f"{stage}_sum_s": of_spans.sum_s(own),
+        f"{stage}_wall_s": wall_s,
+        f"{stage}_bytes": float(moved),
+        f"{stage}_gb_per_s": moved / 1e9 / wall_s if wall_s else None,
+        f"{stage}_overlap": of_spans.overlapped_share(spans, stage),
+        f"{stage}_critical_s": critical_s,
+    }
+
+
+def _steps(spans: Sequence[Span]) -> Iterator[Phase]:
+    """A phase for each span, unless there are too many to keep."""
+    for span in spans if len(spans) <= _MOST_SPANS else ():
+        phase = Phase("step", span.started_ns, span.ended_ns)
+        phase.params = {"stage": str(span.stage), "segment": span.segment, "worker": span.worker}
+        phase.metrics = {"span_bytes": float(span.size_bytes), "cpu_s": span.cpu_s}
+        phase.unsampled = _NOT_SAMPLED
+        yield phase

@@ -1,0 +1,69 @@
+"""The object stores that the trials of a job ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.objects import ObjectsAccess, ObjectsRequest
+from vectrial.servers.base import ServerError
+from vectrial.servers.namespaces import Network
+from vectrial.servers.objects import ObjectServer
+
+#: In a run's folder, while trials that need them are not done: a folder for each trial.
+OBJECTS = "objects"
+
+
+class ObjectServers:
+    """At most one at a time, since trials follow one another.
+
+    Objects outlive a trial that fails or is interrupted: when a run is resumed, the trial finds
+    those that it had finished.
+
+    Args:
+        folder: of the run. network: in which the measuring process is, if not in this process's.
+        cores: processors of a server that is started. note: called with each line on progress.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        network: Network | None,
+        cores: tuple[int, ...],
+        note: Callable[[str], None],
+    ) -> None:
+        self._folder, self._network = folder, network
+        self._cores, self._note = cores, note
+        self._current: ObjectServer | None = None
+
+    def open(self, request: ObjectsRequest, key: str) -> ObjectsAccess | str:
+        """Start what the trial with this key asks for. Returns the reason if that is impossible."""
+        self.stop()
+        self._current = ObjectServer(
+            request,
+            key,
+            self._folder / OBJECTS / key,
+            self._network,
+            self._cores,
+            self._folder / "logs" / f"objects-{request.kind}-{key[:8]}.log",
+            self._note,
+        )
+        try:
+            return self._current.start()
+        except (Unsupported, UserError, ServerError) as error:
+            self.stop()
+            return str(error)
+
+    def close(self, *, done: bool) -> None:
+        """Stop it. done: its trial needs the objects no more."""
+        current = self._current
+        self.stop()
+        if current is not None and done:
+            current.remove()
+
+    def stop(self) -> None:
+        """Stop it, if one runs; its objects stay. Calling it twice is harmless."""
+        if self._current is not None:
+            self._current.stop()
+            self._current = None

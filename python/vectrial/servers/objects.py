@@ -1,0 +1,163 @@
+"""Object stores for experiments: a folder, MinIO, or any S3 service whose address is given.
+
+VECTRIAL_S3_ADDRESS=https://s3.example:443    and VECTRIAL_S3_BUCKET, VECTRIAL_S3_REGION
+VECTRIAL_S3_USER, VECTRIAL_S3_PASSWORD        or …_FILE, a file that holds the secret alone
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.progress import LineProgress
+from vectrial.model.store import Address
+from vectrial.servers.base import Recipe
+from vectrial.servers.hosts import Hosts, no_hosts
+from vectrial.servers.inside import Inside
+from vectrial.servers.local import HOST, Local
+from vectrial.servers.minio import BUCKET
+from vectrial.servers.namespaces import Network
+from vectrial.servers.services import recipe_at
+
+_RECIPES = {
+    ObjectsKind.MINIO: "vectrial.servers.minio:minio",
+    ObjectsKind.MINIO_DRIVES: "vectrial.servers.minio:minio_drives",
+}
+_URL = re.compile(r"https?://[^/@\s]+")
+
+
+class ObjectServer:
+    """The object store of one request, from when it is started until it is stopped. Its objects
+    stay in `folder` until they are removed.
+
+    Args:
+        key: of the trial; objects in a service that is given lie under it.
+        folder: for its data. network: in which the experiment runs, if not in this process's.
+        cores: processors of a server that is started. log: where its output goes.
+    """
+
+    def __init__(
+        self,
+        request: ObjectsRequest,
+        key: str,
+        folder: Path,
+        network: Network | None,
+        cores: Sequence[int],
+        log: Path,
+        progress: LineProgress,
+    ) -> None:
+        self._request, self._key = request, key
+        self._folder, self._network = folder, network
+        self._cores, self._log, self._progress = cores, log, progress
+        self._hosts = Hosts()
+        self._server: Local | None = None
+
+    def start(self) -> ObjectsAccess:
+        """Start it and wait until it answers.
+
+        Raises:
+            Unsupported: it cannot be had here, or not by this transport.
+            ServerError: it does not start.
+        """
+        kind = self._request.kind
+        if kind is ObjectsKind.FOLDER:
+            return ObjectsAccess(folder=self._folder / "objects")
+        if kind is ObjectsKind.S3:
+            return _given(self._key)
+        reference = _RECIPES[kind]
+        host, shared = HOST, None
+        if self._request.transport is Transport.LINK:
+            host, shared = self._host()
+        recipe = recipe_at(reference, host)
+        _make_bucket(kind, self._folder / "server" / "data")
+        inside = None if self._network is None else Inside(self._network, reference)
+        self._server = Local(
+            recipe, self._folder / "server", log=self._log, cores=self._cores,
+            progress=self._progress, inside=inside, shared=shared, host=host,
+        )  # fmt: skip
+        self._server.start()
+        self._server.wait_ready()
+        return self._access(recipe, self._server.address)
+
+    def _host(self) -> tuple[str, Network]:
+        why = no_hosts() or ("" if self._network is not None else "no network can be made here")
+        if why:
+            raise Unsupported(f"no link of a set rate: {why}")
+        self._hosts.make(self._network, 1, self._request.link_mbit)
+        (host,) = self._hosts.all
+        return host.address, host.network
+
+    def _access(self, recipe: Recipe, address: Address) -> ObjectsAccess:
+        assert self._server is not None
+        return ObjectsAccess(
+            endpoint=f"http://{address.host}:{address.ports['s3']}",
+            bucket=BUCKET,
+            user=address.secrets["user"],
+            password=address.secrets["password"],
+            processes={recipe.name: next(iter(self._server.processes().values()))},
+            data_dirs=self._server.data_dirs(),
+        )
+
+    def stop(self) -> None:
+        """End it; its objects stay."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        self._hosts.close()
+
+    def remove(self) -> None:
+        """Remove its objects. Those in a service that was given are the experiment's to remove."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _make_bucket(kind: ObjectsKind, data: Path) -> None:
+    """A folder on a drive is a bucket, so that nobody needs a client that can make one."""
+    drives = [data] if kind is ObjectsKind.MINIO else [data / f"drive-{n}" for n in range(1, 5)]
+    for drive in drives:
+        (drive / BUCKET).mkdir(parents=True, exist_ok=True)
+
+
+def _given(key: str) -> ObjectsAccess:
+    """The service that the environment names.
+
+    Raises:
+        Unsupported: it names none. UserError: what it says makes no sense.
+    """
+    address = os.environ.get("VECTRIAL_S3_ADDRESS")
+    if not address:
+        raise Unsupported("no S3 service is given: set VECTRIAL_S3_ADDRESS and VECTRIAL_S3_BUCKET")
+    if not _URL.fullmatch(address.rstrip("/")):
+        raise UserError(
+            "it is not the URL of a service, or holds a user or a path",
+            where="VECTRIAL_S3_ADDRESS",
+            remedy="as in https://s3.example:443; the bucket goes into VECTRIAL_S3_BUCKET",
+        )
+    bucket = os.environ.get("VECTRIAL_S3_BUCKET", "")
+    if not bucket:
+        raise UserError("it is not set", where="VECTRIAL_S3_BUCKET", remedy="name a bucket")
+    return ObjectsAccess(
+        endpoint=address.rstrip("/"),
+        bucket=bucket,
+        region=os.environ.get("VECTRIAL_S3_REGION", "us-east-1"),
+        user=_secret("VECTRIAL_S3_USER"),
+        password=_secret("VECTRIAL_S3_PASSWORD"),
+        prefix=f"vectrial/{key}",
+    )
+
+
+def _secret(name: str) -> str:
+    if value := os.environ.get(name):
+        return value
+    path = os.environ.get(f"{name}_FILE")
+    if not path:
+        raise UserError("it is not set", where=name, remedy=f"set it, or {name}_FILE")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        what = f"cannot be read: {type(error).__name__}"
+        raise UserError(what, where=f"{name}_FILE", remedy="a file with the secret alone") from None

@@ -1,0 +1,1 @@
+"""Indexes built segment by segment through an object store."""

@@ -1,0 +1,250 @@
+"""Objects in a bucket or a folder: put, got, listed and deleted, each checked by its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.errors import StoreError
+from vectrial.model.objects import ObjectsAccess
+
+#: Bytes of one part of a transfer, and parts under way at once, unless given.
+PART_BYTES, CONCURRENCY = 16 << 20, 8
+#: Seconds until a request that is not answered has failed. Nothing is asked twice.
+_TIMEOUT_S = 120.0
+_READ_BYTES = 4 << 20
+
+
+class ObjectError(StoreError):
+    """An object could not be put, got or trusted; the message begins with its key."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What is known of an object: its key, bytes and SHA-256."""
+
+    key: str
+    size_bytes: int
+    sha256: str
+
+
+class Objects:
+    """The objects under a prefix.
+
+    Methods may be called from several threads at once.
+
+    Args:
+        access: where they lie.
+        part_bytes: of one part of a transfer; concurrency: parts under way at once.
+
+    Raises:
+        StoreError: the client library is not installed.
+    """
+
+    def __init__(
+        self,
+        access: ObjectsAccess,
+        *,
+        part_bytes: int = PART_BYTES,
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        try:
+            import obstore
+            from obstore.store import LocalStore, S3Store
+        except ImportError as error:
+            raise StoreError(
+                "object stores need the package 'obstore': pip install 'vectrial[objects]'"
+            ) from error
+        self._library: Any = obstore
+        self._prefix = access.prefix.strip("/")
+        self._part_bytes, self._concurrency = part_bytes, concurrency
+        if access.folder is not None:
+            self._store: Any = LocalStore(access.folder, mkdir=True)
+        else:
+            options: dict[str, Any] = {
+                "allow_http": access.endpoint.startswith("http:"),
+                "timeout": timedelta(seconds=_TIMEOUT_S),
+            }
+            if access.certificate is not None:
+                options["root_certificate"] = access.certificate.read_bytes()
+            self._store = S3Store(
+                access.bucket,
+                endpoint=access.endpoint,
+                region=access.region,
+                access_key_id=access.user,
+                secret_access_key=access.password,
+                client_options=options,
+                retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=_TIMEOUT_S)},
+                # The body's checksum is ours; signing it as well would hash it twice.
+                unsigned_payload=True,
+            )
+
+    def put(self, key: str, data: memoryview | bytes) -> None:
+        """Write an object in parts.
+
+        Raises:
+            ObjectError: it was not accepted.
+        """
+        self._put(key, self._library.Bytes(memoryview(data).cast("B")))
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Write a file as an object, in parts that are read as they are sent.
+
+        Raises:
+            ObjectError: it was not accepted.
+        """
+        self._put(key, path)
+
+    def _put(self, key: str, source: Any) -> None:
+        with _named(key):
+            self._library.put(
+                self._store,
+                self._at(key),
+                source,
+                chunk_size=self._part_bytes,
+                max_concurrency=self._concurrency,
+            )
+
+    def get(self, key: str) -> memoryview:
+        """The bytes of an object.
+
+        Raises:
+            ObjectError: it is missing, or cannot be read.
+        """
+        with _named(key):
+            return memoryview(self._library.get(self._store, self._at(key)).bytes())
+
+    def get_file(self, key: str, path: Path) -> None:
+        """Write an object into a file, as it arrives.
+
+        Raises:
+            ObjectError: it is missing, or cannot be read.
+        """
+        with _named(key), path.open("wb") as file:
+            found = self._library.get(self._store, self._at(key))
+            for chunk in found.stream(min_chunk_size=_READ_BYTES):
+                file.write(chunk)
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Keys that begin with a prefix, ascending.
+
+        Raises:
+            ObjectError: they cannot be listed.
+        """
+        with _named(prefix or "the list of objects"):
+            batches = self._library.list(self._store, self._at(prefix) or None)
+            paths = [one["path"] for batch in batches for one in batch]
+        start = len(self._prefix) + 1 if self._prefix else 0
+        return sorted(path[start:] for path in paths)
+
+    def delete(self, key: str) -> None:
+        """Remove an object, which exists.
+
+        Raises:
+            ObjectError: it cannot be removed.
+        """
+        with _named(key):
+            self._library.delete(self._store, self._at(key))
+
+    def put_json(self, key: str, value: Mapping[str, Any]) -> None:
+        """Write a small object that says what is known of others.
+
+        Raises:
+            ObjectError: it was not accepted.
+        """
+        self.put(key, json.dumps(value, sort_keys=True).encode())
+
+    def get_json(self, key: str) -> dict[str, Any]:
+        """The value that `put_json` wrote.
+
+        Raises:
+            ObjectError: it is missing, cannot be read, or is no such value.
+        """
+        try:
+            value = json.loads(bytes(self.get(key)))
+        except ValueError as error:
+            raise ObjectError(f"{key}: corrupt: not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise ObjectError(f"{key}: corrupt: no object of JSON")
+        return value
+
+    def _at(self, key: str) -> str:
+        return f"{self._prefix}/{key}" if self._prefix else key
+
+
+def receipt_of(key: str, data: memoryview | bytes) -> Receipt:
+    """The receipt of an object with these bytes."""
+    return Receipt(key, len(data), hashlib.sha256(data).hexdigest())
+
+
+def receipt_of_file(key: str, path: Path) -> Receipt:
+    """The receipt of an object with the bytes of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return Receipt(key, path.stat().st_size, digest.hexdigest())
+
+
+def check(found: Receipt, expected: Receipt) -> None:
+    """Compare what was got with what was put.
+
+    Raises:
+        ObjectError: it is truncated or corrupt.
+    """
+    if found.size_bytes != expected.size_bytes:
+        sizes = f"{found.size_bytes:,} bytes instead of {expected.size_bytes:,}"
+        word = "truncated" if found.size_bytes < expected.size_bytes else "corrupt"
+        raise ObjectError(f"{expected.key}: {word}: it has {sizes}")
+    if found.sha256 != expected.sha256:
+        raise ObjectError(f"{expected.key}: corrupt: its SHA-256 is not that of what was put")
+
+
+#: In the library's messages, what a fault is: the first that is found counts.
+_FAULTS = (
+    ("accessdenied", "refused: the credentials are not accepted"),
+    ("invalidaccesskeyid", "refused: the credentials are not accepted"),
+    ("signaturedoesnotmatch", "refused: the credentials are not accepted"),
+    ("requesttimetooskewed", "refused: the clocks of client and server differ too much"),
+    ("xminiostoragefull", "the object store is full"),
+    ("storage backend has reached", "the object store is full"),
+    ("quota", "the object store is full"),
+    ("no space left", "the object store is full"),
+    ("nosuchbucket", "there is no such bucket"),
+    ("nosuchkey", "missing"),
+    ("not found", "missing"),
+    ("slowdown", "the object store asks to slow down"),
+    ("connection refused", "the object store does not answer"),
+    ("connect error", "the object store does not answer"),
+    ("error sending request", "the object store does not answer"),
+    ("timed out", "the object store does not answer in time"),
+    ("connection reset", "the connection broke"),
+    ("connection closed", "the connection broke"),
+    ("incompletemessage", "the connection broke"),
+)
+_SAID_CHARACTERS = 300
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """Errors of the library with the object's key and one clear reason."""
+    from obstore.exceptions import BaseError, NotFoundError
+
+    try:
+        yield
+    except (FileNotFoundError, NotFoundError) as error:
+        bucket = "nosuchbucket" in str(error).lower()
+        why = "there is no such bucket" if bucket else "missing"
+        raise ObjectError(f"{key}: {why}") from error
+    except (BaseError, OSError, ValueError) as error:
+        text = f"{type(error).__name__}: {error}"
+        low = text.lower().replace(" ", " ")
+        known = next((why for word, why in _FAULTS if word in low), "")
+        if isinstance(error, PermissionError):
+            known = known or "refused: access is denied"
+        said = " ".join(text.split())[:_SAID_CHARACTERS]
+        raise ObjectError(f"{key}: {known or said}") from error

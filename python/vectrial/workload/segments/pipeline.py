@@ -1,0 +1,351 @@
+"""The way of segments: put as objects; got, indexed and written back; got and searched.
+
+Every object has a receipt beside it, which is written last: what has none was not finished, and is
+done again by a pipeline that is given the same objects.
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import StoreError
+from vectrial.model.progress import Progress
+from vectrial.model.store import Store
+from vectrial.workload.segments import index_files
+from vectrial.workload.segments.index_files import Builder
+from vectrial.workload.segments.objects import (
+    Objects,
+    Receipt,
+    check,
+    receipt_of,
+    receipt_of_file,
+)
+from vectrial.workload.segments.spans import Spans, Stage
+
+_SEGMENTS, _INDEXES, _RECEIPT = "segments", "indexes", ".receipt.json"
+_MOST_SAID = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """workers: threads that build, each one segment at a time. prefetch: segments that are got
+    ahead of them, one of which may be under way. segment_rows: of each segment but the last."""
+
+    workers: int
+    prefetch: int
+    segment_rows: int
+
+    @property
+    def under_way(self) -> int:
+        """Segments that are in memory at once, at most."""
+        return self.prefetch + self.workers
+
+
+@dataclass
+class Outcome:
+    """What came of a step for all segments.
+
+    failed: the reason by segment. resumed: segments that were done before.
+    most_bytes: the most that segments took in memory at once.
+    """
+
+    failed: dict[int, str] = field(default_factory=dict)
+    resumed: list[int] = field(default_factory=list)
+    most_bytes: int = 0
+
+    def raise_failed(self, step: str, of: int) -> None:
+        """Raise `StoreError` if a segment failed; it names each."""
+        if not self.failed:
+            return
+        said = [f"segment {number}: {why}" for number, why in sorted(self.failed.items())]
+        more = f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else ""
+        raise StoreError(
+            f"{step}: {len(said)} of {of} segments failed: {'; '.join(said[:_MOST_SAID])}{more}"
+        )
+
+
+class Pipeline:
+    """The segments of one dataset on their way to indexes.
+
+    Args:
+        objects: where they are put. builder: of the indexes. folder: for temporary files, if there
+            is no room in memory.
+
+    spans: every step of every segment. bounds: first row and the one after the last, of each
+        segment.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        objects: Objects,
+        builder: Builder,
+        settings: Settings,
+        folder: Path,
+        progress: Progress,
+    ) -> None:
+        self._dataset, self._objects, self._builder = dataset, objects, builder
+        self._settings, self._folder, self._progress = settings, folder, progress
+        self.spans = Spans()
+        rows = settings.segment_rows
+        self.bounds = [
+            (start, min(start + rows, dataset.rows)) for start in range(0, dataset.rows, rows)
+        ]
+
+    @property
+    def segment_bytes(self) -> int:
+        """Of a whole segment, without its metadata."""
+        return min(self._settings.segment_rows, self._dataset.rows) * (self._dataset.dim * 4 + 8)
+
+    def put(self) -> Outcome:
+        """Cut the dataset into segments and put each as an object."""
+        outcome, there = Outcome(), self._receipts(_SEGMENTS)
+        for number, (start, stop) in enumerate(self.bounds):
+            self._progress(number, len(self.bounds), "putting segments")
+            if number in there:
+                outcome.resumed.append(number)
+                continue
+            try:
+                with self.spans.timed(Stage.SEGMENT, number, 0) as sized:
+                    data = index_files.encoded(self._dataset, self._builder.schema, start, stop)
+                    sized.size_bytes = data.size
+                    receipt = receipt_of(_segment_key(number), memoryview(data))
+                outcome.most_bytes = max(outcome.most_bytes, data.size)
+                with self.spans.timed(Stage.PUT, number, 0) as sized:
+                    self._objects.put(receipt.key, memoryview(data))
+                    sized.size_bytes = data.size
+                self._objects.put_json(receipt.key + _RECEIPT, asdict(receipt))
+            except StoreError as error:
+                outcome.failed[number] = str(error)
+        return outcome
+
+    def index(self) -> Outcome:
+        """Get every segment, index it, and write the index back; several at once."""
+        done = self._receipts(_INDEXES)
+        outcome = Outcome(resumed=sorted(done))
+        todo = [number for number in range(len(self.bounds)) if number not in done]
+        with index_files.scratch(
+            self.segment_bytes, self._settings.workers + 2, self._folder
+        ) as folder:
+            _Workers(self, todo, outcome, folder).run()
+        return outcome
+
+    def load(self, folder: Path) -> tuple[list[Store], Outcome]:
+        """Get every index into a folder and open it. The stores are the caller's to close."""
+        outcome, stores = Outcome(), []
+        receipts = self._receipts(_INDEXES)
+        for number in range(len(self.bounds)):
+            self._progress(number, len(self.bounds), "loading indexes")
+            try:
+                if number not in receipts:
+                    raise StoreError(f"{_index_key(number)}: missing")
+                with self.spans.timed(Stage.LOAD, number, 0) as sized:
+                    own = folder / f"{number:05d}"
+                    for receipt in receipts[number]:
+                        path = own / receipt.key.removeprefix(f"{_index_key(number)}/")
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        self._objects.get_file(receipt.key, path)
+                        check(receipt_of_file(receipt.key, path), receipt)
+                        sized.size_bytes += receipt.size_bytes
+                    stores.append(self._builder.open(own))
+            except StoreError as error:
+                outcome.failed[number] = str(error)
+        return stores, outcome
+
+    def got(self, number: int, worker: int) -> pa.RecordBatch:
+        """A segment, as it was put.
+
+        Raises:
+            StoreError: it is missing, truncated or corrupt.
+        """
+        key = _segment_key(number)
+        expected = Receipt(**self._objects.get_json(key + _RECEIPT))
+        with self.spans.timed(Stage.GET, number, worker) as sized:
+            data = self._objects.get(key)
+            sized.size_bytes = len(data)
+        with self.spans.timed(Stage.CHECK, number, worker) as sized:
+            check(receipt_of(key, data), expected)
+            sized.size_bytes = len(data)
+        return index_files.decoded(data)
+
+    def built(self, number: int, worker: int, rows: pa.RecordBatch, folder: Path) -> list[Path]:
+        """The files of the index of a segment."""
+        with self.spans.timed(Stage.BUILD, number, worker) as sized:
+            sized.size_bytes = rows.nbytes
+            return self._builder.build(rows, folder)
+
+    def write_back(self, number: int, worker: int, files: Sequence[Path], folder: Path) -> None:
+        """Put the files of an index, and then its receipt."""
+        with self.spans.timed(Stage.WRITE_BACK, number, worker) as sized:
+            receipts = []
+            for path in files:
+                key = f"{_index_key(number)}/{path.relative_to(folder).as_posix()}"
+                receipt = receipt_of_file(key, path)
+                self._objects.put_file(key, path)
+                receipts.append(asdict(receipt))
+                sized.size_bytes += receipt.size_bytes
+        self._objects.put_json(f"{_index_key(number)}{_RECEIPT}", {"files": receipts})
+
+    def remove(self) -> None:
+        """Remove every object: nothing more is asked of them."""
+        for kind in (_SEGMENTS, _INDEXES):
+            for key in self._objects.keys(kind):
+                self._objects.delete(key)
+
+    def show(self, done: int, of: int) -> None:
+        """Tell how many indexes are there."""
+        self._progress(done, of, "indexing segments")
+
+    @property
+    def settings(self) -> Settings:
+        """How many at once."""
+        return self._settings
+
+    def _receipts(self, kind: str) -> dict[int, list[Receipt]]:
+        """What is known of the objects of each segment that is done."""
+        found = {}
+        for key in self._objects.keys(kind):
+            if key.endswith(_RECEIPT):
+                number = int(key.removesuffix(_RECEIPT).rpartition("/")[2].split(".")[0])
+                value: dict[str, Any] = self._objects.get_json(key)
+                found[number] = [Receipt(**one) for one in value.get("files", [value])]
+        return found
+
+
+def _segment_key(number: int) -> str:
+    return f"{_SEGMENTS}/{number:05d}.arrow"
+
+
+def _index_key(number: int) -> str:
+    return f"{_INDEXES}/{number:05d}"
+
+
+@dataclass
+class _Got:
+    number: int
+    rows: pa.RecordBatch
+
+
+@dataclass
+class _Built:
+    number: int
+    files: list[Path]
+    folder: Path
+
+
+class _Workers:
+    """One thread that gets, some that build, and one that writes back, with bounded queues between
+    them: a stage that is slow holds up those before it, and memory with them."""
+
+    def __init__(self, pipeline: Pipeline, todo: Sequence[int], outcome: Outcome, folder: Path):
+        self._pipeline, self._todo, self._outcome = pipeline, todo, outcome
+        self._folder, settings = folder, pipeline.settings
+        self._workers = settings.workers
+        self._got: queue.Queue[_Got | None] = queue.Queue(max(1, settings.prefetch))
+        self._built: queue.Queue[_Built | None] = queue.Queue(1)
+        # A segment takes a place when it is asked for, and gives it back when it is indexed.
+        self._places = threading.Semaphore(settings.under_way)
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._errors: list[BaseException] = []
+
+    def run(self) -> None:
+        """Return when every segment was written back or has failed."""
+        builders = [
+            threading.Thread(target=self._guarded, args=(self._build, 1 + number), daemon=True)
+            for number in range(self._workers)
+        ]
+        fetcher = threading.Thread(target=self._guarded, args=(self._fetch, 0), daemon=True)
+        for thread in (fetcher, *builders):
+            thread.start()
+        closer = threading.Thread(target=self._close, args=(fetcher, builders), daemon=True)
+        closer.start()
+        self._write_back(1 + self._workers)
+        closer.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _guarded(self, work: Callable[[int], None], worker: int) -> None:
+        try:
+            work(worker)
+        except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
+            self._errors.append(error)
+
+    def _close(self, fetcher: threading.Thread, builders: Sequence[threading.Thread]) -> None:
+        fetcher.join()
+        for _ in builders:
+            self._got.put(None)
+        for builder in builders:
+            builder.join()
+        self._built.put(None)
+
+    def _fetch(self, worker: int) -> None:
+        for number in self._todo:
+            self._places.acquire()
+            try:
+                rows = self._pipeline.got(number, worker)
+            except StoreError as error:
+                self._fail(number, error)
+                self._places.release()
+                continue
+            self._took(rows.nbytes)
+            self._got.put(_Got(number, rows))
+
+    def _build(self, worker: int) -> None:
+        while True:
+            built = self._built_of_next(worker)
+            if built is None:
+                return
+            # The segment's rows are gone by now: only files wait for their turn.
+            if built.files:
+                self._built.put(built)
+
+    def _built_of_next(self, worker: int) -> _Built | None:
+        """The index of the next segment, without files if it failed; None after the last."""
+        item = self._got.get()
+        if item is None:
+            return None
+        own = self._folder / f"{item.number:05d}"
+        own.mkdir()
+        try:
+            return _Built(
+                item.number, self._pipeline.built(item.number, worker, item.rows, own), own
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a store raises fails its segment
+            self._fail(item.number, error)
+            shutil.rmtree(own, ignore_errors=True)
+            return _Built(item.number, [], own)
+        finally:
+            self._took(-item.rows.nbytes)
+            self._places.release()
+
+    def _write_back(self, worker: int) -> None:
+        done = 0
+        self._pipeline.show(done, len(self._todo))
+        while (item := self._built.get()) is not None:
+            try:
+                self._pipeline.write_back(item.number, worker, item.files, item.folder)
+            except StoreError as error:
+                self._fail(item.number, error)
+            shutil.rmtree(item.folder, ignore_errors=True)
+            done += 1
+            self._pipeline.show(done, len(self._todo))
+
+    def _took(self, size_bytes: int) -> None:
+        with self._lock:
+            self._bytes += size_bytes
+            self._outcome.most_bytes = max(self._outcome.most_bytes, self._bytes)
+
+    def _fail(self, number: int, error: Exception) -> None:
+        kind = "" if isinstance(error, StoreError) else f"{type(error).__name__}: "
+        with self._lock:
+            self._outcome.failed[number] = f"{kind}{error}"

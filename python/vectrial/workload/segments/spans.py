@@ -1,0 +1,143 @@
+"""Spans of work on segments: who did what from when to when, and what that says of a pipeline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from time import perf_counter_ns
+
+
+class Stage(StrEnum):
+    """Steps of a segment's way, in order."""
+
+    SEGMENT = "segment"  # rows are cut from the dataset and encoded
+    PUT = "put"
+    GET = "get"
+    CHECK = "check"  # the checksum of what was got
+    BUILD = "build"
+    WRITE_BACK = "write_back"
+    LOAD = "load"  # an index is got and opened
+
+
+@dataclass(frozen=True)
+class Span:
+    """One step of one segment.
+
+    worker: number of the thread that did it. started_ns, ended_ns: `perf_counter_ns`.
+    size_bytes: that were moved or encoded; of a build, of the segment.
+    cpu_s: processor time of the thread itself, without threads of a library.
+    """
+
+    stage: Stage
+    segment: int
+    worker: int
+    started_ns: int
+    ended_ns: int
+    size_bytes: int = 0
+    cpu_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """By the clock."""
+        return (self.ended_ns - self.started_ns) / 1e9
+
+
+class Spans:
+    """Spans of several threads, in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: list[Span] = []
+
+    @contextmanager
+    def timed(self, stage: Stage, segment: int, worker: int) -> Iterator[Sized]:
+        """Record the block as a span, if it does not raise. The block says how many bytes it
+        moved."""
+        sized, started, cpu = Sized(), perf_counter_ns(), time.thread_time()
+        yield sized
+        ended, used = perf_counter_ns(), time.thread_time() - cpu
+        span = Span(stage, segment, worker, started, ended, sized.size_bytes, used)
+        with self._lock:
+            self._all.append(span)
+
+    @property
+    def all(self) -> tuple[Span, ...]:
+        """Those that have ended."""
+        with self._lock:
+            return tuple(self._all)
+
+    def of(self, *stages: Stage) -> list[Span]:
+        """Those of some stages."""
+        return [span for span in self.all if span.stage in stages]
+
+
+@dataclass
+class Sized:
+    """Bytes of a span that is under way."""
+
+    size_bytes: int = 0
+
+
+def sum_s(spans: Iterable[Span]) -> float:
+    """Seconds of all spans added up, as published reports print them: more than the clock shows
+    where several are under way at once."""
+    return sum(span.seconds for span in spans)
+
+
+def wall_s(spans: Iterable[Span]) -> float:
+    """Seconds in which at least one span was under way."""
+    total, until = 0, None
+    for span in sorted(spans, key=lambda one: one.started_ns):
+        if until is None or span.started_ns > until:
+            total += span.ended_ns - span.started_ns
+            until = span.ended_ns
+        elif span.ended_ns > until:
+            total += span.ended_ns - until
+            until = span.ended_ns
+    return total / 1e9
+
+
+def length_s(spans: Sequence[Span]) -> float:
+    """Seconds from the first start to the last end; 0 without spans."""
+    if not spans:
+        return 0.0
+    return (max(s.ended_ns for s in spans) - min(s.started_ns for s in spans)) / 1e9
+
+
+def overlapped_share(spans: Sequence[Span], stage: Stage) -> float | None:
+    """Share of a stage's time in which another stage was under way as well; None if it took no
+    time."""
+    own = [span for span in spans if span.stage is stage]
+    others = [span for span in spans if span.stage is not stage]
+    alone = wall_s(own)
+    if not alone:
+        return None
+    return (alone + wall_s(others) - wall_s([*own, *others])) / alone
+
+
+def critical_path(spans: Sequence[Span]) -> dict[Stage, float]:
+    """Seconds of each stage on the critical path.
+
+    From the span that ended last one goes back to what it had to wait for: the last to end, before
+    it began, of the spans of the same segment or the same thread. A gap between the two is the
+    later one's.
+    """
+    left = sorted(spans, key=lambda one: one.ended_ns)
+    path: dict[Stage, float] = {}
+    current = left[-1] if left else None
+    while current is not None:
+        before = [
+            span
+            for span in left
+            if span.ended_ns <= current.started_ns
+            and (span.segment == current.segment or span.worker == current.worker)
+        ]
+        previous = before[-1] if before else None
+        began = current.started_ns if previous is None else previous.ended_ns
+        path[current.stage] = path.get(current.stage, 0.0) + (current.ended_ns - began) / 1e9
+        current = previous
+    return path
