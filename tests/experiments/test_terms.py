@@ -66,6 +66,7 @@ QUICK = {"min_s": 0.0, "warmup_queries": 0}
 SMALL = {
     "ingest": Small({"checkpoints": (1.0,), "probes": 2, "settle_s": None}),
     "transport": Small({"sizes": (1.0,), "clients": 1, "min_s": 0.0, "mixed_s": 0.05}),
+    "index_pipeline": Small({"objects": "folder", "segment_rows": 200, "min_s": 0.0}, SqliteStore),
     "storage": Small({"rows": (1.0,), "settle_s": 0.1}, SqliteStore),
     "time_to_searchable": Small({"looks": 2}),
     "search": Small(QUICK),

@@ -19,8 +19,10 @@ from vectrial.model.capabilities import Index
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context, Data, fields_of
 from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.errors import Unsupported
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
+from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest
 from vectrial.model.phase import Phase, State
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
@@ -86,7 +88,15 @@ def world(
             baseline_rss_bytes=None,
             second_store=lambda name: temporary_store(kind, folder / "beside" / name),
             empty_disk=empty,
+            objects=lambda request: _objects(request, folder / "objects"),
         )
+
+
+@contextmanager
+def _objects(request: ObjectsRequest, folder: Path) -> Iterator[ObjectsAccess]:
+    if request.kind is not ObjectsKind.FOLDER:
+        raise Unsupported("there is no server here")
+    yield ObjectsAccess(folder=folder)
 
 
 def run(

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from vectrial.model.errors import Unsupported, UserError
@@ -113,6 +114,8 @@ class ObjectServer:
     def remove(self) -> None:
         """Remove its objects. Those in a service that was given are the experiment's to remove."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):  # another trial's objects are beside them
+            self._folder.parent.rmdir()
 
 
 def _make_bucket(kind: ObjectsKind, data: Path) -> None:

@@ -30,7 +30,7 @@ from vectrial.model.inputs import Count, PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.metric import LARGER_IS_CLOSER
 from vectrial.model.objects import ObjectsKind, ObjectsRequest, Transport
-from vectrial.model.phase import Phase, State
+from vectrial.model.phase import Phase, Role, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Searcher, Store
 from vectrial.workload import ingest
@@ -126,8 +126,6 @@ class IndexPipeline(Experiment):
                 f"{target.name} keeps no index of a segment in files of its own: the pipeline needs"
                 " an embedded store that persists"
             )
-        if target.store.environment is not None:
-            raise Unsupported(f"{target.name} has an environment without a client for objects")
         search_points(target, self.search)
         places: list[dict[str, Any]] = [
             {"objects": str(kind), "transport": str(_DEFAULT_TRANSPORT[kind])}
@@ -323,7 +321,7 @@ def _of_stage(stage: Stage, spans: Sequence[Span], critical_s: float) -> dict[st
 def _steps(spans: Sequence[Span]) -> Iterator[Phase]:
     """A phase for each span, unless there are too many to keep."""
     for span in spans if len(spans) <= _MOST_SPANS else ():
-        phase = Phase("step", span.started_ns, span.ended_ns)
+        phase = Phase("step", span.started_ns, span.ended_ns, role=Role.STEP)
         phase.params = {"stage": str(span.stage), "segment": span.segment, "worker": span.worker}
         phase.metrics = {"span_bytes": float(span.size_bytes), "cpu_s": span.cpu_s}
         phase.unsampled = _NOT_SAMPLED

@@ -59,7 +59,8 @@ class Objects:
             from obstore.store import LocalStore, S3Store
         except ImportError as error:
             raise StoreError(
-                "object stores need the package 'obstore': pip install 'vectrial[objects]'"
+                "the environment of this store has no package 'obstore', the client of object"
+                " stores: pip install 'vectrial[objects]'"
             ) from error
         self._library: Any = obstore
         self._prefix = access.prefix.strip("/")

@@ -126,18 +126,18 @@ def critical_path(spans: Sequence[Span]) -> dict[Stage, float]:
     it began, of the spans of the same segment or the same thread. A gap between the two is the
     later one's.
     """
-    left = sorted(spans, key=lambda one: one.ended_ns)
+    left = sorted(spans, key=lambda one: (one.ended_ns, one.started_ns))
     path: dict[Stage, float] = {}
-    current = left[-1] if left else None
-    while current is not None:
-        before = [
-            span
-            for span in left
-            if span.ended_ns <= current.started_ns
-            and (span.segment == current.segment or span.worker == current.worker)
-        ]
-        previous = before[-1] if before else None
-        began = current.started_ns if previous is None else previous.ended_ns
+    while left:
+        current = left.pop()
+        while left and not _before(left[-1], current):
+            left.pop()
+        began = left[-1].ended_ns if left else current.started_ns
         path[current.stage] = path.get(current.stage, 0.0) + (current.ended_ns - began) / 1e9
-        current = previous
     return path
+
+
+def _before(span: Span, later: Span) -> bool:
+    """True if `later` may have waited for the end of `span`."""
+    shared = span.segment == later.segment or span.worker == later.worker
+    return shared and span.ended_ns <= later.started_ns
