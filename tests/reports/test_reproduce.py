@@ -21,7 +21,9 @@ from vectrial.reports.jsonl import KEYS
 from vectrial.reports.model import Arm, Curve, Drawing, Part, Reproduction
 from vectrial.reports.page_tables import further
 from vectrial.reports.published import figures
+from vectrial.servers.minio import MINIO
 from vectrial.stores import registry
+from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.slow
 
@@ -209,18 +211,26 @@ def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
     ]
 
 
+@pytest.mark.server
 def test_through_the_command_line(tmp_path: Path) -> None:
-    """On a report whose stores are not here the plan is empty, and every cell says so."""
+    """A report of which one figure has a counterpart here: a thousand rows through MinIO."""
+    prepared(MINIO)
     listed = vectrial(tmp_path, "reproduce")
     assert listed.returncode == 0, listed.stderr
     assert "docarray-sift1m" in listed.stdout
-    done = vectrial(tmp_path, "reproduce", "aistor-index", "-f", "jsonl")
+    done = vectrial(tmp_path, "reproduce", "aistor-index", "--scale", "0.001", "-f", "jsonl")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == len(figures("aistor-index"))
     more = ("rows", "source", "measured_store", "repeats", "low", "high")
     assert {tuple(row) for row in rows} == {(*KEYS, *more)}
-    assert all(row["note"].startswith("not yet: ") for row in rows)
+    (measured,) = (row for row in rows if row["measured"] is not None)
+    assert (measured["metric"], measured["params"]["device"]) == ("index_time", "cpu")
+    assert measured["valid"]
+    assert measured["ratio"] is None
+    assert "no ratio: theirs is of 106 million rows" in measured["note"]
+    rest = [row for row in rows if row is not measured]
+    assert all(row["note"].startswith("not yet: ") for row in rest)
     (folder,) = (tmp_path / "runs").iterdir()
     written = (folder / "reproduction.md").read_text()
     assert "| 12 → — " in written, "published, and nothing beside"

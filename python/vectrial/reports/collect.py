@@ -19,6 +19,7 @@ from vectrial.util import formatting
 #: (our unit, published unit) → what our value is multiplied by.
 _FACTORS = {
     ("us", "ms"): 1e-3, ("us", "s"): 1e-6, ("s", "s"): 1.0, ("s", "ms"): 1e3, ("s", "min"): 1 / 60,
+    ("s", "h"): 1 / 3600,
     ("1", "1"): 1.0, ("1", "%"): 100.0, ("B", "MB"): 1e-6, ("MB/s", "MB/s"): 1.0,
     ("1/s", "rows/s"): 1.0, ("1/s", "queries/s"): 1.0, ("1/s", "ops/s"): 1.0,
 }  # fmt: skip
@@ -181,12 +182,13 @@ def _compared(
     if point.rows < rows:
         own += _sentences(measure.fewer)
     by_their_method = metric != measure.metric
+    own += [f"no ratio: {measure.unlike}"] if measure.unlike else []
     own += _of_measure(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
     return ComparedFigure(
         figure,
         spread.median,
-        spread.median / published if published else None,
+        spread.median / published if published and not measure.unlike else None,
         point.state == "ok",
         _each(*own, *_sentences(differs.get(figure.metric, "")), *_published(figure)),
         point.rows,

@@ -80,6 +80,7 @@ class Measure:
     per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
         falls so.
     scans: it does so where the index compares with every row.
+    unlike: reason why the two figures cannot be divided: there is no ratio.
     recall: that of the same answers is shown beside it, or their agreement with an exact fusion.
     note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
         that `where` found → what to know of that one. In all of them "; " parts footnotes.
@@ -97,6 +98,7 @@ class Measure:
     where: Mapping[str, Any] = field(default_factory=dict)
     per_row: bool = False
     scans: bool = False
+    unlike: str = ""
     recall: bool = False
     note: str = ""
     fewer: str = ""

@@ -29,6 +29,11 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 
 
+#: Rows that a centroid is trained with at most (`ClusteringParameters.max_points_per_centroid`),
+#: and rows that are copied at once while an index is built.
+_TRAINED_EACH, _ADDED_ROWS = 256, 100_000
+
+
 class HnswBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
@@ -154,11 +159,16 @@ class FaissStore(vt.LibraryIndex):
         if waiting is None or not len(waiting):
             return
         assert isinstance(self._requested.params, IvfPqBuild)
-        vectors = waiting.vectors[waiting.live]
-        self._index = self._ivf_pq(self._requested.params, len(vectors))
+        slots = np.flatnonzero(waiting.live)
+        self._index = self._ivf_pq(self._requested.params, len(slots))
         self._use_all_cores()
-        self._index.train(vectors)
-        self._index.add_with_ids(vectors, waiting.ids[waiting.live])
+        # FAISS would look at no more rows to train, and copy all of them to choose.
+        most = _TRAINED_EACH * max(self._index.nlist, self._index.pq.ksub)
+        chosen = slots[np.linspace(0, len(slots) - 1, min(most, len(slots))).astype(np.int64)]
+        self._index.train(waiting.vectors[chosen])
+        for start in range(0, len(slots), _ADDED_ROWS):
+            block = slots[start : start + _ADDED_ROWS]
+            self._index.add_with_ids(waiting.vectors[block], waiting.ids[block])
         self._waiting = None
         self.flush()
 

@@ -26,7 +26,7 @@ from vectrial.experiments.base import (
 from vectrial.experiments.index_pipeline.metrics import METRICS
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
-from vectrial.model.inputs import Count, PositiveSeconds, Seconds
+from vectrial.model.inputs import PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.metric import LARGER_IS_CLOSER
 from vectrial.model.objects import ObjectsKind, ObjectsRequest, Transport
@@ -67,7 +67,7 @@ class IndexPipeline(Experiment):
         coding), "s3" (any service, see docs/pipeline.md); or a list of them.
     link_mbit: MinIO is also reached over a link of this rate, in 10^6 bits per second, between two
         simulated hosts; a number or a list.
-    segment_rows: rows of each segment but the last.
+    segment_rows: rows of each segment but the last; a number or a list.
     workers: segments that are indexed at once; prefetch: segments that are got ahead of them, 0:
         none. A number or a list.
     part_mb: size of one part of a transfer, in 2^20 bytes; concurrency: parts under way at once.
@@ -89,7 +89,9 @@ class IndexPipeline(Experiment):
     starts_from: ClassVar[State] = State.EMPTY
     mutates: ClassVar[bool] = True  # the store itself holds no rows afterwards
     uses_objects: ClassVar[bool] = True
-    axes: ClassVar[frozenset[str]] = frozenset({"objects", "link_mbit", "workers", "prefetch"})
+    axes: ClassVar[frozenset[str]] = frozenset(
+        {"objects", "link_mbit", "segment_rows", "workers", "prefetch"}
+    )
     lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.EMBEDDED})
     terms: ClassVar[Mapping[str, str]] = {
         "segment_rows": "rows per segment",
@@ -100,7 +102,7 @@ class IndexPipeline(Experiment):
 
     objects: Kinds = (ObjectsKind.FOLDER, ObjectsKind.MINIO)
     link_mbit: Annotated[tuple[float, ...], BeforeValidator(as_list)] = ()
-    segment_rows: Count = 10_000
+    segment_rows: Numbers = (10_000,)
     workers: Numbers = (1,)
     prefetch: Depths = (1,)
     part_mb: int = Field(default=16, ge=5, le=1024)
@@ -136,8 +138,9 @@ class IndexPipeline(Experiment):
             for rate in dict.fromkeys(self.link_mbit)
         ]
         return [
-            {**place, "workers": workers, "prefetch": prefetch}
+            {**place, "segment_rows": rows, "workers": workers, "prefetch": prefetch}
             for place in places
+            for rows in dict.fromkeys(self.segment_rows)
             for workers in dict.fromkeys(self.workers)
             for prefetch in dict.fromkeys(self.prefetch)
         ]
@@ -148,7 +151,9 @@ class IndexPipeline(Experiment):
             ObjectsKind(point["objects"]), Transport(point["transport"]), point.get("link_mbit")
         )
         store, folder = context.store, context.data_dirs[0].with_name("segments")
-        settings = Settings(int(point["workers"]), int(point["prefetch"]), self.segment_rows)
+        settings = Settings(
+            int(point["workers"]), int(point["prefetch"]), int(point["segment_rows"])
+        )
         builder = Builder(type(store), context.schema, context.index, context.batch_rows)
         with ExitStack() as stack:
             access = stack.enter_context(context.objects(request))
@@ -284,6 +289,7 @@ def _phase(
     if name == "index":
         limit = pipeline.settings.under_way * pipeline.segment_bytes
         phase.metrics |= {
+            "index_sum_s": of_spans.sum_s(pipeline.spans.of(Stage.BUILD, Stage.WRITE_BACK)),
             "in_flight_bytes": float(outcome.most_bytes),
             "in_flight_limit_bytes": float(limit),
         }

@@ -38,10 +38,15 @@ METRICS = (
     *(metric for stage in Stage for metric in _of_stage(stage)),
     MetricName("pipeline_wall_s", "s", "lower", "from the first step to the last", "Wall clock"),
     MetricName("pipeline_sum_s", "s", "lower", "all steps added up over workers", "Sum of steps"),
+    MetricName(
+        "index_sum_s", "s", "lower",
+        "to build and put indexes, added up over workers: what published reports call index time",
+        "Index time",
+    ),
     MetricName("segments", "1", None, "segments of the dataset", "Segments"),
     MetricName("resumed_segments", "1", None, "of these, done before the run was resumed"),
     MetricName("in_flight_bytes", "B", "lower", "most bytes of segments in memory at once"),
     MetricName("in_flight_limit_bytes", "B", None, "the most that the settings allow"),
     MetricName("span_bytes", "B", None, "bytes of one step of one segment"),
     MetricName("merged_build_s", "s", "lower", "to build one index of all rows", "One index"),
-)
+)  # fmt: skip

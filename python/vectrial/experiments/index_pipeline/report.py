@@ -21,6 +21,7 @@ _OWN = {metric.name: metric for metric in METRICS}
 _PLACE = (
     Column("objects", "Objects", numeric=False),
     Column("transport", "Transport", numeric=False),
+    Column("segment_rows", "Rows a segment"),
     Column("workers", "Workers"),
     Column("prefetch", "Prefetch"),
 )
@@ -145,6 +146,7 @@ def _place(point: Point) -> tuple[Cell, ...]:
     return (
         plain(point.params.get("objects")),
         plain(transport),
+        plain(point.params.get("segment_rows")),
         plain(point.params.get("workers")),
         plain(point.params.get("prefetch")),
     )

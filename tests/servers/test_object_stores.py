@@ -1,0 +1,285 @@
+"""Object stores for real: MinIO on one drive and on four, over loopback and over a link; what goes
+wrong with them, and that what was done is not done again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from experiment_worlds import dataset, index_of
+
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import StoreError, Unsupported, UserError
+from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.schema import Schema
+from vectrial.servers.minio import MINIO
+from vectrial.servers.objects import ObjectServer
+from vectrial.stores.hnswlib import HnswlibStore
+from vectrial.testing.server_programs import prepared
+from vectrial.workload.segments.index_files import Builder
+from vectrial.workload.segments.objects import ObjectError, Objects
+from vectrial.workload.segments.pipeline import Pipeline, Settings
+from vectrial.workload.segments.spans import Stage
+
+pytestmark = pytest.mark.server
+
+LOOPBACK = ObjectsRequest(ObjectsKind.MINIO, Transport.LOOPBACK)
+#: More than one part, so that it is sent in parts.
+LARGE = os.urandom(1 << 20) * 12
+
+
+def served(request: ObjectsRequest, folder: Path) -> ObjectServer:
+    prepared(MINIO)
+    return ObjectServer(request, "key", folder, None, (), folder.with_suffix(".log"), print)
+
+
+@pytest.fixture(scope="module")
+def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectsAccess]:
+    server = served(LOOPBACK, tmp_path_factory.mktemp("minio") / "server")
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def access(minio: ObjectsAccess, request: pytest.FixtureRequest) -> ObjectsAccess:
+    """The server, with keys of this test's own."""
+    return replace(minio, prefix=request.node.name.replace("[", "-").rstrip("]"))
+
+
+def pipeline(access: ObjectsAccess, rows: Dataset, folder: Path) -> Pipeline:
+    builder = Builder(
+        HnswlibStore, Schema(rows.dim, rows.metric), index_of(HnswlibStore, "hnsw"), 50
+    )
+    return Pipeline(
+        rows, Objects(access, part_bytes=5 << 20), builder, Settings(1, 1, 100), folder,
+        lambda *_: None,
+    )  # fmt: skip
+
+
+def test_objects_come_out_as_they_went_in(access: ObjectsAccess, tmp_path: Path) -> None:
+    objects = Objects(access, part_bytes=5 << 20)
+    for data in (b"", b"x", LARGE):
+        objects.put("one", data)
+        assert bytes(objects.get("one")) == data
+    (tmp_path / "file").write_bytes(LARGE)
+    objects.put_file("folder/two", tmp_path / "file")
+    objects.get_file("folder/two", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == LARGE
+    assert objects.keys() == ["folder/two", "one"]
+    objects.delete("one")
+    assert objects.keys() == ["folder/two"]
+
+
+def test_every_segment_comes_through(access: ObjectsAccess, tmp_path: Path) -> None:
+    one = pipeline(access, dataset(), tmp_path)
+    assert not one.put().failed
+    assert not one.index().failed
+    stores, outcome = one.load(tmp_path / "loaded")
+    assert not outcome.failed
+    assert [store.count() for store in stores] == [100] * 6
+    for store in stores:
+        store.close()
+    one.remove()
+    assert Objects(access).keys() == []
+
+
+# -- faults ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"password": "not this one"}, "refused: the credentials are not accepted"),
+        ({"user": "nobody"}, "refused: the credentials are not accepted"),
+        ({"bucket": "elsewhere"}, "there is no such bucket"),
+        ({"endpoint": "http://127.0.0.1:9"}, "the object store does not answer"),
+    ],
+)
+def test_an_access_that_is_wrong_says_how(
+    access: ObjectsAccess, change: dict[str, str], said: str
+) -> None:
+    wrong = Objects(replace(access, **change))  # type: ignore[arg-type]
+    with pytest.raises(ObjectError, match=f"^key: {said}") as caught:
+        wrong.put("key", b"data")
+    assert access.password not in str(caught.value)
+    with pytest.raises(ObjectError, match=f"^key: {said}"):
+        wrong.get("key")
+
+
+def test_a_connection_that_breaks_fails_the_object_and_is_not_tried_again(
+    access: ObjectsAccess,
+) -> None:
+    asked = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                asked.append(1)
+                connection.recv(100)
+                connection.close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        broken = replace(access, endpoint=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(ObjectError, match=r"^key: the (connection|object store)"):
+            Objects(broken).get("key")
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("what", ["segments/00002.arrow", "segments/00002.arrow.receipt.json"])
+def test_a_removed_object_fails_its_segment_alone(
+    what: str, access: ObjectsAccess, tmp_path: Path
+) -> None:
+    rows, objects = dataset(), Objects(access)
+    pipeline(access, rows, tmp_path).put()
+    kept = bytes(objects.get(what))
+    objects.delete(what)
+    outcome = pipeline(access, rows, tmp_path).index()
+    assert list(outcome.failed) == [2]
+    assert outcome.failed[2].startswith(f"{what}: missing")
+    objects.put(what, kept)
+    again = pipeline(access, rows, tmp_path)
+    assert again.index().resumed == [0, 1, 3, 4, 5]
+    assert [span.segment for span in again.spans.of(Stage.BUILD)] == [2]
+
+
+def test_a_drive_that_lost_a_part_of_an_object_is_noticed(
+    minio: ObjectsAccess, access: ObjectsAccess, tmp_path: Path
+) -> None:
+    """MinIO itself finds what was changed on its only drive; one clear reason names the object."""
+    objects = Objects(access, part_bytes=5 << 20)
+    objects.put("big", LARGE)
+    (data,) = minio.data_dirs
+    parts = [path for path in data.rglob("part.*") if "big" in str(path)]
+    assert parts
+    with parts[0].open("r+b") as file:
+        file.seek(1 << 20)
+        byte = file.read(1)
+        file.seek(1 << 20)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(ObjectError, match=r"^big: "):
+        objects.get("big")
+
+
+def test_a_server_that_was_killed_loses_nothing_that_was_done(tmp_path: Path) -> None:
+    rows, folder = dataset(), tmp_path / "server"
+    first = served(LOOPBACK, folder)
+    access = first.start()
+    try:
+        pipeline(access, rows, tmp_path / "a").put()
+        half = pipeline(access, rows, tmp_path / "a")
+        half.bounds = half.bounds[:3]
+        assert not half.index().failed
+        (pid,) = access.processes.values()
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(0.5)
+        with pytest.raises(StoreError, match=r"does not answer|connection broke"):
+            pipeline(access, rows, tmp_path / "a").index()
+    finally:
+        first.stop()
+    second = served(LOOPBACK, folder)
+    try:
+        again = pipeline(second.start(), rows, tmp_path / "a")
+        outcome = again.index()
+        assert outcome.resumed == [0, 1, 2]
+        assert not outcome.failed
+        stores, _ = again.load(tmp_path / "loaded")
+        assert sum(store.count() for store in stores) == len(rows.ids)
+        for store in stores:
+            store.close()
+    finally:
+        second.stop()
+        second.remove()
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small disk: {mounted.stderr.decode()}")
+    server = served(LOOPBACK, folder / "server")
+    try:
+        objects = Objects(server.start(), part_bytes=5 << 20)
+
+        def fill() -> None:
+            for number in range(20):
+                objects.put(f"filler-{number}", LARGE)
+
+        with pytest.raises(ObjectError, match="the object store is full"):
+            fill()
+    finally:
+        server.stop()
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_four_drives_serve_as_one(tmp_path: Path) -> None:
+    server = served(
+        ObjectsRequest(ObjectsKind.MINIO_DRIVES, Transport.LOOPBACK), tmp_path / "server"
+    )
+    try:
+        access = server.start()
+        objects = Objects(access)
+        objects.put("one", LARGE)
+        (data,) = access.data_dirs
+        assert len({path.parts[len(data.parts)] for path in data.rglob("part.1")}) == 4
+        # Erasure coding: two of four drives may lose it.
+        for drive in sorted(data.glob("drive-*"))[:2]:
+            for part in drive.rglob("part.*"):
+                part.unlink()
+        assert bytes(objects.get("one")) == LARGE
+    finally:
+        server.stop()
+
+
+# -- a service that is given -----------------------------------------------------------------------
+
+
+def test_a_service_is_given_by_the_environment(
+    minio: ObjectsAccess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = ObjectServer(
+        ObjectsRequest(ObjectsKind.S3, Transport.NETWORK), "a-trial", tmp_path / "x", None, (),
+        tmp_path / "log", print,
+    )  # fmt: skip
+    with pytest.raises(Unsupported, match="VECTRIAL_S3_ADDRESS"):
+        given.start()
+    monkeypatch.setenv("VECTRIAL_S3_ADDRESS", f"{minio.endpoint}/path")
+    with pytest.raises(UserError, match="not the URL of a service"):
+        given.start()
+    monkeypatch.setenv("VECTRIAL_S3_ADDRESS", minio.endpoint)
+    with pytest.raises(UserError) as lacking:
+        given.start()
+    assert lacking.value.where == "VECTRIAL_S3_BUCKET"
+    monkeypatch.setenv("VECTRIAL_S3_BUCKET", minio.bucket)
+    monkeypatch.setenv("VECTRIAL_S3_USER", minio.user)
+    with pytest.raises(UserError) as lacking:
+        given.start()
+    assert lacking.value.where == "VECTRIAL_S3_PASSWORD"
+    (tmp_path / "secret").write_text(minio.password + "\n")
+    monkeypatch.setenv("VECTRIAL_S3_PASSWORD_FILE", str(tmp_path / "secret"))
+    access = given.start()
+    assert minio.password not in repr(access)
+    objects = Objects(access)
+    objects.put("one", b"data")
+    assert Objects(minio).keys("vectrial/a-trial") == ["vectrial/a-trial/one"]
+    objects.delete("one")
