@@ -28,7 +28,6 @@ from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
 
-
 #: Rows that a centroid is trained with at most (`ClusteringParameters.max_points_per_centroid`),
 #: and rows that are copied at once while an index is built.
 _TRAINED_EACH, _ADDED_ROWS = 256, 100_000

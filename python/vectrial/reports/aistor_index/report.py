@@ -53,8 +53,8 @@ REPORT = Reproduction(
                     "index_sum_s",
                     given={"device": "cpu"},
                     where={"objects": "minio", "transport": "loopback"},
-                    unlike="theirs is of 106 million rows, an index that is not named, and a machine"
-                    " with many more processors",
+                    unlike="theirs is of 106 million rows, an index that is not named, and a"
+                    " machine with many more processors",
                     note="builds and write-backs added up over workers, as theirs",
                 ),
             ),
