@@ -1,0 +1,122 @@
+"""A pipeline through the command line: it is killed on its way, and gone on with."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from report_tables import rows_of
+from small_suite import Vectrial
+
+from vectrial.analysis.run_data import RunData, load
+from vectrial.report.build import build
+from vectrial.servers.minio import MINIO
+from vectrial.testing.server_programs import prepared
+
+SUITE = """
+name = "pipeline"
+repeats = 1
+k = 10
+[[datasets]]
+name = "clustered-16-8k"
+queries = 50
+[[stores]]
+store = "hnswlib"
+index = "hnsw"
+params = {{ m = 16, ef_construction = {effort} }}
+[[experiments]]
+experiment = "index_pipeline"
+objects = {objects}
+segment_rows = 1000
+search = {{ ef_search = 64 }}
+min_s = 0.1
+"""
+
+
+def suite(folder: Path, *, effort: int = 40, objects: str = '"folder"') -> Path:
+    path = folder / "pipeline.toml"
+    path.write_text(SUITE.format(effort=effort, objects=objects))
+    return path
+
+
+def phases(run: RunData, name: str) -> list[dict[str, float | None]]:
+    found = [phase for _, phase in run.phases() if phase.name == name]
+    return [{metric: phase.value(metric) for metric in phase.metrics} for phase in found]
+
+
+@pytest.mark.server
+def test_segments_through_minio_are_searched_together(vectrial: Vectrial, tmp_path: Path) -> None:
+    prepared(MINIO)
+    places = '["folder", "minio"]\nworkers = [1, 2]'
+    done = vectrial("run", str(suite(tmp_path, objects=places)), "--no-report")
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    run = load(folder)
+    assert [trial.status for trial in run.trials] == ["ok"] * 4
+    assert not (folder / "objects").exists(), "nothing is left of what was put"
+    for found in phases(run, "index"):
+        assert found["segments"] == 8
+        assert found["build_sum_s"] is not None
+        assert found["pipeline_wall_s"] is not None
+        assert (found["in_flight_bytes"] or 0) <= (found["in_flight_limit_bytes"] or 0)
+    together, alone = phases(run, "search"), phases(run, "search_merged")
+    for one, other in zip(together, alone, strict=True):
+        assert (one["recall_mean"] or 0) >= (other["recall_mean"] or 0) - 0.01
+    assert len(phases(run, "step")) == 4 * 7 * 8
+    report = build(run)
+    totals = rows_of(report, "pipeline-clustered")
+    assert {row["phase"].text for row in totals} == {"put", "index", "load"}
+    assert {row["critical"].text for row in totals if row["phase"].text == "index"} == {"build"}
+    stages = rows_of(report, "pipeline-stages")
+    assert len(stages) == 4 * 7
+    assert [figure.name for figure in report.figures()] == [
+        "pipeline-clustered-16-8k-8000-hnswlib-hnsw"
+    ]
+    # Secrets are made for each server; none is written.
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert b"MINIO_ROOT_PASSWORD" not in path.read_bytes(), path
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
+    vectrial: Vectrial, variables: dict[str, str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "vectrial.cli.main"]
+    path = suite(tmp_path, effort=1000)
+    first = subprocess.Popen(
+        [*command, "run", str(path), "--no-report"], cwd=tmp_path, env=variables,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    receipts = "runs/*/objects/*/objects/indexes/*.receipt.json"
+    ends = time.monotonic() + 120
+    while len(list(tmp_path.glob(receipts))) < 3:
+        assert time.monotonic() < ends
+        assert first.poll() is None
+        time.sleep(0.02)
+    measuring = [
+        child
+        for child in psutil.Process(first.pid).children(recursive=True)
+        if "vectrial.worker.worker" in " ".join(child.cmdline())
+    ]
+    for child in measuring:
+        child.send_signal(signal.SIGKILL)
+    out, _ = first.communicate(timeout=60)
+    folder = Path(out.strip())
+    assert [trial.status for trial in load(folder).trials] == ["failed"]
+    again = vectrial("run", "--resume", str(folder), "--no-report")
+    assert again.returncode == 0, again.stderr
+    run = load(folder)
+    assert [trial.status for trial in run.trials] == ["ok"]
+    (put,), (index,) = phases(run, "put"), phases(run, "index")
+    assert put["resumed_segments"] == 8
+    assert 3 <= (index["resumed_segments"] or 0) < 8
+    assert index["pipeline_wall_s"] is None, "no clock saw all of it"
+    (found,) = phases(run, "search")
+    assert (found["recall_mean"] or 0) > 0.95
+    assert not (folder / "objects").exists()
