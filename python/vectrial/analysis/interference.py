@@ -86,6 +86,13 @@ def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
     return signs + _clock(run, trials)
 
 
+def disturbed_keys(run: RunData) -> frozenset[str]:
+    """Keys of the trials with a phase in which something else than client and server was busy, or
+    other guests of the host were."""
+    signs = machine_interference(run, run.trials)
+    return frozenset(trial.key for sign in signs for trial, _ in sign.where)
+
+
 def watched(trials: Sequence[Trial]) -> list[Trial]:
     """Those of which all that client and server use is known."""
     return [t for t in trials if (t.server or {}).get("provider") != "external"]

@@ -59,6 +59,14 @@ def run(
     out: options.OutOption = options.RUNS,
     allow_exposed: options.ExposedOption = False,
     on: options.OnOption = "here",
+    remeasure_disturbed: Annotated[
+        bool,
+        typer.Option(
+            "--remeasure-disturbed",
+            help="With --resume: also measure trials again during which something else was busy on"
+            " the machine. Their results are replaced when the new ones are there.",
+        ),
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
@@ -70,6 +78,7 @@ def run(
     vectrial run suites/demo.toml --dry-run     the plan and a time estimate
     vectrial run suites/demo.toml               measure, then write the report
     vectrial run --resume runs/latest           continue an interrupted run
+    vectrial run --resume runs/latest --remeasure-disturbed    what a busy machine disturbed
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
     vectrial run suites/demo.toml --on ray      on the machines of a Ray cluster
 
@@ -85,6 +94,7 @@ def run(
     console = stderr_console()
     check_resume(resume, out)
     stores = store or ()
+    disturbed = _disturbed(resume, console) if remeasure_disturbed else frozenset()
     source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
     if source.seal:
         say(console, f"{bundle}: seal {source.seal}")
@@ -93,7 +103,8 @@ def run(
         say(console, f"! {text}")
     if dry_run:
         _warn_cores(plan, console)
-        _print_plan(plan if resume is None else left_of(plan, resume, console), form)
+        left = plan if resume is None else left_of(plan, resume, console, disturbed)
+        _print_plan(left, form)
         return
     folder = resume.resolve() if resume is not None else new_folder(out, source.suite)
     words = ["vectrial", "run", "--resume", str(folder)]
@@ -101,6 +112,7 @@ def run(
         words += [] if repeats is None else ["--repeats", str(repeats)]
         words += [word for name in stores for word in ("--store", name)]
     words += [] if on == HERE else ["--on", on]
+    words += ["--remeasure-disturbed"] if remeasure_disturbed else []
     again = shlex.join(words)
     if bundle is not None:
         again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
@@ -114,6 +126,7 @@ def run(
         again,
         allow_exposed=allow_exposed,
         on=on,
+        disturbed=disturbed,
     )
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
@@ -139,13 +152,37 @@ def check_resume(resume: Path | None, out: Path) -> None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
 
 
-def left_of(plan: Plan, folder: Path, console: Console) -> Plan:
-    """The part of a plan that the run in `folder` has not measured; prints how much it has.
+def _disturbed(resume: Path | None, console: Console) -> frozenset[str]:
+    """Keys of the trials of a run that a busy machine disturbed; prints how many there are.
+
+    Raises:
+        UserError: there is no run to resume.
+    """
+    if resume is None:
+        raise UserError(
+            "there is no run whose trials could be measured again",
+            where="--remeasure-disturbed",
+            remedy="name it with --resume",
+        )
+    # Imported here: the readers of results take a while.
+    from vectrial.analysis.interference import disturbed_keys
+    from vectrial.analysis.run_data import load
+
+    keys = disturbed_keys(load(resume))
+    say(console, f"{plural(len(keys), 'trial')} measured again: the machine was busy with others")
+    return keys
+
+
+def left_of(
+    plan: Plan, folder: Path, console: Console, again: frozenset[str] = frozenset()
+) -> Plan:
+    """The part of a plan that the run in `folder` has not measured, or is to measure again; prints
+    how much it has.
 
     Raises:
         UserError: the run is being written, or cannot be read.
     """
-    left = plan.without(measured_keys(folder))
+    left = plan.without(measured_keys(folder) - again)
     if before := len(plan.trials) - len(left.trials):
         total = plural(len(plan.trials), "trial")
         console.print(f"{before:,} of {total} were measured before", highlight=False)
@@ -178,6 +215,7 @@ def measure(
     *,
     allow_exposed: bool = False,
     on: str = HERE,
+    disturbed: frozenset[str] = frozenset(),
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -187,6 +225,7 @@ def measure(
         again: the command that continues after an interruption; default `vectrial run --resume`.
         allow_exposed: also measure servers that others on the network can reach.
         on: where; see `vectrial.run.place`.
+        disturbed: keys of trials that are measured again.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -201,11 +240,11 @@ def measure(
             private_files(),
             place(on, folder) as where,
             RunWriter(folder) as writer,
-            _view(plan, writer, console) as view,
+            _view(plan, writer, console, disturbed) as view,
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             try:
-                outcome = run_plan(plan, writer, view, allow_exposed, where.execute)
+                outcome = run_plan(plan, writer, view, allow_exposed, where.execute, disturbed)
                 writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
@@ -218,9 +257,10 @@ def measure(
     return outcome
 
 
-def _view(plan: Plan, writer: RunWriter, console: Console) -> StatusFileView:
+def _view(plan: Plan, writer: RunWriter, console: Console, again: frozenset[str]) -> StatusFileView:
     """The view of a run. Trials that an earlier process measured count as done."""
-    before = len(writer.finished_keys() & {trial.row.key for trial in plan.trials})
+    finished = writer.finished_keys() - again
+    before = len(finished & {trial.row.key for trial in plan.trials})
     return StatusFileView(plan, make_view(plan, console, before), writer.folder, before)
 
 

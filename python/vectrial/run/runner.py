@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -73,12 +73,14 @@ def run_plan(
     watcher: Watcher,
     allow_exposed: bool = False,
     execute: Executor = here,
+    again: Collection[str] = (),
 ) -> Outcome:
     """Measure everything of `plan` that the run folder does not hold yet.
 
     Servers and measuring processes are in a private network, where one can be made.
     allow_exposed: without one, also start servers that listen on every interface; see
-    `vectrial.run.exposure`. execute: where jobs are measured.
+    `vectrial.run.exposure`. execute: where jobs are measured. again: keys of trials that are
+    measured although the folder holds them: each result is replaced when the new one is there.
 
     A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
     process is ended, finished trials stay written, and the interrupt is raised again.
@@ -86,13 +88,18 @@ def run_plan(
     sweep()
     tidy(writer.folder)
     try:
-        return _run_plan(plan, writer, watcher, allow_exposed, execute)
+        return _run_plan(plan, writer, watcher, allow_exposed, execute, frozenset(again))
     finally:
         tidy(writer.folder)
 
 
 def _run_plan(
-    plan: Plan, writer: RunWriter, watcher: Watcher, allow_exposed: bool, execute: Executor
+    plan: Plan,
+    writer: RunWriter,
+    watcher: Watcher,
+    allow_exposed: bool,
+    execute: Executor,
+    again: frozenset[str],
 ) -> Outcome:
     counts: Counter[str] = Counter()
     noted: set[str] = set()
@@ -113,7 +120,7 @@ def _run_plan(
 
     for refusal in plan.refusals:
         write(TrialRecord(refusal.row, "skipped", refusal.reason))
-    finished = writer.finished_keys()
+    finished = writer.finished_keys() - again
     jobs = plan.without(finished).jobs
     execute(jobs, plan.suite, Conditions(writer.folder, watcher, write, secrecy, allow_exposed))
     before = len(finished & {trial.row.key for trial in plan.trials})
