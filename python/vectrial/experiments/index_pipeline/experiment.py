@@ -126,7 +126,8 @@ class IndexPipeline(Experiment):
                 f"{target.name} keeps no index of a segment in files of its own: the pipeline needs"
                 " an embedded store that persists"
             )
-        if target.store.environment is not None:
+        environment = target.store.environment
+        if environment is not None and not environment.objects:
             raise Unsupported(f"{target.name} has an environment without a client for objects")
         search_points(target, self.search)
         places: list[dict[str, Any]] = [
