@@ -16,7 +16,7 @@ import pytest
 
 from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError
-from vectrial.util import environments
+from vectrial.util import environments, hardware
 
 TINY = Environment("tiny", f"{sys.version_info.major}.{sys.version_info.minor}")
 
@@ -195,8 +195,23 @@ def test_the_command_line_makes_names_and_refuses(
     assert capsys.readouterr().out.strip() == str(environments.ensure(Environment("tiny")))
 
 
+@pytest.mark.skipif(not hardware.lacking(["nvidia-gpu"]), reason="there is an NVIDIA GPU here")
+def test_what_the_machine_lacks_hardware_for_is_skipped_or_refused(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (package / "locks" / "tiny.needs").write_text("nvidia-gpu\n")
+    why = "needs an NVIDIA GPU: no /dev/nvidia0 here"
+    assert environments.main([]) == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"environment 'tiny': skipped: {why}\n")
+    assert environments.main(["tiny"]) == 1
+    assert capsys.readouterr().err == f"environment 'tiny' {why}\n"
+    assert not environments.path(TINY).exists()
+
+
 @pytest.mark.slow
-def test_what_the_measuring_process_needs_imports_in_every_environment() -> None:
+@pytest.mark.parametrize("name", environments.names())
+def test_what_the_measuring_process_needs_imports_in_every_environment(name: str) -> None:
     """The real environments: numpy, pyarrow, pydantic and psutil are all that they share with
     the main one, so nothing that measures may import more. The reference server of the Flight
     protocol is a program of its own, and imports a library for texts; experiments' sections of a
@@ -215,9 +230,10 @@ def test_what_the_measuring_process_needs_imports_in_every_environment() -> None
         "    if not elsewhere and name.rpartition('.')[2] not in ('report', 'charts'):\n"
         "        importlib.import_module(name)\n"
     )
-    for name in environments.names():
-        run = environments.command(Environment(name), "unused")
-        done = subprocess.run(
-            [run.argv[0], "-c", probe], env=run.env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    if lacks := environments.lacking(Environment(name)):
+        pytest.skip(lacks)
+    run = environments.command(Environment(name), "unused")
+    done = subprocess.run(
+        [run.argv[0], "-c", probe], env=run.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

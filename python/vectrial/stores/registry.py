@@ -70,10 +70,12 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
     served: its server is seen to already, so that it is not asked about.
     """
     if store.environment is not None:
+        make = f"python -m vectrial.util.environments {store.environment.name}"
+        if lacks := environments.lacking(store.environment):
+            return Availability(False, f"{lacks}; on a machine that has one: {make}")
         if (environments.path(store.environment) / "bin" / "python").exists():
             return Availability(True)
-        name = store.environment.name
-        how = f"or beforehand by: python -m vectrial.util.environments {name}"
+        how = f"or beforehand by: {make}"
         return Availability(None, f"its own environment is made on first use, {how}")
     if store.module is None or _importable(store.module):
         alone = store.server is None or served

@@ -7,6 +7,9 @@ runs inside that environment, so that no call between processes lies inside a ti
 An environment is made once from the lock file `locks/<name>.lock` of this package, in a folder of
 `paths.environments_dir()` named after the lock's hash. Vectrial itself is not installed into it:
 `command` makes this very copy of the package importable there, and nothing that lies beside it.
+
+Where `locks/<name>.needs` names hardware, a word a line (see `vectrial.util.hardware`), nothing is
+installed on a machine that lacks it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from pathlib import Path
 from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError, VectrialError
 from vectrial.model.progress import LineProgress
-from vectrial.util import paths
+from vectrial.util import hardware, paths
 from vectrial.util.locks import build_once
 from vectrial.util.process import tail, wait_for
 
@@ -61,6 +64,17 @@ def path(environment: Environment) -> Path:
     return paths.environments_dir() / f"{environment.name}-{pins.hexdigest()[:12]}"
 
 
+def lacking(environment: Environment) -> str:
+    """The hardware that the libraries of `environment` need and this machine lacks, with how that
+    is known; empty where it lacks none.
+
+    Raises:
+        UserError: no environment of this name exists.
+    """
+    needs = _pins(environment)[0].with_suffix(".needs")
+    return hardware.lacking(needs.read_text(encoding="utf-8").split()) if needs.exists() else ""
+
+
 def ensure(environment: Environment, progress: LineProgress = lambda line: None) -> Path:
     """The Python of `environment`, which is made first where it does not stand yet.
 
@@ -68,10 +82,13 @@ def ensure(environment: Environment, progress: LineProgress = lambda line: None)
     Two processes that ask at once wait for one build.
 
     Raises:
-        NotInstalled: the environment cannot be made here; the message ends with the log's tail.
+        NotInstalled: the environment cannot be made here: this machine lacks hardware, or the
+            message ends with the log's tail.
         UserError: no environment of this name exists.
     """
     folder, what = path(environment), f"environment '{environment.name}'"
+    if why := lacking(environment):
+        raise NotInstalled(f"{what} {why}")
 
     def build(aside: Path, lock: int) -> None:
         log = folder.with_name(f"{folder.name}.log")
@@ -179,13 +196,17 @@ def _run(argv: tuple[str, ...], lock: int, log: Path, what: str, report: LinePro
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m vectrial.util.environments [NAME…]`: make these environments, or all there are."""
+    """`python -m vectrial.util.environments [NAME…]`: make these environments, or all that this
+    machine has the hardware for. The exit code: 0 if every one that was named is here."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     try:
         for name in arguments or names():
+            if not arguments and (why := lacking(Environment(name))):
+                say(f"environment '{name}': skipped: {why}")
+                continue
             print(ensure(Environment(name), say))
     except VectrialError as error:
         say(str(error))

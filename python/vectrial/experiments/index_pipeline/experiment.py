@@ -128,6 +128,9 @@ class IndexPipeline(Experiment):
                 f"{target.name} keeps no index of a segment in files of its own: the pipeline needs"
                 " an embedded store that persists"
             )
+        environment = target.store.environment
+        if environment is not None and not environment.objects:
+            raise Unsupported(f"{target.name} has an environment without a client for objects")
         search_points(target, self.search)
         places: list[dict[str, Any]] = [
             {"objects": str(kind), "transport": str(_DEFAULT_TRANSPORT[kind])}

@@ -45,10 +45,10 @@ def _stores() -> tuple[list[type[Store]], dict[str, str]]:
             skipped[name] = str(error)
             continue
         available = registry.availability(store)
-        if store.environment is not None:
-            skipped[name] = f"runs inside its own environment '{store.environment.name}'"
-        elif available.works is False and not _must_run(store):
+        if available.works is False and not _must_run(store):
             skipped[name] = available.reason
+        elif store.environment is not None:
+            skipped[name] = f"runs inside its own environment '{store.environment.name}'"
         else:
             stores.append(store)
     return stores, skipped

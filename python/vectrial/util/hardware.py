@@ -1,0 +1,54 @@
+"""Hardware that some libraries cannot do without, and whether it is here.
+
+Asked by looking at device files, so that nothing has to be installed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.model.errors import UserError
+from vectrial.util.suggest import suggestion
+
+_DEV = Path("/dev")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A kind of hardware.
+
+    title: with its article. pattern: of the device files, one of which is there where it is.
+    first: the one that a message names.
+    """
+
+    title: str
+    pattern: str
+    first: str
+
+
+#: By the names that `locks/<name>.needs` may hold.
+HARDWARE = {
+    "nvidia-gpu": Hardware("an NVIDIA GPU", "nvidia[0-9]*", "nvidia0"),
+}
+
+
+def lacking(names: Iterable[str], dev: Path = _DEV) -> str:
+    """The first of these kinds of hardware that is not here, with how that is known; empty where
+    all are.
+
+    dev: the folder of device files.
+
+    Raises:
+        UserError: a name is not known.
+    """
+    for name in names:
+        if name not in HARDWARE:
+            raise UserError(
+                f"there is no hardware '{name}'", remedy=suggestion(name, list(HARDWARE))
+            )
+        kind = HARDWARE[name]
+        if not any(dev.glob(kind.pattern)):
+            return f"needs {kind.title}: no {dev / kind.first} here"
+    return ""

@@ -1,0 +1,162 @@
+"""cuVS: what can be known of its driver without a GPU, and that a machine without one says so.
+
+Where there is an NVIDIA GPU, the conformance suite tests the driver itself, in its own environment:
+`test_own_environments.py`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+import vectrial
+from vectrial.model.errors import NotInstalled, Unsupported, UserError
+from vectrial.model.filters import Eq
+from vectrial.model.metric import Metric
+from vectrial.model.refusals import refuse
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.stores import cuvs, registry
+from vectrial.stores.common import Index
+from vectrial.stores.cuvs import CagraBuild, CagraSearch, CuvsStore, IvfPqBuild
+from vectrial.testing.conformance import plugin
+from vectrial.testing.run import conformance
+from vectrial.util import environments
+
+CAN = CuvsStore.capabilities
+WHY = "needs an NVIDIA GPU: no /dev/nvidia0 here"
+REMEDY = "on a machine that has one: python -m vectrial.util.environments cuvs"
+ENVIRONMENT = CuvsStore.environment
+assert ENVIRONMENT is not None
+
+without_gpu = pytest.mark.skipif(
+    not environments.lacking(ENVIRONMENT), reason="there is an NVIDIA GPU here"
+)
+
+
+def test_it_imports_without_its_libraries() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('cuvs', 'pylibraft', 'rmm', 'cupy'):\n"
+        "    sys.modules[name] = None\n"
+        "from vectrial.stores import registry\n"
+        "assert registry.load('cuvs').title == 'NVIDIA cuVS'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_it_declares() -> None:
+    assert list(CAN.indexes) == ["cagra", "ivf_pq", "flat"]
+    assert CAN.indexes["flat"].exact
+    assert set(CAN.scores) == set(Metric)
+    assert CAN.persistent
+    assert CAN.under("cagra").filters
+    assert not CAN.under("ivf_pq").filters
+    for operation in ("get", "scan", "upsert", "delete", "inserts_after_build"):
+        assert not getattr(CAN, operation)
+    assert CAN.caveats[0].startswith("not run on a GPU by us yet")
+
+
+def test_a_filter_is_refused_where_the_index_takes_none() -> None:
+    schema = Schema(8, Metric.L2, (Field("colour", FieldType.STRING),))
+    refuse(CuvsStore, schema, Index("cagra", CagraBuild()), Eq("colour", "red"))
+    with pytest.raises(Unsupported, match="filter"):
+        refuse(CuvsStore, schema, Index("ivf_pq", IvfPqBuild()), Eq("colour", "red"))
+
+
+def test_parameters_that_cuvs_would_change_or_refuse_are_refused() -> None:
+    assert CagraBuild(graph_degree=32, intermediate_graph_degree=32).build_algo == "ivf_pq"
+    with pytest.raises(ValidationError, match="at most intermediate_graph_degree"):
+        CagraBuild(graph_degree=64, intermediate_graph_degree=32)
+    with pytest.raises(ValidationError, match="build_algo"):
+        CagraBuild.model_validate({"build_algo": "guess"})
+    assert IvfPqBuild(m_pq=24, nbits=5).m_pq == 24
+    with pytest.raises(ValidationError, match="multiple of 8"):
+        IvfPqBuild(m_pq=3, nbits=5)
+    with pytest.raises(ValidationError, match="itopk_size"):
+        CagraSearch(itopk_size=0)
+
+
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 1000])
+def test_bits_of_the_rows_that_a_filter_keeps(rows: int) -> None:
+    kept = np.random.default_rng(rows).random(rows) < 0.3
+    words = cuvs._words(kept)
+    assert (words.dtype, words.shape) == (np.uint32, (-(-rows // 32),))
+    held = [bool(words[row // 32] >> np.uint32(row % 32) & np.uint32(1)) for row in range(rows)]
+    assert held == kept.tolist()
+    assert sum(int(word).bit_count() for word in words) == kept.sum()
+
+
+@pytest.mark.parametrize(
+    ("kind", "none"),
+    [(np.uint32, 2**32 - 1), (np.int64, 2**63 - 1), (np.int64, -1)],
+)
+def test_positions_that_no_row_has_are_left_out(kind: type[np.integer], none: int) -> None:
+    ids = np.array([70, 30, -5], np.int64)
+    scores = np.array([0.5, 1.5, 9.0], np.float32)
+    found, near = cuvs._hits(np.array([2, 0, none], kind), scores, ids)
+    assert (found.tolist(), near.tolist()) == ([-5, 70], [0.5, 1.5])
+    assert (found.dtype, near.dtype) == (np.int64, np.float32)
+    found, near = cuvs._hits(np.array([2, 0, 1], kind), scores, ids)
+    assert (found.tolist(), near.tolist()) == ([-5, 70, 30], [0.5, 1.5, 9.0])
+
+
+def test_what_its_environment_has() -> None:
+    """The lock says what `Environment.objects` promises, of every store."""
+    locks = Path(environments.__file__).parents[1] / "locks"
+    assert "\ncuvs-cu12==26.10.0 " in (locks / "cuvs.lock").read_text(encoding="utf-8")
+    for name in registry.names():
+        environment = registry.load(name).environment
+        if environment is not None:
+            lock = (locks / f"{environment.name}.lock").read_text(encoding="utf-8")
+            assert ("\nobstore==" in lock) is environment.objects, name
+
+
+@without_gpu
+def test_without_a_gpu_it_says_so_and_what_to_do() -> None:
+    assert registry.availability(CuvsStore) == registry.Availability(False, f"{WHY}; {REMEDY}")
+
+
+@without_gpu
+def test_without_a_gpu_nothing_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ENVIRONMENT is not None
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    with pytest.raises(NotInstalled, match=f"environment 'cuvs' {WHY}"):
+        environments.ensure(ENVIRONMENT)
+    assert list(tmp_path.iterdir()) == []
+
+
+@without_gpu
+def test_without_a_gpu_conformance_is_refused_or_skipped_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UserError, match=f"cuvs: {WHY}; {REMEDY}"):
+        conformance(CuvsStore)
+    monkeypatch.setenv("VECTRIAL_STORES", "cuvs")
+    assert plugin._stores.__wrapped__() == ([], {"cuvs": f"{WHY}; {REMEDY}"})
+
+
+@without_gpu
+def test_without_a_gpu_a_run_skips_it_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = vectrial.run_suite(
+        {
+            "name": "on-a-gpu",
+            "repeats": 1,
+            "datasets": [{"name": "clustered-16-2k", "queries": 10}],
+            "stores": [{"store": "cuvs", "index": kind} for kind in CAN.indexes],
+            "experiments": [{"experiment": "search", "max_s": 0.1}],
+        }
+    )
+    trials = run.trials().to_pylist()
+    assert [trial["index_kind"] for trial in trials] == list(CAN.indexes)
+    assert {trial["status"] for trial in trials} == {"skipped"}
+    assert {trial["reason"] for trial in trials} == {f"environment 'cuvs' {WHY}"}
