@@ -232,6 +232,21 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", folder], check=True)
 
 
+def test_objects_come_through_tls(tmp_path: Path) -> None:
+    server = served(ObjectsRequest(ObjectsKind.MINIO, Transport.TLS), tmp_path / "server")
+    try:
+        access = server.start()
+        assert access.endpoint.startswith("https://")
+        objects = Objects(access)
+        objects.put("one", LARGE)
+        assert bytes(objects.get("one")) == LARGE
+        # The certificate of a service that was given is checked.
+        with pytest.raises(ObjectError, match=r"^one: "):
+            Objects(replace(access, self_signed=False)).get("one")
+    finally:
+        server.stop()
+
+
 def test_four_drives_serve_as_one(tmp_path: Path) -> None:
     server = served(
         ObjectsRequest(ObjectsKind.MINIO_DRIVES, Transport.LOOPBACK), tmp_path / "server"

@@ -41,7 +41,8 @@ class ObjectsAccess:
     """A place for objects.
 
     folder: of `ObjectsKind.FOLDER`. endpoint: URL of an S3 service; bucket, region, user and
-    password for it. certificate: PEM file of the authority that signed a server's certificate.
+    password for it. self_signed: the server was started here with a certificate that nobody
+    signed, so that it is not checked.
     prefix: of every key. processes: of a server started here, by name, for telemetry.
     data_dirs: its folders.
     """
@@ -52,7 +53,7 @@ class ObjectsAccess:
     region: str = "us-east-1"
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
-    certificate: Path | None = None
+    self_signed: bool = False
     prefix: str = ""
     processes: Mapping[str, int] = field(default_factory=dict)
     data_dirs: tuple[Path, ...] = ()

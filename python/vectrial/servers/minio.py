@@ -33,18 +33,25 @@ _BIN = "VECTRIAL_MINIO_BIN"
 _REFUSALS = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 
 
-def connect(address: Address, timeout_s: float) -> Any:
-    """The official client, which asks nothing twice and waits for an answer for `timeout_s`."""
+def certificates(folder: Path) -> Path:
+    """Where a server in this folder that speaks TLS looks for public.crt and private.key."""
+    return folder / "certificates"
+
+
+def connect(address: Address, timeout_s: float, *, tls: bool = False) -> Any:
+    """The official client, which asks nothing twice and waits for an answer for `timeout_s`. With
+    `tls` the certificate, which the server started here made for itself, is not checked."""
     import urllib3
     from minio import Minio
 
+    checks: dict[str, Any] = {"cert_reqs": "CERT_NONE"} if tls else {}
     return Minio(
         f"{address.host}:{address.ports['s3']}",
         address.secrets.get("user"),
         address.secrets.get("password"),
-        secure=False,
+        secure=tls,
         region="us-east-1",  # else it asks for each bucket's
-        http_client=urllib3.PoolManager(timeout=timeout_s, retries=False),
+        http_client=urllib3.PoolManager(timeout=timeout_s, retries=False, **checks),
     )
 
 
@@ -69,6 +76,7 @@ def _command(
     secrets: Mapping[str, str],
     *,
     drives: int = 1,
+    tls: bool = False,
 ) -> Command:
     places = [folder] if drives == 1 else [folder / f"drive-{n}" for n in range(1, drives + 1)]
     listens = (
@@ -84,21 +92,25 @@ def _command(
     }
     if drives > 1:
         env["MINIO_CI_CD"] = "on"  # else it refuses drives that share a disk with the system
-    return Command((str(program), "server", "--quiet", *listens, *map(str, places)), env)
+    secured = ("--certs-dir", str(certificates(folder.parent))) if tls else ()
+    return Command((str(program), "server", "--quiet", *listens, *secured, *map(str, places)), env)
 
 
-def _ready(address: Address) -> None:
+def _ready(address: Address, *, tls: bool = False) -> None:
     """It says that it is ready, and answers a signed request."""
     import urllib3
     from minio.error import S3Error
 
-    at = f"http://{address.host}:{address.ports['s3']}/minio/health/ready"
+    at = f"http{'s' * tls}://{address.host}:{address.ports['s3']}/minio/health/ready"
+    checks: dict[str, Any] = {"cert_reqs": "CERT_NONE"} if tls else {}
+    if tls:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     try:
-        with urllib3.PoolManager(timeout=_ASK_S, retries=False) as pool:
+        with urllib3.PoolManager(timeout=_ASK_S, retries=False, **checks) as pool:
             answer = pool.request("GET", at)
         if answer.status != 200:
             raise NotReady(f"/minio/health/ready answers {answer.status}")
-        connect(address, _ASK_S).list_buckets()
+        connect(address, _ASK_S, tls=tls).list_buckets()
     except S3Error as error:
         if error.code in _REFUSALS:
             raise refused(MINIO, address, f"{error.code}: {error.message}") from error
@@ -123,6 +135,13 @@ MINIO = Recipe(
 def minio(host: str) -> Recipe:
     """A server that listens at this address."""
     return replace(MINIO, command=partial(_command, host))
+
+
+def minio_tls(host: str) -> Recipe:
+    """As `minio`, over TLS, with the certificate in `certificates` of its folder."""
+    return replace(
+        MINIO, command=partial(_command, host, tls=True), ready=partial(_ready, tls=True)
+    )
 
 
 def minio_drives(host: str) -> Recipe:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from vectrial.servers.base import Recipe
 from vectrial.servers.hosts import Hosts, no_hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import HOST, Local
-from vectrial.servers.minio import BUCKET
+from vectrial.servers.minio import BUCKET, certificates
 from vectrial.servers.namespaces import Network
 from vectrial.servers.services import recipe_at
 
@@ -70,12 +71,15 @@ class ObjectServer:
             return ObjectsAccess(folder=self._folder / "objects")
         if kind is ObjectsKind.S3:
             return _given(self._key)
-        reference = _RECIPES[kind]
+        tls = self._request.transport is Transport.TLS
+        reference = f"{_RECIPES[kind]}_tls" if tls else _RECIPES[kind]
         host, shared = HOST, None
         if self._request.transport is Transport.LINK:
             host, shared = self._host()
         recipe = recipe_at(reference, host)
         _make_bucket(kind, self._folder / "server" / "data")
+        if tls:
+            _make_certificate(certificates(self._folder / "server"), host)
         inside = None if self._network is None else Inside(self._network, reference)
         self._server = Local(
             recipe, self._folder / "server", log=self._log, cores=self._cores,
@@ -83,7 +87,7 @@ class ObjectServer:
         )  # fmt: skip
         self._server.start()
         self._server.wait_ready()
-        return self._access(recipe, self._server.address)
+        return self._access(recipe, self._server.address, tls=tls)
 
     def _host(self) -> tuple[str, Network]:
         why = no_hosts() or ("" if self._network is not None else "no network can be made here")
@@ -93,11 +97,12 @@ class ObjectServer:
         (host,) = self._hosts.all
         return host.address, host.network
 
-    def _access(self, recipe: Recipe, address: Address) -> ObjectsAccess:
+    def _access(self, recipe: Recipe, address: Address, *, tls: bool) -> ObjectsAccess:
         assert self._server is not None
         return ObjectsAccess(
-            endpoint=f"http://{address.host}:{address.ports['s3']}",
+            endpoint=f"http{'s' * tls}://{address.host}:{address.ports['s3']}",
             bucket=BUCKET,
+            self_signed=tls,
             user=address.secrets["user"],
             password=address.secrets["password"],
             processes={recipe.name: next(iter(self._server.processes().values()))},
@@ -123,6 +128,25 @@ def _make_bucket(kind: ObjectsKind, data: Path) -> None:
     drives = [data] if kind is ObjectsKind.MINIO else [data / f"drive-{n}" for n in range(1, 5)]
     for drive in drives:
         (drive / BUCKET).mkdir(parents=True, exist_ok=True)
+
+
+def _make_certificate(folder: Path, host: str) -> None:
+    """A certificate for an address, valid for a week, and its key, unless they are there.
+
+    Raises:
+        Unsupported: there is no program that makes one.
+    """
+    if (folder / "public.crt").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 7"
+    names = ["-subj", "/CN=vectrial", "-addext", f"subjectAltName=IP:{host}"]
+    files = ["-keyout", str(folder / "private.key"), "-out", str(folder / "public.crt")]
+    try:
+        subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        shutil.rmtree(folder)
+        raise Unsupported("no TLS: there is no program 'openssl' to make a certificate") from error
 
 
 def _given(key: str) -> ObjectsAccess:

@@ -67,6 +67,7 @@ class IndexPipeline(Experiment):
         coding), "s3" (any service, see docs/pipeline.md); or a list of them.
     link_mbit: MinIO is also reached over a link of this rate, in 10^6 bits per second, between two
         simulated hosts; a number or a list.
+    tls: MinIO is also reached over TLS, on loopback.
     segment_rows: rows of each segment but the last; a number or a list.
     workers: segments that are indexed at once; prefetch: segments that are got ahead of them, 0:
         none. A number or a list.
@@ -90,7 +91,7 @@ class IndexPipeline(Experiment):
     mutates: ClassVar[bool] = True  # the store itself holds no rows afterwards
     uses_objects: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset(
-        {"objects", "link_mbit", "segment_rows", "workers", "prefetch"}
+        {"objects", "link_mbit", "tls", "segment_rows", "workers", "prefetch"}
     )
     lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.EMBEDDED})
     terms: ClassVar[Mapping[str, str]] = {
@@ -102,6 +103,7 @@ class IndexPipeline(Experiment):
 
     objects: Kinds = (ObjectsKind.FOLDER, ObjectsKind.MINIO)
     link_mbit: Annotated[tuple[float, ...], BeforeValidator(as_list)] = ()
+    tls: bool = False
     segment_rows: Numbers = (10_000,)
     workers: Numbers = (1,)
     prefetch: Depths = (1,)
@@ -118,8 +120,8 @@ class IndexPipeline(Experiment):
             raise ValueError("prefetch is between 0 and 1000")
         if any(not 0.1 <= rate <= 1e6 for rate in self.link_mbit):
             raise ValueError("link_mbit is between 0.1 and 1,000,000")
-        if self.link_mbit and ObjectsKind.MINIO not in self.objects:
-            raise ValueError('link_mbit is for objects = "minio", which is not among them')
+        if (self.link_mbit or self.tls) and ObjectsKind.MINIO not in self.objects:
+            raise ValueError('link_mbit and tls are for objects = "minio", not among them')
         return self
 
     def points(self, target: Target) -> list[dict[str, Any]]:
@@ -136,6 +138,8 @@ class IndexPipeline(Experiment):
             {"objects": str(kind), "transport": str(_DEFAULT_TRANSPORT[kind])}
             for kind in dict.fromkeys(self.objects)
         ]
+        if self.tls:
+            places.append({"objects": str(ObjectsKind.MINIO), "transport": str(Transport.TLS)})
         places += [
             {"objects": str(ObjectsKind.MINIO), "transport": str(Transport.LINK), "link_mbit": rate}
             for rate in dict.fromkeys(self.link_mbit)

@@ -56,25 +56,26 @@ class Objects:
     ) -> None:
         try:
             import obstore
-            from obstore.store import LocalStore, S3Store
+            import obstore.store
         except ImportError as error:
             raise StoreError(
                 "the environment of this store has no package 'obstore', the client of object"
                 " stores: pip install 'vectrial[objects]'"
             ) from error
         self._library: Any = obstore
+        kinds: Any = obstore.store
         self._prefix = access.prefix.strip("/")
         self._part_bytes, self._concurrency = part_bytes, concurrency
         if access.folder is not None:
-            self._store: Any = LocalStore(access.folder, mkdir=True)
+            self._store: Any = kinds.LocalStore(access.folder, mkdir=True)
         else:
             options: dict[str, Any] = {
                 "allow_http": access.endpoint.startswith("http:"),
                 "timeout": timedelta(seconds=_TIMEOUT_S),
             }
-            if access.certificate is not None:
-                options["root_certificate"] = access.certificate.read_bytes()
-            self._store = S3Store(
+            if access.self_signed:
+                options["allow_invalid_certificates"] = True
+            self._store = kinds.S3Store(
                 access.bucket,
                 endpoint=access.endpoint,
                 region=access.region,
