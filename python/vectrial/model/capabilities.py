@@ -144,6 +144,15 @@ class Hybrid:
 
 
 @dataclass(frozen=True)
+class BulkImport:
+    """service: the name of the object store among the services of its cluster. bucket: the one that
+    the servers keep their own files in."""
+
+    service: str
+    bucket: str
+
+
+@dataclass(frozen=True)
 class Capabilities:
     """A store's abilities, declared: nothing outside looks them up by the store's name.
 
@@ -171,6 +180,8 @@ class Capabilities:
     clusters: its server can be started as a cluster of several nodes.
     primary: of these the first alone takes writes; searches and reads of the native lane go to all,
         clients of the sdk lane to the first.
+    bulk_import: where a cluster of its servers imports files from that lie in an object store
+        already; None: it does not.
     hybrid: how it searches by vector and text at once; or why it does not, after its name.
     caveats: what the store forces that others do not, in short sentences for the reader.
     """
@@ -198,6 +209,7 @@ class Capabilities:
     durability: Mapping[Durability, str] = field(default_factory=dict)
     clusters: bool = False
     primary: bool = False
+    bulk_import: BulkImport | None = None
     hybrid: Hybrid | str = "has no search by the words of a text"
     caveats: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ several threads at once when `capabilities.concurrent_search` says so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -55,12 +55,14 @@ class Address:
     ports: by what listens there ("http", "grpc"), as the store calls them.
     secrets: user, password, key, … by the names the store gives them; never shown or kept.
     nodes: of a cluster: the address of every node that clients may call. The first is this one.
+    services: of a cluster started here: what its nodes need beside one another, by name.
     """
 
     host: str
     ports: Mapping[str, int]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: tuple[Address, ...] = ()
+    services: Mapping[str, Address] = field(default_factory=dict, repr=False)
 
     def turned(self, client: int) -> Address:
         """The same cluster with the node first that a client of this number calls: clients take
@@ -305,6 +307,16 @@ class Store(ABC):
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         """Ids of at most `limit` rows that `where` keeps, in any order; no vector involved."""
         raise Unsupported(f"{self.name} has no find by condition")
+
+    def import_files(self, batch: pa.RecordBatch) -> Mapping[str, bytes]:
+        """Rows as files that `bulk_import` reads, by name."""
+        raise Unsupported(f"{self.name} imports no files")
+
+    def bulk_import(self, folders: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Import the files of `import_files`, which lie in these folders of the bucket that
+        `Capabilities.bulk_import` names. All are asked for at once; yields the number of each
+        folder whose rows are persisted, with an empty text, or with the reason of its failure."""
+        raise Unsupported(f"{self.name} imports no files")
 
     def footprint(self) -> Footprint:
         """Bytes by kind, where the store itself can tell. Files are measured elsewhere."""

@@ -113,7 +113,7 @@ class LocalCluster(Server):
     @property
     def address(self) -> Address:
         first, *others = [node.address for node in self._nodes.values()]
-        return replace(first, nodes=(first, *others))
+        return replace(first, nodes=(first, *others), services=self._services.addresses)
 
     def nodes(self) -> Sequence[Mapping[str, Any]]:
         first, other = self._how.roles

@@ -7,7 +7,7 @@ its address.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,12 @@ def connect(address: Address, timeout_s: float, *, tls: bool = False) -> Any:
 #: The bucket that a server started here has; a folder of this name on each drive is it.
 BUCKET = "vectrial"
 _DRIVES = 4
+#: Counters of `Traffic`, as it calls them.
+_COUNTERS = (
+    "minio_s3_traffic_received_bytes",
+    "minio_s3_traffic_sent_bytes",
+    "minio_s3_requests_total",
+)
 
 
 def _program(progress: LineProgress) -> Path:
@@ -87,6 +93,7 @@ def _command(
         "MINIO_BROWSER": "off",
         "MINIO_UPDATE": "off",
         "MINIO_CALLHOME_ENABLE": "off",
+        "MINIO_PROMETHEUS_AUTH_TYPE": "public",  # counters of traffic, for whoever reaches it
         "MINIO_ROOT_USER": secrets["user"],
         "MINIO_ROOT_PASSWORD": secrets["password"],
     }
@@ -130,6 +137,45 @@ MINIO = Recipe(
     secrets=("user", "password"),
     generated=("user", "password"),
 )
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a server has received and sent over S3, and requests, since it was started."""
+
+    received_bytes: float
+    sent_bytes: float
+    requests: float
+
+    def since(self, before: Traffic) -> Traffic:
+        """What came after `before`."""
+        return Traffic(
+            self.received_bytes - before.received_bytes,
+            self.sent_bytes - before.sent_bytes,
+            self.requests - before.requests,
+        )
+
+
+def traffic(address: Address) -> Traffic:
+    """The counters of a server, which it brings up to date every ten seconds.
+
+    Raises:
+        NotReady: it does not tell.
+    """
+    import urllib3
+
+    at = f"http://{address.host}:{address.ports['s3']}/minio/v2/metrics/cluster"
+    with urllib3.PoolManager(timeout=_ASK_S, retries=False) as pool:
+        answer = pool.request("GET", at)
+    if answer.status != 200:
+        raise NotReady(f"{at} answers {answer.status}")
+    totals = dict.fromkeys(_COUNTERS, 0.0)
+    for line in answer.data.decode().splitlines():
+        name, _, value = line.partition(" ")
+        counter = name.partition("{")[0]
+        if counter in totals:
+            totals[counter] += float(value or name.rpartition("} ")[2])
+    return Traffic(*totals.values())
 
 
 def minio(host: str) -> Recipe:

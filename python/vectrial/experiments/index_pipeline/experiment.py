@@ -23,24 +23,26 @@ from vectrial.experiments.base import (
     search_points,
     search_settings,
 )
+from vectrial.experiments.index_pipeline import imported
 from vectrial.experiments.index_pipeline.metrics import METRICS
+from vectrial.experiments.index_pipeline.phases import phase_of, steps
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.metric import LARGER_IS_CLOSER
 from vectrial.model.objects import ObjectsKind, ObjectsRequest, Transport
-from vectrial.model.phase import Phase, Role, State
+from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Searcher, Store
-from vectrial.workload import ingest
+from vectrial.model.workload import ClosedLoop
+from vectrial.workload import dispatch, ingest
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.queries import drawn
-from vectrial.workload.segments import spans as of_spans
 from vectrial.workload.segments.index_files import Builder
 from vectrial.workload.segments.objects import Objects
-from vectrial.workload.segments.pipeline import Outcome, Pipeline, Settings
-from vectrial.workload.segments.spans import Span, Stage
+from vectrial.workload.segments.pipeline import Pipeline, Settings
+from vectrial.workload.segments.spans import Stage
 
 _DEFAULT_TRANSPORT = {
     ObjectsKind.FOLDER: Transport.LOCAL,
@@ -48,10 +50,6 @@ _DEFAULT_TRANSPORT = {
     ObjectsKind.MINIO_DRIVES: Transport.LOOPBACK,
     ObjectsKind.S3: Transport.NETWORK,
 }
-_NOT_SAMPLED = "other steps ran at the same time"
-#: Segments that a report draws and lists, at most: of more, the totals alone are kept.
-_MOST_SPANS = 2000
-
 Kinds = Annotated[tuple[ObjectsKind, ...], BeforeValidator(as_list), Field(min_length=1)]
 Depths = Annotated[tuple[int, ...], BeforeValidator(as_list), Field(min_length=1)]
 
@@ -61,7 +59,9 @@ class IndexPipeline(Experiment):
     index back; then get and open the indexes, and search all of them at once.
 
     A segment's index is what the store keeps in its folder of these rows alone: any embedded store
-    that persists takes part.
+    that persists takes part. A server that keeps its files in an object store as a cluster (Milvus)
+    imports the segments from there, and its own nodes get, index and write back; `objects` and what
+    belongs to them are its own then, and the object store's counters say what was moved.
 
     objects: "folder" (files of this machine, the floor), "minio", "minio-4-drives" (erasure
         coding), "s3" (any service, see docs/pipeline.md); or a list of them.
@@ -77,7 +77,7 @@ class IndexPipeline(Experiment):
     min_s, max_s: of each search, as of the experiment `search`, by one client.
 
     Phases: `put`, `index` (get, check, build, write back), `load`, `search`, and of one index of
-    all rows `merged` and `search_merged`. Each step of each segment is a phase `step` of its own.
+    all rows `merged` and `search_merged`; of a server `import` comes between `put` and `index`. Each step of each segment is a phase `step` of its own.
     Of each stage the sum over workers and the time by the clock are told apart. What failed is
     tried again, and what was done is kept, when the run is resumed.
     """
@@ -93,7 +93,7 @@ class IndexPipeline(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset(
         {"objects", "link_mbit", "tls", "segment_rows", "workers", "prefetch"}
     )
-    lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.EMBEDDED})
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.EMBEDDED, Lane.NATIVE})
     terms: ClassVar[Mapping[str, str]] = {
         "segment_rows": "rows per segment",
         "objects": "object store",
@@ -125,10 +125,18 @@ class IndexPipeline(Experiment):
         return self
 
     def points(self, target: Target) -> list[dict[str, Any]]:
+        if target.can.bulk_import is not None and target.nodes > 1:
+            search_points(target, self.search)
+            own = {"objects": target.can.bulk_import.service, "transport": "its own"}
+            return [{**own, "segment_rows": rows} for rows in dict.fromkeys(self.segment_rows)]
+        if target.can.bulk_import is not None:
+            raise Unsupported(
+                f"{target.name} keeps its files in an object store as a cluster alone: nodes = 2"
+            )
         if target.store.kind != "embedded" or not target.can.persistent:
             raise Unsupported(
-                f"{target.name} keeps no index of a segment in files of its own: the pipeline needs"
-                " an embedded store that persists"
+                f"{target.name} keeps no index of a segment in files of its own, and imports none"
+                " from an object store"
             )
         environment = target.store.environment
         if environment is not None and not environment.objects:
@@ -153,6 +161,13 @@ class IndexPipeline(Experiment):
         ]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        if context.store.capabilities.bulk_import is not None:
+            yield from imported.run(context, point, self.part_mb << 20, self.concurrency)
+            load = ClosedLoop(1, min_s=self.min_s, max_s=self.max_s)
+            model = context.store.capabilities.indexes[context.index.kind].search
+            for setting in search_settings(model, self.search):
+                yield dispatch.search(context, {**point, **setting}, load)
+            return
         assert context.objects is not None
         request = ObjectsRequest(
             ObjectsKind(point["objects"]), Transport(point["transport"]), point.get("link_mbit")
@@ -184,18 +199,18 @@ class IndexPipeline(Experiment):
         ):
             began, cpu_ns = perf_counter_ns(), process_time_ns()
             outcome = step()
-            phase = _phase(name, point, began, pipeline, outcome, stages)
+            phase = phase_of(name, point, began, pipeline, outcome, stages)
             phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
             yield phase
-            yield from _steps(pipeline.spans.of(*stages))
+            yield from steps(pipeline.spans.of(*stages))
             outcome.raise_failed(name, len(pipeline.bounds))
         began, cpu_ns = perf_counter_ns(), process_time_ns()
         stores, outcome = pipeline.load(folder / "loaded")
         try:
-            phase = _phase("load", point, began, pipeline, outcome, (Stage.LOAD,))
+            phase = phase_of("load", point, began, pipeline, outcome, (Stage.LOAD,))
             phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
             yield phase
-            yield from _steps(pipeline.spans.of(Stage.LOAD))
+            yield from steps(pipeline.spans.of(Stage.LOAD))
             outcome.raise_failed("load", len(pipeline.bounds))
             yield from self._searches(context, point, stores, "search")
         finally:
@@ -273,69 +288,3 @@ def union(searchers: Sequence[Searcher], k: int, *, larger_is_closer: bool) -> S
         return ids[order], scores[order]
 
     return run
-
-
-def _phase(
-    name: str,
-    point: Mapping[str, Any],
-    began_ns: int,
-    pipeline: Pipeline,
-    outcome: Outcome,
-    stages: Sequence[Stage],
-) -> Phase:
-    """A phase with the totals of its stages. Where a run was resumed, times are of a part of the
-    segments, so that there are none."""
-    phase = Phase(name, began_ns, perf_counter_ns(), dict(point))
-    own = pipeline.spans.of(*stages)
-    phase.metrics |= {
-        "segments": float(len(pipeline.bounds)),
-        "resumed_segments": float(len(outcome.resumed)),
-        "pipeline_wall_s": of_spans.length_s(own),
-        "pipeline_sum_s": of_spans.sum_s(own),
-    }
-    if name == "index":
-        limit = pipeline.settings.under_way * pipeline.segment_bytes
-        phase.metrics |= {
-            "index_sum_s": of_spans.sum_s(pipeline.spans.of(Stage.BUILD, Stage.WRITE_BACK)),
-            "in_flight_bytes": float(outcome.most_bytes),
-            "in_flight_limit_bytes": float(limit),
-        }
-    critical = of_spans.critical_path(own)
-    for stage in stages:
-        phase.metrics |= _of_stage(stage, own, critical.get(stage, 0.0))
-    idle = [name for name, value in phase.metrics.items() if value is None]
-    phase.missing |= dict.fromkeys(idle, "it took no time")
-    if outcome.resumed:
-        what = f"{len(outcome.resumed)} of {len(pipeline.bounds)} segments were done before"
-        for metric in [m for m in phase.metrics if m.endswith(("_s", "_overlap"))]:
-            phase.metrics[metric] = None
-            phase.missing[metric] = f"the run was resumed: {what}"
-        phase.remark(what)
-    if outcome.failed:
-        kinds = [f"segment {number}: {why}" for number, why in sorted(outcome.failed.items())]
-        phase.errors.append(("StoreError", len(kinds), kinds[:10]))
-        phase.invalidate(f"{len(kinds)} of {len(pipeline.bounds)} segments failed")
-    return phase
-
-
-def _of_stage(stage: Stage, spans: Sequence[Span], critical_s: float) -> dict[str, float | None]:
-    own = [span for span in spans if span.stage is stage]
-    wall_s, moved = of_spans.wall_s(own), sum(span.size_bytes for span in own)
-    return {
-        f"{stage}_sum_s": of_spans.sum_s(own),
-        f"{stage}_wall_s": wall_s,
-        f"{stage}_bytes": float(moved),
-        f"{stage}_gb_per_s": moved / 1e9 / wall_s if wall_s else None,
-        f"{stage}_overlap": of_spans.overlapped_share(spans, stage),
-        f"{stage}_critical_s": critical_s,
-    }
-
-
-def _steps(spans: Sequence[Span]) -> Iterator[Phase]:
-    """A phase for each span, unless there are too many to keep."""
-    for span in spans if len(spans) <= _MOST_SPANS else ():
-        phase = Phase("step", span.started_ns, span.ended_ns, role=Role.STEP)
-        phase.params = {"stage": str(span.stage), "segment": span.segment, "worker": span.worker}
-        phase.metrics = {"span_bytes": float(span.size_bytes), "cpu_s": span.cpu_s}
-        phase.unsampled = _NOT_SAMPLED
-        yield phase

@@ -8,6 +8,7 @@ from vectrial.workload.segments.spans import Stage
 _DONE = {
     Stage.SEGMENT: "to cut and encode segments",
     Stage.PUT: "to put segments",
+    Stage.IMPORT: "to import segments",
     Stage.GET: "to get segments",
     Stage.CHECK: "to check what was got",
     Stage.BUILD: "to build indexes",
@@ -48,5 +49,8 @@ METRICS = (
     MetricName("in_flight_bytes", "B", "lower", "most bytes of segments in memory at once"),
     MetricName("in_flight_limit_bytes", "B", None, "the most that the settings allow"),
     MetricName("span_bytes", "B", None, "bytes of one step of one segment"),
+    MetricName("objects_written_bytes", "B", None, "bytes that the object store received", "Written"),
+    MetricName("objects_read_bytes", "B", None, "bytes that the object store sent", "Read"),
+    MetricName("objects_requests", "1", None, "requests to the object store", "Requests"),
     MetricName("merged_build_s", "s", "lower", "to build one index of all rows", "One index"),
 )  # fmt: skip

@@ -28,6 +28,7 @@ _PLACE = (
 #: Of each phase its stages.
 _STAGES = {
     "put": (Stage.SEGMENT, Stage.PUT),
+    "import": (Stage.IMPORT,),
     "index": (Stage.GET, Stage.CHECK, Stage.BUILD, Stage.WRITE_BACK),
     "load": (Stage.LOAD,),
 }
@@ -52,6 +53,8 @@ _TOTALS = (
     Column("critical", "Critical stage", numeric=False),
     Column.of("cpu_s", "Client CPU"),
     Column.of("server_cpu_s", "Object store CPU"),
+    Column.of(_OWN["objects_written_bytes"], group="Object store"),
+    Column.of(_OWN["objects_read_bytes"], group="Object store"),
     Column.of(_OWN["in_flight_bytes"], "Segments in memory"),
     Column.of(_OWN["in_flight_limit_bytes"], "Their limit"),
     Column.of(_OWN["resumed_segments"], "Resumed", spread=False),
@@ -72,6 +75,7 @@ _SEARCHES = (
 _INKS = {
     Stage.SEGMENT: "#8c8c8c",
     Stage.PUT: "#4c78a8",
+    Stage.IMPORT: "#72b7b2",
     Stage.GET: "#54a24b",
     Stage.CHECK: "#b6d7b0",
     Stage.BUILD: "#e45756",
@@ -124,6 +128,7 @@ def _tables(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Tab
             store_row(run, p, (*_place(p), *_stage(p, stage)))
             for p in totals
             for stage in _STAGES[p.phase]
+            if any(f"{stage}_sum_s" in phase.metrics for phase in p.phases)
         ),
         grouped_by=0,
     )
@@ -162,6 +167,8 @@ def _total(point: Point) -> tuple[Cell, ...]:
         plain(critical.replace("_", " ") if known[critical] else formatting.NOTHING),
         spread_cell(point, "cpu_s", "s"),
         spread_cell(point, "server_cpu_s", "s"),
+        spread_cell(point, "objects_written_bytes", "B"),
+        spread_cell(point, "objects_read_bytes", "B"),
         spread_cell(point, "in_flight_bytes", "B"),
         spread_cell(point, "in_flight_limit_bytes", "B"),
         plain(int(point.value("resumed_segments") or 0)),

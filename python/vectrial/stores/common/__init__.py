@@ -9,6 +9,7 @@ The words of a store (`vt.Schema`, `vt.Capabilities`, …) are those of `vectria
 
 from vectrial.model.capabilities import (
     ALL_OPERATORS,
+    BulkImport,
     Capabilities,
     Durability,
     Environment,

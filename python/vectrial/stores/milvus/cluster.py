@@ -17,6 +17,8 @@ SERVICES = (
     "vectrial.servers.kafka:kafka",
     "vectrial.servers.minio:minio",
 )
+#: Where the servers keep their files in it, and import from.
+BUCKET = "milvus"
 #: Roles of a process, as its flags name them.
 _COORDINATORS = ("rootcoord", "querycoord", "datacoord", "indexcoord")
 _WORKERS = ("proxy", "querynode", "datanode", "indexnode")
@@ -42,7 +44,7 @@ def node_command(alone: Command, node: Node, cluster: Cluster) -> Command:
         "MINIO_PORT": str(minio.ports["s3"]),
         "MINIO_ACCESSKEYID": minio.secrets["user"],
         "MINIO_SECRETACCESSKEY": minio.secrets["password"],
-        "MINIO_BUCKETNAME": "milvus",
+        "MINIO_BUCKETNAME": BUCKET,
         "MQ_TYPE": "kafka",
         "KAFKA_BROKERLIST": f"{kafka.host}:{kafka.ports['broker']}",
     }

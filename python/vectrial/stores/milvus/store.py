@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import base64
 import importlib.metadata
+import io
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
 from vectrial.stores.milvus import files as milvus_files
+from vectrial.stores.milvus.cluster import BUCKET
 from vectrial.stores.milvus.collection import (
     LONGEST_STRING,
     METRICS,
@@ -45,6 +48,8 @@ from vectrial.stores.milvus.indexes import (
 #: The version that this was tried with, and the part of it that others must share.
 TESTED, MAJOR = "2.3.5", "2."
 _ID, _VECTOR = "id", "vector"
+#: Seconds between questions after an import.
+_ASK_S = 0.1
 #: Rows of one request that writes or reads, and the most bytes of vectors in one that writes.
 _ROWS, _BYTES = 1_000, 16 << 20
 #: The most rows that a query with a limit may ask for.
@@ -80,6 +85,7 @@ class Milvus(vt.ServerStore):
         text_bytes=LONGEST_STRING,
         columns=62,  # proxy.maxFieldNum is 64, id and vector among them
         returns=frozenset(vt.Returning),
+        bulk_import=vt.BulkImport("minio", BUCKET),
         durability={
             vt.Durability.BUFFERED: "in the write-ahead log (rocksmq's, or Kafka's in a cluster),"
             " which is not forced to the disk; there is no way to ask for it"
@@ -239,6 +245,38 @@ class Milvus(vt.ServerStore):
         for part in vt.slices(batch, rows):
             write(self._name, entities(part, self._schema))
 
+    def import_files(self, batch: pa.RecordBatch) -> Mapping[str, bytes]:
+        """A file of NumPy for each column, named after it."""
+        vt.check(batch, self._schema)
+        if self._schema.fields:
+            raise vt.Unsupported("columns of metadata are not imported: metadata = false")
+        vectors = vt.vectors_of(batch)
+        return {f"{_ID}.npy": _npy(vt.ids_of(batch)), f"{_VECTOR}.npy": _npy(vectors)}
+
+    def bulk_import(self, folders: Sequence[str]) -> Iterator[tuple[int, str]]:
+        import pymilvus
+
+        self._flushed = False
+        client = self._client._get_connection()  # the ORM's calls, which this client lacks
+        asked = {}
+        for number, folder in enumerate(folders):
+            files = [f"{folder}/{name}.npy" for name in (_ID, _VECTOR)]
+            asked[client.do_bulk_insert(self._name, "", files)] = number
+        failed = (
+            pymilvus.BulkInsertState.ImportFailed,
+            pymilvus.BulkInsertState.ImportFailedAndCleaned,
+        )
+        while asked:
+            for task, number in list(asked.items()):
+                state = client.get_bulk_insert_state(task)
+                if state.state in failed:
+                    del asked[task]
+                    yield number, str(state.failed_reason)
+                elif state.state == pymilvus.BulkInsertState.ImportCompleted:
+                    del asked[task]
+                    yield number, ""
+            time.sleep(_ASK_S)
+
     def delete(self, ids: NDArray[np.int64]) -> None:
         self._flushed = False
         for page in vt.id_pages(ids, _ROWS):
@@ -370,3 +408,10 @@ def credentials(address: vt.Address) -> str:
     if not text and "user" in secrets:
         text = f"{secrets['user']}:{secrets.get('password', '')}"
     return base64.b64encode(text.encode()).decode()
+
+
+def _npy(values: NDArray[Any]) -> bytes:
+    """An array as a file of NumPy."""
+    sink = io.BytesIO()
+    np.save(sink, values, allow_pickle=False)
+    return sink.getvalue()

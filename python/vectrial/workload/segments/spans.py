@@ -16,6 +16,7 @@ class Stage(StrEnum):
 
     SEGMENT = "segment"  # rows are cut from the dataset and encoded
     PUT = "put"
+    IMPORT = "import"  # a server reads segments and writes files of its own
     GET = "get"
     CHECK = "check"  # the checksum of what was got
     BUILD = "build"
@@ -63,6 +64,11 @@ class Spans:
         span = Span(stage, segment, worker, started, ended, sized.size_bytes, used)
         with self._lock:
             self._all.append(span)
+
+    def add(self, stage: Stage, segment: int, started_ns: int, ended_ns: int) -> None:
+        """Record a step that somebody else did."""
+        with self._lock:
+            self._all.append(Span(stage, segment, 0, started_ns, ended_ns))
 
     @property
     def all(self) -> tuple[Span, ...]:
