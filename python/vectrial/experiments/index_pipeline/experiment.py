@@ -59,8 +59,8 @@ class IndexPipeline(Experiment):
     index back; then get and open the indexes, and search all of them at once.
 
     A segment's index is what the store keeps in its folder of these rows alone: any embedded store
-    that persists takes part. A server that keeps its files in an object store as a cluster (Milvus)
-    imports the segments from there, and its own nodes get, index and write back; `objects` and what
+    that persists takes part. A server that keeps its files in an object store as a cluster imports
+    the segments from there, and its own nodes get, index and write back; `objects` and what
     belongs to them are its own then, and the object store's counters say what was moved.
 
     objects: "folder" (files of this machine, the floor), "minio", "minio-4-drives" (erasure
@@ -77,9 +77,10 @@ class IndexPipeline(Experiment):
     min_s, max_s: of each search, as of the experiment `search`, by one client.
 
     Phases: `put`, `index` (get, check, build, write back), `load`, `search`, and of one index of
-    all rows `merged` and `search_merged`; of a server `import` comes between `put` and `index`. Each step of each segment is a phase `step` of its own.
-    Of each stage the sum over workers and the time by the clock are told apart. What failed is
-    tried again, and what was done is kept, when the run is resumed.
+    all rows `merged` and `search_merged`; of a server `import` comes between `put` and `index`.
+    Each step of each segment is a phase `step` of its own. Of each stage the sum over workers and
+    the time by the clock are told apart. What failed is tried again, and what was done is kept,
+    when the run is resumed.
     """
 
     name: ClassVar[str] = "index_pipeline"
