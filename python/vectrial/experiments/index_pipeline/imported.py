@@ -1,5 +1,6 @@
-"""The pipeline of a server that imports from its own object store: segments are put into its bucket,
-it reads them, writes its own files, and its index nodes get those and write indexes back."""
+"""The pipeline of a server that imports from its own object store: segments are put into its
+bucket, it reads them and writes files of its own, and its nodes get those and write indexes back.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +43,8 @@ def run(
         )
     store.create(context.schema, context.index)
     # Its bucket is there when it answers.
-    objects = Objects(
-        _access(service, source.bucket), part_bytes=part_bytes, concurrency=concurrency
-    )
+    access = _access(service, source.bucket)
+    objects = Objects(access, part_bytes=part_bytes, concurrency=concurrency)
     spans, counted = Spans(), _Counted(service)
     folders = []
     began = perf_counter_ns()

@@ -49,7 +49,9 @@ METRICS = (
     MetricName("in_flight_bytes", "B", "lower", "most bytes of segments in memory at once"),
     MetricName("in_flight_limit_bytes", "B", None, "the most that the settings allow"),
     MetricName("span_bytes", "B", None, "bytes of one step of one segment"),
-    MetricName("objects_written_bytes", "B", None, "bytes that the object store received", "Written"),
+    MetricName(
+        "objects_written_bytes", "B", None, "bytes that the object store received", "Written"
+    ),
     MetricName("objects_read_bytes", "B", None, "bytes that the object store sent", "Read"),
     MetricName("objects_requests", "1", None, "requests to the object store", "Requests"),
     MetricName("merged_build_s", "s", "lower", "to build one index of all rows", "One index"),

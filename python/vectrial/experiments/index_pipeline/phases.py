@@ -38,8 +38,8 @@ def phase_of(
     outcome: Outcome,
     stages: Sequence[Stage],
 ) -> Phase:
-    """A phase of our own pipeline, from `began_ns` until now, with the totals of its stages. Where a run was resumed, times are of a part of the
-    segments, so that there are none."""
+    """A phase of our own pipeline, from `began_ns` until now, with the totals of its stages. Where
+    a run was resumed, times are of a part of the segments, so that there are none."""
     phase = Phase(name, began_ns, perf_counter_ns(), dict(point))
     own = pipeline.spans.of(*stages)
     totals(phase, own, stages, len(pipeline.bounds))
