@@ -38,7 +38,7 @@ def build(run: RunData) -> Report:
         load.open_loop(run, looks),
         clusters.clusters(run),
         *_of_experiments(run, looks),
-        growth.growth(run),
+        growth.growth(run, looks),
         load.client_tax(run),
         load.certificate(run),
         server.cost(run),

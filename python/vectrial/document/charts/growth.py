@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
 from vectrial.analysis.run_data import Point
 from vectrial.document.charts import moments as moment_lines
-from vectrial.document.charts.theme import Looks, described, finished, legend, lines_of, log_ticks
+from vectrial.document.charts.theme import (
+    Looks,
+    chart_of,
+    described,
+    finished,
+    legend,
+    lines_of,
+    log_ticks,
+)
+from vectrial.model.trial import Series
 from vectrial.util import formatting
 
 _Spec = Callable[[int, bool], dict[str, Any]]
@@ -136,3 +146,62 @@ def _lines(
     if below:
         chart = alt.layer(*below, chart).resolve_scale(stroke="independent")
     return finished(chart, width, round(min(320, max(240, width * 0.45))))
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """What is drawn of one quantity of one series: measured sizes (rows, value), and forecasts
+    (rows, value, low, high), the first of which are of measured sizes."""
+
+    series: Series
+    index: str
+    measured: Sequence[tuple[float, float]]
+    ahead: Sequence[tuple[float, float, float, float]]
+
+
+def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks) -> _Spec:
+    """Measured values over the rows, and forecasts with their intervals beyond them.
+
+    title: of the values, which are multiplied by `scale`.
+    """
+    points, bands = [], []
+    for one in drawn:
+        name = {"series": looks.labels[one.series], "line": f"{one.series} {one.index}"}
+        for rows, value in one.measured:
+            said = described(
+                ("", name["series"]), ("rows", f"{rows:,.0f}"), ("index", one.index),
+                (title, formatting.number(value * scale)),
+            )  # fmt: skip
+            points.append({**name, "rows": rows, "value": value * scale, "description": said})
+        for rows, value, low, high in one.ahead:
+            bands.append(
+                {**name, "rows": rows, "value": value * scale, "low": low * scale,
+                 "high": high * scale}
+            )  # fmt: skip
+
+    def spec(width: int, with_legend: bool) -> dict[str, Any]:
+        every = [row["value"] for row in points] + [
+            row[k] for row in bands for k in ("low", "high")
+        ]
+        log = alt.Scale(type="log", padding=12, nice=False)
+        x = alt.X("rows:Q", title="rows (log)", scale=log, axis=alt.Axis(format="~s", tickCount=6))
+        axis = alt.Axis(format=",.6~r", values=log_ticks(every))
+        y = alt.Y("value:Q", title=f"{title} (log)", scale=log, axis=axis)
+        series = [one.series for one in drawn]
+        colours, shapes, _ = looks.scales(series)
+        key = legend(with_legend, width, len(series))
+        colour = alt.Color("series:N", scale=colours, legend=key)
+        band = chart_of(bands).encode(x=x, color=colour, detail="line:N")
+        marks = chart_of(points).encode(x=x, y=y, color=colour)
+        chart = alt.layer(
+            band.mark_area(opacity=0.12, aria=False).encode(
+                y=alt.Y("low:Q", scale=log), y2="high:Q"
+            ),
+            band.mark_line(strokeWidth=1.4, strokeDash=[5, 4], aria=False).encode(y=y),
+            marks.mark_point(size=70, filled=True, opacity=1).encode(
+                shape=alt.Shape("series:N", scale=shapes, legend=key), description="description:N"
+            ),
+        )
+        return finished(chart, width, 300)
+
+    return spec

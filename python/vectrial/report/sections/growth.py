@@ -8,7 +8,19 @@ from dataclasses import replace
 from vectrial.analysis.analysis import TARGETS, slug
 from vectrial.analysis.growths import Curve, Outlook, curves, held_out, outlooks
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Block, Cell, Column, Row, Section, Table, plain, source_of
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    plain,
+    source_of,
+)
+from vectrial.document.charts import growth as charts
+from vectrial.document.charts.theme import Looks
 from vectrial.model.results_schema import METRICS
 from vectrial.stats.growth import COVERAGE, LEAST_SIZES, Law
 from vectrial.util import formatting
@@ -23,7 +35,7 @@ _INDEX = Column("index", "Index", numeric=False)
 _AHEAD = 10
 
 
-def growth(run: RunData) -> Section | None:
+def growth(run: RunData, looks: Looks) -> Section | None:
     """The forecasts of a run that measured enough sizes of a dataset; None of any other."""
     found = [curve for curve in curves(run) if len(curve.sizes) >= LEAST_SIZES]
     if not found:
@@ -36,6 +48,7 @@ def growth(run: RunData) -> Section | None:
         if checked:
             blocks.append(check_table(run, checked, TARGETS[0]))
         blocks.append(forecast_table(run, own, largest * _AHEAD, TARGETS[0]))
+        blocks += _figures(run, own, largest * _AHEAD, looks)
     return Section("growth", "How it grows", lead(TARGETS[0]), tuple(blocks))
 
 
@@ -116,6 +129,60 @@ def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: fl
     notes = tuple(_missing(run, found))
     name = f"forecast-{slug(dataset)}-{int(rows)}"
     return Table(name, title, columns, tuple(table_rows), notes, grouped_by=0)
+
+
+def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) -> Iterator[Figure]:
+    """Of each quantity one."""
+    dataset = found[0].build.dataset
+    sizes = [
+        largest * step for largest in (rows / _AHEAD,) for step in (1.0, 1.8, 3.2, 5.6, _AHEAD)
+    ]
+    ahead = {
+        (outlook.curve.build, outlook.curve.quantity, outlook.forecast.rows): outlook.forecast
+        for size in sizes
+        for outlook in outlooks(found, size)
+    }
+    for quantity in dict.fromkeys(curve.quantity for curve in found):
+        own = [c for c in found if c.quantity == quantity and c.growth is not None]
+        if not own:
+            continue
+        title, scale = _drawn_as(own[0])
+        drawn = [
+            charts.Forecasts(
+                curve.build.series,
+                formatting.params(dict(curve.build.index_params)),
+                list(zip(map(float, curve.sizes), curve.values, strict=True)),
+                [
+                    (one.rows, one.value, one.low, one.high)
+                    for size in sizes
+                    for one in [ahead[curve.build, quantity, size]]
+                ],
+            )
+            for curve in own
+        ]
+        name = f"growth-{quantity.metric}-{quantity.clients or 0}-{slug(dataset)}"
+        yield Figure(
+            name,
+            f"{quantity_title(own[0])}: {dataset}",
+            "Marks are measured; the dashed line is the forecast, with its 80 % interval.",
+            f"{quantity_title(own[0])} against rows on {dataset}, measured and forecast.",
+            charts.forecasts(drawn, title, scale, looks),
+            run.ordered([curve.points[0][0] for curve in own]),
+        )
+
+
+def _drawn_as(curve: Curve) -> tuple[str, float]:
+    """The title of an axis of a quantity, with its unit, and what values are multiplied by."""
+    metric = curve.quantity.metric
+    match curve.quantity.unit:
+        case "B":
+            return f"{METRICS[metric].title} in MB", 1e-6
+        case "us":
+            return f"{METRICS[metric].title} in ms", 1e-3
+        case "s":
+            return f"{METRICS[metric].title} in s", 1.0
+        case _:
+            return METRICS[metric].title, 1.0
 
 
 def quantity_title(curve: Curve) -> str:
