@@ -81,12 +81,14 @@ class Growth:
     """The laws of one quantity, fitted to its measured sizes.
 
     fits, weights: of each law; the weights add up to 1. checks: each size from the fourth on beside
-    its forecast by the sizes below it.
+    its forecast by the sizes below it. sizes: the smallest and the largest. drift: see `growth`.
     """
 
     fits: tuple[Fit, ...]
     weights: tuple[float, ...]
     checks: tuple[tuple[Forecast, float], ...]
+    sizes: tuple[float, float]
+    drift: float
 
     @property
     def law(self) -> Law:
@@ -98,13 +100,22 @@ class Growth:
 
         widening: factor on the logarithmic width of the interval; see `widening`.
         """
-        parts = [fit.prediction(rows) for fit in self.fits]
+        away = self.drift * self._distance(rows)
+        parts = [
+            (centre, math.hypot(error, away))
+            for centre, error in (fit.prediction(rows) for fit in self.fits)
+        ]
         low, middle, high = (
             self._quantile(parts, quantile)
             for quantile in ((1 - COVERAGE) / 2, 0.5, (1 + COVERAGE) / 2)
         )
         ends = (middle + widening * (end - middle) for end in (low, high))
         return Forecast(rows, *map(_exp, (middle, *ends)))
+
+    def _distance(self, rows: float) -> float:
+        """Logarithm of the factor between a number of rows and the nearest measured size."""
+        low, high = self.sizes
+        return max(0.0, math.log(rows / high), math.log(low / rows))
 
     def _quantile(self, parts: Sequence[tuple[float, float]], quantile: float) -> float:
         """Of the mixture of the laws' t distributions."""
@@ -124,7 +135,9 @@ class Growth:
         return float(optimize.brentq(lambda value: share_below(value) - quantile, low, high))
 
 
-def growth(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) -> Growth:
+def growth(
+    rows: Sequence[float], values: Sequence[float], laws: Sequence[Law], drift: float = 0.0
+) -> Growth:
     """Fit `laws` to measured values.
 
     Each law is fitted by least squares of relative errors. Its weight says how well it forecasts:
@@ -138,6 +151,9 @@ def growth(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) 
         rows: at least `LEAST_SIZES` different sizes, ascending.
         values: as many positive values.
         laws: at least one.
+        drift: standard deviation by which the best law turns out to be wrong beyond the measured
+            sizes, as a share of the value, for each factor e of distance: no residual tells of a
+            cache that ends, or of a merge that only large sizes have.
 
     Raises:
         ValueError: anything else.
@@ -146,9 +162,9 @@ def growth(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) 
     n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
     checks = []
     for fitted in range(_FITTED, len(n)):
-        before = _weighted(n[:fitted], y[:fitted], laws, ())
+        before = _weighted(n[:fitted], y[:fitted], laws, (), drift)
         checks.append((before.at(float(n[fitted])), float(y[fitted])))
-    return _weighted(n, y, laws, checks)
+    return _weighted(n, y, laws, checks, drift)
 
 
 def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
@@ -183,13 +199,15 @@ def _weighted(
     values: NDArray[np.float64],
     laws: Sequence[Law],
     checks: Sequence[tuple[Forecast, float]],
+    drift: float,
 ) -> Growth:
     fits = tuple(_fit(law, rows, values) for law in laws)
     squares = [_forecast_error(law, rows, values) for law in laws]
     held_out = len(rows) - _FITTED
     logs = np.array([-0.5 * held_out * math.log(square) for square in squares])
     weights = np.exp(logs - logs.max())
-    return Growth(fits, tuple((weights / weights.sum()).tolist()), tuple(checks))
+    shares = tuple((weights / weights.sum()).tolist())
+    return Growth(fits, shares, tuple(checks), (float(rows[0]), float(rows[-1])), drift)
 
 
 def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> float:

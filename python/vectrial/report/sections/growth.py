@@ -87,10 +87,13 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
                 plain(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
                 _forecast_cell(outlook),
                 _measured_cell(outlook, recall),
-                plain(outlook.held, "yes" if outlook.held else "no"),
+                replace(
+                    plain(outlook.held, "yes" if outlook.held else "no"),
+                    tone="ok" if outlook.held else "wrong",
+                ),
                 plain(formatting.params(dict(outlook.curve.build.index_params))),
             ),
-            "ok" if outlook.held else "wrong",
+            "ok",
             outlook.curve.build.series,
         )
         for outlook in checked
