@@ -149,7 +149,8 @@ def test_the_command_prints_forecasts_and_nodes(run: RunData) -> None:
 
 def test_json_lines_hold_what_a_program_needs(run: RunData) -> None:
     done = call(
-        "forecast", run.folder, "--rows", "1e7", "--qps", 5000, "--store", "faiss", "-f", "jsonl"
+        "forecast", run.folder, "--rows", "1e7", "--qps", 5000, "--node-memory", "64GiB",
+        "--store", "faiss", "-f", "jsonl",
     )  # fmt: skip
     objects = [json.loads(line) for line in done.out.splitlines()]
     (memory,) = (o for o in objects if o.get("metric") == "rss_growth_bytes")

@@ -19,6 +19,8 @@ COVERAGE = 0.8
 
 #: Relative error of a measurement that nothing shown by few sizes makes smaller.
 _LEAST_ERROR = 0.01
+#: A law that falls below this share of every measured value says nothing there.
+_LEAST_SHARE = 1e-6
 #: Logarithm of the greatest value that a forecast says: an interval may be without any bounds.
 _MOST_LOG = 700.0
 _FITTED = 3
@@ -131,7 +133,8 @@ class Growth:
             centre + error * float(special.stdtrit(fit.freedom, quantile))
             for fit, (centre, error) in zip(self.fits, parts, strict=True)
         ]
-        low, high = min(own) - 1e-9, max(own) + 1e-9
+        margin = 1e-9 * (1.0 + max(map(abs, own)))
+        low, high = min(own) - margin, max(own) + margin
         return float(optimize.brentq(lambda value: share_below(value) - quantile, low, high))
 
 
@@ -227,24 +230,23 @@ def _fit(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fi
         return _power(rows, values)
     shape = _SHAPES[law]
     grown = np.array([shape(float(n)) for n in rows])
-    design = np.column_stack([np.ones_like(grown), grown])
+    design = np.column_stack([np.ones_like(grown), grown]) / values[:, None]
+    factors = np.linalg.lstsq(design, np.ones_like(values), rcond=None)[0]
     # A cost that falls with the rows, or is negative without any, is of no law here: it is noise.
-    bounded = (-np.inf if law is Law.LOG else 0.0, 0.0)
-    kept = [0, 1]
-    while True:
-        weighted = design[:, kept] / values[:, None]
-        factors = np.linalg.lstsq(weighted, np.ones_like(values), rcond=None)[0]
-        low = [j for j, factor in zip(kept, factors, strict=True) if factor < bounded[j]]
-        if not low or len(kept) == 1:
-            break
-        kept.remove(low[0])
-    freedom = len(values) - len(kept)
-    error = _residual(weighted @ factors - 1.0, freedom)
-    spread = np.linalg.pinv(weighted.T @ weighted)
+    for factor, least in ((1, 0.0), (0, -np.inf if law is Law.LOG else 0.0)):
+        if factors[factor] < least:
+            other = design[:, 1 - factor]
+            factors = np.zeros(2)
+            factors[1 - factor] = other.sum() / (other @ other)
+    # One that is held at its bound is uncertain all the same.
+    freedom = len(values) - 2
+    error = _residual(design @ factors - 1.0, freedom)
+    spread = np.linalg.pinv(design.T @ design)
+    least_value = float(values.min()) * _LEAST_SHARE
 
     def prediction(n: float) -> tuple[float, float]:
-        at = np.array([1.0, shape(n)])[kept]
-        value = max(float(at @ factors), np.finfo(float).tiny)
+        at = np.array([1.0, shape(n)])
+        value = max(float(at @ factors), least_value)
         return math.log(value), error * math.sqrt(1.0 + float(at @ spread @ at) / value**2)
 
     return Fit(law, freedom, prediction)

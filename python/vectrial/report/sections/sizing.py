@@ -34,7 +34,7 @@ def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices 
         Column("qps", "QPS", "1/s", "Each node"),
         Column("p99", "p99", "us", "Each node"),
         Column("ready", "Ready", "s", "Each node"),
-        *([] if prices is None else [Column("month", "Per month", currency)]),
+        *([] if prices is None else [Column("month", f"Per month, {currency}", currency)]),
     )
     rows = [
         Row(
