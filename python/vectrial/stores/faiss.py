@@ -49,7 +49,8 @@ class HnswSearch(vt.Params):
 class IvfPqBuild(vt.Params):
     """nlist: coarse cells; m_pq: codes per vector (sub-quantizers); nbits: bits of each code.
 
-    nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2.
+    nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2. Fewer rows than nlist
+    have a cell each.
     """
 
     nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
@@ -173,7 +174,7 @@ class FaissStore(vt.LibraryIndex):
 
     def _ivf_pq(self, params: IvfPqBuild, rows: int) -> Any:
         faiss, schema = self._faiss, self._open.schema
-        nlist = params.nlist or max(1, min(rows // 40, int(4 * rows**0.5)))
+        nlist = min(params.nlist or max(1, min(rows // 40, int(4 * rows**0.5))), rows)
         parts = params.m_pq or _largest_divisor(schema.dim, schema.dim // 2)
         if schema.dim % parts:
             raise vt.StoreError(f"m_pq = {parts} does not divide the {schema.dim} dimensions")
