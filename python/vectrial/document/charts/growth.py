@@ -180,8 +180,9 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
             )  # fmt: skip
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        every = [row["value"] for row in points] + [
-            row[k] for row in bands for k in ("low", "high")
+        every = [value * scale for one in drawn for _, value in one.measured]
+        every += [
+            end * scale for one in drawn for _, _, low, high in one.ahead for end in (low, high)
         ]
         log = alt.Scale(type="log", padding=12, nice=False)
         x = alt.X("rows:Q", title="rows (log)", scale=log, axis=alt.Axis(format="~s", tickCount=6))
