@@ -16,6 +16,8 @@ from small_suite import Vectrial
 from vectrial.analysis.run_data import RunData, load
 from vectrial.report.build import build
 from vectrial.servers.minio import MINIO
+from vectrial.servers.provide import recipe_of
+from vectrial.stores import registry
 from vectrial.testing.server_programs import prepared
 
 SUITE = """
@@ -122,3 +124,30 @@ def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
     (found,) = phases(run, "search")
     assert (found["recall_mean"] or 0) > 0.95
     assert not (folder / "objects").exists()
+
+
+@pytest.mark.server
+def test_a_server_imports_segments_from_its_own_object_store(
+    vectrial: Vectrial, tmp_path: Path
+) -> None:
+    recipe = recipe_of(registry.load("milvus"))
+    assert recipe is not None
+    prepared(recipe, nodes=2)
+    path = tmp_path / "imported.toml"
+    text = SUITE.format(effort=40, objects='"minio"').replace(
+        'store = "hnswlib"', 'store = "milvus"\nnodes = 2'
+    )
+    path.write_text(text.replace("segment_rows = 1000", "segment_rows = 4000"))
+    done = vectrial("run", str(path), "--no-report")
+    assert done.returncode == 0, done.stderr
+    run = load(Path(done.stdout.strip()))
+    (trial,) = run.trials
+    assert trial.status == "ok", trial.reason
+    (put,), (imported,), (index,) = (phases(run, name) for name in ("put", "import", "index"))
+    raw = 8000 * 16 * 4
+    assert (put["objects_written_bytes"] or 0) >= raw
+    assert (imported["objects_read_bytes"] or 0) >= raw, "the segments are read from there"
+    assert (imported["objects_written_bytes"] or 0) >= raw, "and written as its own files"
+    assert (index["objects_written_bytes"] or 0) > 0, "indexes are written back"
+    (found,) = phases(run, "search")
+    assert (found["recall_mean"] or 0) > 0.95
