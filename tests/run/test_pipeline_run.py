@@ -54,7 +54,7 @@ def phases(run: RunData, name: str) -> list[dict[str, float | None]]:
 @pytest.mark.server
 def test_segments_through_minio_are_searched_together(vectrial: Vectrial, tmp_path: Path) -> None:
     prepared(MINIO)
-    places = '["folder", "minio"]\nworkers = [1, 2]'
+    places = '["folder", "minio"]\nbuilders = [1, 2]'
     done = vectrial("run", str(suite(tmp_path, objects=places)), "--no-report")
     assert done.returncode == 0, done.stderr
     folder = Path(done.stdout.strip())

@@ -69,7 +69,7 @@ class IndexPipeline(Experiment):
         simulated hosts; a number or a list.
     tls: MinIO is also reached over TLS, on loopback.
     segment_rows: rows of each segment but the last; a number or a list.
-    workers: segments that are indexed at once; prefetch: segments that are got ahead of them, 0:
+    builders: segments that are indexed at once; prefetch: segments that are got ahead of them, 0:
         none. A number or a list.
     part_mb: size of one part of a transfer, in 2^20 bytes; concurrency: parts under way at once.
     search: search parameters, as of the experiment `search`; each index is searched with them.
@@ -92,11 +92,13 @@ class IndexPipeline(Experiment):
     mutates: ClassVar[bool] = True  # the store itself holds no rows afterwards
     uses_objects: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset(
-        {"objects", "link_mbit", "tls", "segment_rows", "workers", "prefetch"}
+        {"objects", "link_mbit", "tls", "segment_rows", "builders", "prefetch"}
     )
     lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.EMBEDDED, Lane.NATIVE})
     terms: ClassVar[Mapping[str, str]] = {
         "segment_rows": "rows per segment",
+        "builders": "segments indexed at once",
+        "prefetch": "segments fetched ahead",
         "objects": "object store",
         "transport": "transport",
         "link_mbit": "link rate",
@@ -106,7 +108,7 @@ class IndexPipeline(Experiment):
     link_mbit: Annotated[tuple[float, ...], BeforeValidator(as_list)] = ()
     tls: bool = False
     segment_rows: Numbers = (10_000,)
-    workers: Numbers = (1,)
+    builders: Numbers = (1,)
     prefetch: Depths = (1,)
     part_mb: int = Field(default=16, ge=5, le=1024)
     concurrency: int = Field(default=4, ge=1, le=256)
@@ -154,10 +156,10 @@ class IndexPipeline(Experiment):
             for rate in dict.fromkeys(self.link_mbit)
         ]
         return [
-            {**place, "segment_rows": rows, "workers": workers, "prefetch": prefetch}
+            {**place, "segment_rows": rows, "builders": builders, "prefetch": prefetch}
             for place in places
             for rows in dict.fromkeys(self.segment_rows)
-            for workers in dict.fromkeys(self.workers)
+            for builders in dict.fromkeys(self.builders)
             for prefetch in dict.fromkeys(self.prefetch)
         ]
 
@@ -175,7 +177,7 @@ class IndexPipeline(Experiment):
         )
         store, folder = context.store, context.data_dirs[0].with_name("segments")
         settings = Settings(
-            int(point["workers"]), int(point["prefetch"]), int(point["segment_rows"])
+            int(point["builders"]), int(point["prefetch"]), int(point["segment_rows"])
         )
         builder = Builder(type(store), context.schema, context.index, context.batch_rows)
         with ExitStack() as stack:

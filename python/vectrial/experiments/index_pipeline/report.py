@@ -22,7 +22,7 @@ _PLACE = (
     Column("objects", "Objects", numeric=False),
     Column("transport", "Transport", numeric=False),
     Column("segment_rows", "Rows a segment"),
-    Column("workers", "Workers"),
+    Column("builders", "Builders"),
     Column("prefetch", "Prefetch"),
 )
 #: Of each phase its stages.
@@ -93,7 +93,7 @@ _SKIPPED_POINT = (
     "k",
     "objects",
     "transport",
-    "workers",
+    "builders",
     "prefetch",
     "link_mbit",
     "loop",
@@ -152,7 +152,7 @@ def _place(point: Point) -> tuple[Cell, ...]:
         plain(point.params.get("objects")),
         plain(transport),
         plain(point.params.get("segment_rows")),
-        plain(point.params.get("workers")),
+        plain(point.params.get("builders")),
         plain(point.params.get("prefetch")),
     )
 
