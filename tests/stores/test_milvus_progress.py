@@ -16,12 +16,14 @@ from vectrial.stores.milvus.indexes import IndexProgress
 @dataclass
 class Coordinator:
     """A client of a server whose own compactions end once somebody has looked at the segments
-    `after` times; a compaction asked for takes what is not taken, and is Completed at once."""
+    `after` times; a compaction asked for takes what is not taken, and is Completed at once. full:
+    segments that are too large to be merged."""
 
     segments: set[int]
     own: set[int]
     after: int = 3
     asked: list[set[int]] = field(default_factory=list[set[int]])
+    full: set[int] = field(default_factory=set[int])
 
     def list_indexes(self, _name: str) -> list[str]:
         return []
@@ -31,12 +33,15 @@ class Coordinator:
         if not self.after:
             self.segments = self.segments - self.own | {100}
             self.own = set()
-        return [SimpleNamespace(segment_id=one) for one in sorted(self.segments)]
+        return [
+            SimpleNamespace(segment_id=one, num_rows=1_000_000 if one in self.full else 100)
+            for one in sorted(self.segments)
+        ]
 
     def compact(self, _name: str) -> int:
-        taken = self.segments - self.own
+        taken = self.segments - self.own - self.full
         if taken:
-            self.segments = self.own | {200 + len(self.asked)}
+            self.segments = self.own | self.full | {200 + len(self.asked)}
         self.asked.append(taken)
         return len(self.asked) - 1
 
@@ -65,7 +70,7 @@ def test_nothing_is_merged_behind_the_searches(
     own: set[int], asked: list[set[int]], left: set[int]
 ) -> None:
     server = Coordinator({1, 2, 3}, own)
-    IndexProgress(server, "c", structure=True).until_merged()
+    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
     assert server.asked == asked
     assert server.segments == left
     assert not server.own, "none is under way"
@@ -73,5 +78,20 @@ def test_nothing_is_merged_behind_the_searches(
 
 def test_one_segment_is_left_alone() -> None:
     server = Coordinator({1}, set())
-    IndexProgress(server, "c", structure=True).until_merged()
+    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
     assert not server.asked
+
+
+def test_segments_that_are_full_are_waited_for_by_nobody() -> None:
+    """Nine of ten million rows stay nine: without this the wait ended after an hour."""
+    server = Coordinator({1, 2, 3}, set(), full={1, 2, 3}, after=-1)
+    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
+    assert server.asked == [set()]
+    assert server.segments == {1, 2, 3}
+
+
+def test_a_small_one_beside_full_ones_may_be_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexes, "_LEFT_OVER_S", 0.05)
+    server = Coordinator({1, 2, 3}, own={3}, full={1, 2}, after=-1)
+    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
+    assert server.segments == {1, 2, 3}

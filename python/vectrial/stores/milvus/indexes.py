@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,11 @@ FIELD_INDEX = {FieldType.INT: "STL_SORT", FieldType.FLOAT: "STL_SORT", FieldType
 #: Segments of fewer rows get no index (`indexCoord.segment.minSegmentNumRowsToEnableIndex`).
 INDEXED_FROM = 1_024
 _POLL_S = 0.05
+#: Half of the largest segment (`dataCoord.segment.maxSize` and `smallProportion`): larger ones are
+#: left alone by compactions.
+_SMALL_BYTES = 256 << 20
+#: Seconds after which a single small segment is taken for left over: the server looks each minute.
+_LEFT_OVER_S = 90.0
 _INDEXING_S = 3600.0
 
 
@@ -144,12 +150,13 @@ class IndexProgress:
     """Progress of the server with a collection.
 
     client: a `pymilvus.MilvusClient`. structure: whether the index of the vectors is something to
-        load: FLAT searches the rows.
+        load: FLAT searches the rows. row_bytes: of the vector of a row.
     """
 
     client: Any
     collection: str
     structure: bool
+    row_bytes: int
 
     def until_indexed(self) -> None:
         """Wait until every index holds every row.
@@ -165,6 +172,8 @@ class IndexProgress:
         A compaction that is asked for leaves out what one of the server's own (each minute, and
         when segments are flushed) has under way, says that it is Completed, and the segments
         change under the searches that follow. So it is asked for again once these are gone.
+        Segments of more than half of the largest size are not merged, and a single small one may
+        be left over.
 
         Raises:
             StoreError: it is not done after an hour.
@@ -172,11 +181,14 @@ class IndexProgress:
         while len(segments := self._segments()) > 1:
             self.until_indexed()  # others are left out as well
             job = self.client.compact(self.collection)
-            others = segments - self._taken(job)
+            others = self._small() & segments - self._taken(job)
             _until("compaction", partial(self._not_compacted, job))
             if not others:
                 break
-            _until("compaction of its own", partial(self._not_gone, others))
+            if len(others) > 1:
+                _until("compaction of its own", partial(self._not_gone, others))
+            elif not _within(_LEFT_OVER_S, partial(self._not_gone, others)):
+                break
         self.until_indexed()
 
     def until_served(self) -> None:
@@ -202,6 +214,12 @@ class IndexProgress:
     def _segments(self) -> set[int]:
         """Ids of the segments that are stored."""
         return {one.segment_id for one in self.client.list_persistent_segments(self.collection)}
+
+    def _small(self) -> set[int]:
+        """Those of them that the server would merge with others."""
+        stored = self.client.list_persistent_segments(self.collection)
+        most = _SMALL_BYTES / max(1, self.row_bytes)
+        return {one.segment_id for one in stored if one.num_rows < most}
 
     def _taken(self, job: int) -> set[int]:
         """Ids of the segments that a compaction takes."""
@@ -236,6 +254,16 @@ class IndexProgress:
 
 def _state(segment: Any) -> str:
     return str(getattr(segment.state, "name", segment.state))
+
+
+def _within(seconds: float, lack: Callable[[], str]) -> bool:
+    """Wait until nothing is missing; False if that takes too long."""
+    ends = time.monotonic() + seconds
+    while lack():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def _until(what: str, lack: Callable[[], str]) -> None:

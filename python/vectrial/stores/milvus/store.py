@@ -205,7 +205,9 @@ class Milvus(vt.ServerStore):
         return self._client
 
     def _progress(self) -> IndexProgress:
-        return IndexProgress(self._client, self._name, structure=self._index.kind != "flat")
+        structure = self._index.kind != "flat"
+        row_bytes = 4 * self._schema.dim
+        return IndexProgress(self._client, self._name, structure=structure, row_bytes=row_bytes)
 
     def wait_indexed(self) -> str:
         """Flushes what is not flushed, then asks for the state of every index, and compares the
