@@ -23,7 +23,7 @@ from vectrial.reports.page_tables import further
 from vectrial.reports.published import figures
 from vectrial.servers.minio import MINIO
 from vectrial.stores import registry
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import program
 
 pytestmark = pytest.mark.slow
 
@@ -212,9 +212,9 @@ def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
 
 
 @pytest.mark.server
-def test_through_the_command_line(tmp_path: Path) -> None:
+def test_through_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report of which one figure has a counterpart here: a thousand rows through MinIO."""
-    prepared(MINIO)
+    monkeypatch.setenv("VECTRIAL_MINIO_BIN", str(program(MINIO)))
     listed = vectrial(tmp_path, "reproduce")
     assert listed.returncode == 0, listed.stderr
     assert "docarray-sift1m" in listed.stdout

@@ -118,7 +118,8 @@ class _Counted:
     """Traffic of the object store, phase by phase, by its own counters."""
 
     def __init__(self, service: Address) -> None:
-        self._service, self._before = service, self._now()
+        self._service = service
+        self._before = self._now()
 
     def _now(self) -> Traffic:
         time.sleep(_COUNTED_S)
