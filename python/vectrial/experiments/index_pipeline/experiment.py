@@ -73,7 +73,7 @@ class IndexPipeline(Experiment):
         none. A number or a list.
     part_mb: size of one part of a transfer, in 2^20 bytes; concurrency: parts under way at once.
     search: search parameters, as of the experiment `search`; each index is searched with them.
-    merged: one index of all rows is built and searched as well, beside the segments.
+    merged: one index of all rows is built and searched as well, at the first point.
     min_s, max_s: of each search, as of the experiment `search`, by one client.
 
     Phases: `put`, `index` (get, check, build, write back), `load`, `search`, and of one index of
@@ -189,8 +189,15 @@ class IndexPipeline(Experiment):
             )
             yield from self._through(context, point, pipeline, folder)
             pipeline.remove()
-        if self.merged:
+        if self.merged and self._is_first(point):
             yield from self._merged(context, point, builder, folder)
+
+    def _is_first(self, point: Mapping[str, Any]) -> bool:
+        """True of the first point: one index of all rows is the same for all of them."""
+        own = (self.objects[0], self.segment_rows[0], self.builders[0], self.prefetch[0])
+        names = ("objects", "segment_rows", "builders", "prefetch")
+        on_default = point["transport"] == _DEFAULT_TRANSPORT[self.objects[0]]
+        return on_default and all(point[name] == one for name, one in zip(names, own, strict=True))
 
     def _through(
         self, context: Context, point: Mapping[str, Any], pipeline: Pipeline, folder: Path
@@ -275,7 +282,8 @@ class IndexPipeline(Experiment):
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Two builds, and what is moved, at 100 MB/s."""
         moved = 4 * rows * dim * 4 / 1e8
-        return 10.0 + moved + (2 if self.merged else 1) * rows * (2e-4 + dim * 1e-6)
+        merged = self.merged and self._is_first({"prefetch": 0, "builders": 0, **point})
+        return 10.0 + moved + (2 if merged else 1) * rows * (5e-5 + dim * 3e-7)
 
 
 def union(searchers: Sequence[Searcher], k: int, *, larger_is_closer: bool) -> Searcher:
