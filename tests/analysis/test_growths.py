@@ -13,7 +13,7 @@ from growth_runs import SIZES, grown
 from report_tables import rows_of
 
 from vectrial.analysis.deployment import Demand, Node, sizings
-from vectrial.analysis.growths import Curve, curves, held_out, outlooks
+from vectrial.analysis.growths import Curve, curves, holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
 from vectrial.report.build import build
 from vectrial.stats.growth import Law
@@ -51,11 +51,11 @@ def test_searches_are_read_off_at_the_recall(found: list[Curve]) -> None:
 
 
 def test_the_held_out_million_is_forecast_from_what_is_below(found: list[Curve]) -> None:
-    checked = held_out(found, MILLION)
+    checked = holdout_checks(found, MILLION)
     assert len(checked) == len(found)
     for outlook in checked:
         assert outlook.curve.sizes == SIZES[:-1]
-        assert outlook.held, outlook
+        assert outlook.inside, outlook
         assert outlook.forecast.value == pytest.approx(outlook.measured, rel=0.02)
 
 

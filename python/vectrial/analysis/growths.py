@@ -114,7 +114,7 @@ class Outlook:
     source: tuple[Point, ...] = ()
 
     @property
-    def held(self) -> bool | None:
+    def inside(self) -> bool | None:
         """True if the measured value lies in the interval; None where there is none."""
         return None if self.measured is None else self.forecast.holds(self.measured)
 
@@ -163,7 +163,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
     return made
 
 
-def held_out(found: Sequence[Curve], rows: int) -> list[Outlook]:
+def holdout_checks(found: Sequence[Curve], rows: int) -> list[Outlook]:
     """The forecasts, by sizes below `rows` alone, of each curve's largest size, if that has so many
     rows; beside the measured value."""
     largest: dict[int, list[Curve]] = defaultdict(list)

@@ -173,7 +173,7 @@ class _Result:
         from vectrial.analysis.growths import outlooks
 
         if self._check:
-            yield from (self._outlook(outlook) for outlook in self._held())
+            yield from (self._outlook(outlook) for outlook in self._holdout())
             return
         for rows in self._rows:
             yield from (self._outlook(outlook) for outlook in outlooks(self._found, rows))
@@ -191,7 +191,7 @@ class _Result:
         for dataset in datasets:
             own = [curve for curve in self._found if curve.build.dataset == dataset]
             if self._check:
-                held = [o for o in self._held() if o.curve.build.dataset == dataset]
+                held = [o for o in self._holdout() if o.curve.build.dataset == dataset]
                 tables.append(growth.check_table(self._run, held, self._recall))
             else:
                 tables += [
@@ -202,13 +202,13 @@ class _Result:
             for demand in self._demands:
                 yield sizing(self._run, self._sizings(demand), demand, self._prices)
 
-    def _held(self) -> list[Outlook]:
-        from vectrial.analysis.growths import held_out
+    def _holdout(self) -> list[Outlook]:
+        from vectrial.analysis.growths import holdout_checks
 
         held = []
         for dataset in dict.fromkeys(curve.build.dataset for curve in self._found):
             own = [curve for curve in self._found if curve.build.dataset == dataset]
-            held += held_out(own, max(curve.sizes[-1] for curve in own))
+            held += holdout_checks(own, max(curve.sizes[-1] for curve in own))
         if not held:
             raise UserError(
                 "--check needs five sizes: four to fit, and the largest to compare with",
@@ -248,7 +248,7 @@ class _Result:
             "low": found.low,
             "high": found.high,
             **({} if outlook.measured is None else {"measured": outlook.measured}),
-            **({} if outlook.held is None else {"inside": outlook.held}),
+            **({} if outlook.inside is None else {"inside": outlook.inside}),
         }
 
     def _sizing(self, sizing: Sizing, demand: Demand) -> dict[str, Any]:

@@ -33,6 +33,11 @@ _BIN = "VECTRIAL_MINIO_BIN"
 _REFUSALS = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 
 
+def drive_folders(data: Path, drives: int) -> list[Path]:
+    """The folder of each drive; a single drive is the data folder itself."""
+    return [data] if drives == 1 else [data / f"drive-{n}" for n in range(1, drives + 1)]
+
+
 def certificates(folder: Path) -> Path:
     """Where a server in this folder that speaks TLS looks for public.crt and private.key."""
     return folder / "certificates"
@@ -57,7 +62,8 @@ def connect(address: Address, timeout_s: float, *, tls: bool = False) -> Any:
 
 #: The bucket that a server started here has; a folder of this name on each drive is it.
 BUCKET = "vectrial"
-_DRIVES = 4
+#: Drives of `minio_drives`.
+DRIVES = 4
 #: Counters of `Traffic`, as it calls them.
 _COUNTERS = (
     "minio_s3_traffic_received_bytes",
@@ -84,7 +90,7 @@ def _command(
     drives: int = 1,
     tls: bool = False,
 ) -> Command:
-    places = [folder] if drives == 1 else [folder / f"drive-{n}" for n in range(1, drives + 1)]
+    places = drive_folders(folder, drives)
     listens = (
         *("--address", f"{host}:{ports['s3']}"),
         *("--console-address", f"{host}:{ports['console']}"),
@@ -192,4 +198,4 @@ def minio_tls(host: str) -> Recipe:
 
 def minio_drives(host: str) -> Recipe:
     """As `minio`, with four drives and erasure coding: folders of one disk here."""
-    return replace(MINIO, command=partial(_command, host, drives=_DRIVES))
+    return replace(MINIO, command=partial(_command, host, drives=DRIVES))

@@ -22,7 +22,7 @@ from vectrial.servers.base import Recipe
 from vectrial.servers.hosts import Hosts, no_hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import HOST, Local
-from vectrial.servers.minio import BUCKET, certificates
+from vectrial.servers.minio import BUCKET, DRIVES, certificates, drive_folders
 from vectrial.servers.namespaces import Network
 from vectrial.servers.services import recipe_at
 
@@ -70,7 +70,7 @@ class ObjectServer:
         if kind is ObjectsKind.FOLDER:
             return ObjectsAccess(folder=self._folder / "objects")
         if kind is ObjectsKind.S3:
-            return _given(self._key)
+            return _external_service(self._key)
         tls = self._request.transport is Transport.TLS
         reference = f"{_RECIPES[kind]}_tls" if tls else _RECIPES[kind]
         host, shared = HOST, None
@@ -125,8 +125,7 @@ class ObjectServer:
 
 def _make_bucket(kind: ObjectsKind, data: Path) -> None:
     """A folder on a drive is a bucket, so that nobody needs a client that can make one."""
-    drives = [data] if kind is ObjectsKind.MINIO else [data / f"drive-{n}" for n in range(1, 5)]
-    for drive in drives:
+    for drive in drive_folders(data, 1 if kind is ObjectsKind.MINIO else DRIVES):
         (drive / BUCKET).mkdir(parents=True, exist_ok=True)
 
 
@@ -149,7 +148,7 @@ def _make_certificate(folder: Path, host: str) -> None:
         raise Unsupported("no TLS: there is no program 'openssl' to make a certificate") from error
 
 
-def _given(key: str) -> ObjectsAccess:
+def _external_service(key: str) -> ObjectsAccess:
     """The service that the environment names.
 
     Raises:

@@ -45,7 +45,7 @@ def run(
     # Its bucket is there when it answers.
     access = _access(service, source.bucket)
     objects = Objects(access, part_bytes=part_bytes, concurrency=concurrency)
-    spans, counted = Spans(), _Counted(service)
+    spans, meter = Spans(), _TrafficMeter(service)
     folders = []
     began = perf_counter_ns()
     rows = int(point["segment_rows"])
@@ -54,18 +54,18 @@ def run(
         folder = f"{_FOLDER}/{context.index.kind}/{number:05d}"
         with spans.timed(Stage.SEGMENT, number, 0) as sized:
             files = store.import_files(batch)
-            sized.size_bytes = sum(map(len, files.values()))
+            sized.size_bytes = size_bytes = sum(map(len, files.values()))
         with spans.timed(Stage.PUT, number, 0) as sized:
             for name, data in files.items():
                 objects.put(f"{folder}/{name}", data)
-            sized.size_bytes = sum(map(len, files.values()))
+            sized.size_bytes = size_bytes
         folders.append(folder)
     put = Phase("put", began, perf_counter_ns(), dict(point))
     own = spans.of(Stage.SEGMENT, Stage.PUT)
     totals(put, own, (Stage.SEGMENT, Stage.PUT), len(folders))
     yield put
     yield from steps(own)
-    counted.add(put)
+    meter.add(put)
 
     began, failed = perf_counter_ns(), dict[int, str]()
     for number, why in store.bulk_import(folders):
@@ -78,7 +78,7 @@ def run(
     totals(phase, spans.of(Stage.IMPORT), (Stage.IMPORT,), len(folders))
     yield phase
     yield from steps(spans.of(Stage.IMPORT))
-    counted.add(phase)
+    meter.add(phase)
     if failed:
         said = "; ".join(f"segment {number}: {why}" for number, why in sorted(failed.items()))
         raise StoreError(f"import: {len(failed)} of {len(folders)} segments failed: {said}")
@@ -96,7 +96,7 @@ def run(
             phase.params = {**phase.params, "known_by": known_by}
         totals(phase, spans.of(stage), (stage,), len(folders))
         yield phase
-        counted.add(phase)
+        meter.add(phase)
     count = store.count()
     if count != context.dataset.rows:
         raise StoreError(f"{count:,} rows are there, {context.dataset.rows:,} were imported")
@@ -114,7 +114,7 @@ def _access(service: Address, bucket: str) -> ObjectsAccess:
     )
 
 
-class _Counted:
+class _TrafficMeter:
     """Traffic of the object store, phase by phase, by its own counters."""
 
     def __init__(self, service: Address) -> None:

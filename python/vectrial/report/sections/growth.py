@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vectrial.analysis.analysis import TARGETS, slug
-from vectrial.analysis.growths import Curve, Outlook, curves, held_out, outlooks
+from vectrial.analysis.growths import Curve, Outlook, curves, holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import (
     Block,
@@ -44,7 +44,7 @@ def growth(run: RunData, looks: Looks) -> Section | None:
     for dataset in dict.fromkeys(curve.build.dataset for curve in found):
         own = [curve for curve in found if curve.build.dataset == dataset]
         largest = max(curve.sizes[-1] for curve in own)
-        checked = held_out(own, largest)
+        checked = holdout_checks(own, largest)
         if checked:
             blocks.append(check_table(run, checked, TARGETS[0]))
         blocks.append(forecast_table(run, own, largest * _AHEAD, TARGETS[0]))
@@ -65,7 +65,7 @@ def lead(recall: float) -> str:
 def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
     """Forecasts of the largest size by the smaller ones, beside what was measured there."""
     rows = checked[0].forecast.rows
-    inside = sum(outlook.held is True for outlook in checked)
+    inside = sum(outlook.inside is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
     columns = (
         *_HEAD,
@@ -88,8 +88,8 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
                 _forecast_cell(outlook),
                 _measured_cell(outlook, recall),
                 replace(
-                    plain(outlook.held, "yes" if outlook.held else "no"),
-                    tone="ok" if outlook.held else "wrong",
+                    plain(outlook.inside, "yes" if outlook.inside else "no"),
+                    tone="ok" if outlook.inside else "wrong",
                 ),
                 plain(formatting.params(dict(outlook.curve.build.index_params))),
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +107,3 @@ def scratch(segment_bytes: int, under_way: int, otherwise: Path) -> Iterator[Pat
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def relative(files: Sequence[Path], folder: Path) -> list[str]:
-    """Names of files within a folder, with '/' between parts."""
-    return [path.relative_to(folder).as_posix() for path in files]

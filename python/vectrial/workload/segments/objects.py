@@ -244,7 +244,7 @@ def _named(key: str) -> Iterator[None]:
         raise ObjectError(f"{key}: {why}") from error
     except (BaseError, OSError, ValueError) as error:
         text = f"{type(error).__name__}: {error}"
-        low = text.lower().replace(" ", " ")
+        low = text.lower()
         known = next((why for word, why in _FAULTS if word in low), "")
         if isinstance(error, PermissionError):
             known = known or "refused: access is denied"
