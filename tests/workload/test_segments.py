@@ -105,6 +105,8 @@ def test_objects_come_out_as_they_went_in(objects: Objects, tmp_path: Path) -> N
     assert bytes(objects.get("one")) == data
     file = tmp_path / "file"
     file.write_bytes(data)
+    in_parts = Objects(ObjectsAccess(folder=tmp_path / "objects", prefix="a/b"), part_bytes=1000)
+    assert bytes(in_parts.get("one")) == data
     objects.put_file("folder/two", file)
     objects.get_file("folder/two", tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == data
@@ -162,12 +164,14 @@ class World:
         )
 
     def found(self, pipeline: Pipeline) -> list[list[int]]:
-        """Ids of the nearest rows of a few queries in each segment."""
+        """Ids of the nearest rows of a few queries in each segment, searched nearly exactly: two
+        graphs of the same rows that several threads built differ."""
         stores, outcome = pipeline.load(self.folder / "loaded")
         assert not outcome.failed
         kind = self.builder.make.capabilities.indexes[self.builder.index.kind]  # type: ignore[attr-defined]
         try:
-            searchers = [store.searcher(5, kind.search()) for store in stores]
+            params = kind.search(**kind.high_recall_params)
+            searchers = [store.searcher(5, params) for store in stores]
             return [
                 sorted(int(i) for search in searchers for i in search(query)[0])
                 for query in self.rows.queries[:3]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from vectrial.model.errors import StoreError
 from vectrial.model.objects import ObjectsAccess
@@ -18,7 +22,6 @@ from vectrial.model.objects import ObjectsAccess
 PART_BYTES, CONCURRENCY = 16 << 20, 8
 #: Seconds until a request that is not answered has failed. Nothing is asked twice.
 _TIMEOUT_S = 120.0
-_READ_BYTES = 4 << 20
 
 
 class ObjectError(StoreError):
@@ -114,24 +117,62 @@ class Objects:
             )
 
     def get(self, key: str) -> memoryview:
-        """The bytes of an object.
+        """The bytes of an object, read in parts.
 
         Raises:
-            ObjectError: it is missing, or cannot be read.
+            ObjectError: it is missing, cannot be read, or was replaced meanwhile.
         """
         with _named(key):
-            return memoryview(self._library.get(self._store, self._at(key)).bytes())
+            known = self._head(key)
+            whole = np.empty(known["size"], np.uint8)
+
+            def keep(at: int, part: memoryview) -> None:
+                whole[at : at + len(part)] = np.frombuffer(part, np.uint8)
+
+            self._get_parts(key, known, keep)
+            return whole.data
 
     def get_file(self, key: str, path: Path) -> None:
-        """Write an object into a file, as it arrives.
+        """Write an object into a file, each part as it arrives.
 
         Raises:
-            ObjectError: it is missing, or cannot be read.
+            ObjectError: it is missing, cannot be read, or was replaced meanwhile.
         """
         with _named(key), path.open("wb") as file:
-            found = self._library.get(self._store, self._at(key))
-            for chunk in found.stream(min_chunk_size=_READ_BYTES):
-                file.write(chunk)
+            known = self._head(key)
+            self._get_parts(key, known, lambda at, part: _write_all(file.fileno(), part, at))
+
+    def _head(self, key: str) -> Mapping[str, Any]:
+        """What the store says of an object: its "size" in bytes and its "e_tag"."""
+        from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
+
+        refusals = (FileNotFoundError, NotFoundError, PermissionDeniedError, UnauthenticatedError)
+        try:
+            known: Mapping[str, Any] = self._library.head(self._store, self._at(key))
+        except refusals:
+            # The refusal of a HEAD has no body: that of a GET says why.
+            self._library.get(self._store, self._at(key))
+            raise
+        return known
+
+    def _get_parts(
+        self, key: str, known: Mapping[str, Any], keep: Callable[[int, memoryview], None]
+    ) -> None:
+        """Hand over every part of an object with its offset, from several threads at once."""
+        size_bytes, step = known["size"], self._part_bytes
+
+        def read(start: int) -> None:
+            options = {"range": (start, min(start + step, size_bytes)), "if_match": known["e_tag"]}
+            answer = self._library.get(self._store, self._at(key), options=options)
+            keep(start, memoryview(answer.bytes()))
+
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            parts = [pool.submit(read, at) for at in range(0, size_bytes, step)]
+            try:
+                for part in parts:
+                    part.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def keys(self, prefix: str = "") -> list[str]:
         """Keys that begin with a prefix, ascending.
@@ -180,6 +221,13 @@ class Objects:
         return f"{self._prefix}/{key}" if self._prefix else key
 
 
+def _write_all(descriptor: int, data: memoryview, at: int) -> None:
+    """Write all of `data` into a file, from an offset on; one write may take a part of it."""
+    while data:
+        written = os.pwrite(descriptor, data, at)
+        data, at = data[written:], at + written
+
+
 def receipt_of(key: str, data: memoryview | bytes) -> Receipt:
     """The receipt of an object with these bytes."""
     return Receipt(key, len(data), hashlib.sha256(data).hexdigest())
@@ -223,6 +271,7 @@ _FAULTS = (
     ("connection refused", "the object store does not answer"),
     ("connect error", "the object store does not answer"),
     ("error sending request", "the object store does not answer"),
+    ("precondition", "it was replaced while it was read"),
     ("timed out", "the object store does not answer in time"),
     ("connection reset", "the connection broke"),
     ("connection closed", "the connection broke"),

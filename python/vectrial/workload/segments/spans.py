@@ -96,6 +96,10 @@ def sum_s(spans: Iterable[Span]) -> float:
 
 def wall_s(spans: Iterable[Span]) -> float:
     """Seconds in which at least one span was under way."""
+    return _wall_ns(spans) / 1e9
+
+
+def _wall_ns(spans: Iterable[Span]) -> int:
     total, until = 0, None
     for span in sorted(spans, key=lambda one: one.started_ns):
         if until is None or span.started_ns > until:
@@ -104,7 +108,7 @@ def wall_s(spans: Iterable[Span]) -> float:
         elif span.ended_ns > until:
             total += span.ended_ns - until
             until = span.ended_ns
-    return total / 1e9
+    return total
 
 
 def length_s(spans: Sequence[Span]) -> float:
@@ -119,10 +123,10 @@ def overlapped_share(spans: Sequence[Span], stage: Stage) -> float | None:
     time."""
     own = [span for span in spans if span.stage is stage]
     others = [span for span in spans if span.stage is not stage]
-    alone = wall_s(own)
+    alone = _wall_ns(own)
     if not alone:
         return None
-    return (alone + wall_s(others) - wall_s([*own, *others])) / alone
+    return (alone + _wall_ns(others) - _wall_ns([*own, *others])) / alone
 
 
 def critical_path(spans: Sequence[Span]) -> dict[Stage, float]:
