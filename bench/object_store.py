@@ -32,7 +32,9 @@ from vectrial.servers.objects import ObjectServer
 from vectrial.workload.segments.objects import Objects
 
 SIZE = 1_000_000_000
-REPEATS = 3
+REPEATS = 7
+#: Seconds after which a machine that wrote 40 GB is at rest.
+SETTLE_S = 5
 _S5CMD = "github.com/peak/s5cmd/v2@v2.3.0"
 Transfer = Callable[[], Any]
 
@@ -158,6 +160,8 @@ def main() -> int:
         if (other := s5cmd(access, file, memory)) is not None:
             clients["s5cmd"] = other
         for which, what in enumerate(("PUT", "GET")):
+            os.sync()  # what a PUT left to be written would slow a GET
+            time.sleep(SETTLE_S)
             calls = [timed(pair[which]) for pair in clients.values()]
             found = dict(zip(clients, harness.interleave(calls, REPEATS), strict=True))
             own, rest = found.pop("obstore (ours)"), found

@@ -13,13 +13,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from vectrial.model.errors import StoreError
 from vectrial.model.objects import ObjectsAccess
 
 #: Bytes of one part of a transfer, and parts under way at once, unless given.
-PART_BYTES, CONCURRENCY = 16 << 20, 8
+PART_BYTES, CONCURRENCY = 16 << 20, 4
 #: Seconds until a request that is not answered has failed. Nothing is asked twice.
 _TIMEOUT_S = 120.0
 
@@ -124,13 +124,14 @@ class Objects:
         """
         with _named(key):
             known = self._head(key)
-            whole = np.empty(known["size"], np.uint8)
+            # Of Arrow's pool, which uses memory again: a page that is new costs more than its copy.
+            whole = memoryview(pa.allocate_buffer(known["size"])).cast("B")
 
             def keep(at: int, part: memoryview) -> None:
-                whole[at : at + len(part)] = np.frombuffer(part, np.uint8)
+                whole[at : at + len(part)] = part
 
             self._get_parts(key, known, keep)
-            return whole.data
+            return whole
 
     def get_file(self, key: str, path: Path) -> None:
         """Write an object into a file, each part as it arrives.
