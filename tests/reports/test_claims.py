@@ -66,6 +66,40 @@ def test_what_was_measured_once_is_judged_once() -> None:
     assert claims.told(found).startswith("Holds here: in 1 of 1 measured pairs; as published in 2")
 
 
+def test_figures_in_other_units_are_compared_as_times() -> None:
+    hours, minutes = (
+        PublishedFigure("a report", "some", "Store", {"n": n}, "time", value, unit, "", "")
+        for n, value, unit in ((1, 2.0, "h"), (2, 4.0, "min"))
+    )
+    cells = [
+        ComparedFigure(hours, 0.1, None, True, ()),
+        ComparedFigure(minutes, 3.0, None, True, ()),
+    ]
+    claim = Claim("One takes longer", "time", Side("some", {"n": 1}), Side("some", {"n": 2}))
+    (pair,) = claims.pairs(claim, cells)
+    assert pair.published == pytest.approx(30)
+    assert pair.measured == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (20.0, "Possible here in 1 of 1"),
+        (12.0, "Possible here in 1 of 1"),
+        (3.0, "Possible here in 0 of 1"),
+        (None, "Not measured here: there is no such card."),
+    ],
+)
+def test_a_ratio_is_held_against_its_limit(limit: float | None, says: str) -> None:
+    figure = PublishedFigure("a report", "some", "Store", {}, "speed_up", 12.0, "x", "", "")
+    why = "" if limit else "there is no such card"
+    valid = True if limit else None
+    cells = [ComparedFigure(figure, limit, None, valid, (), why=why)]
+    (pair,) = claims.pairs(Claim("12 times", "speed_up", Side("some")), cells)
+    assert claims.told([pair]).startswith(says)
+    assert (pair.verdict is claims.Verdict.IMPOSSIBLE) == (limit == 3.0)
+
+
 @pytest.mark.parametrize(
     ("report", "claim"), [(name, one) for name, of in REPRODUCTIONS.items() for one in of.claims]
 )
@@ -73,4 +107,5 @@ def test_every_claim_has_published_pairs(report: str, claim: Claim) -> None:
     cells = [ComparedFigure(one, None, None, None, ()) for one in figures(report)]
     found = claims.pairs(claim, cells)
     assert found
-    assert all(pair.first.figure.store == pair.second.figure.store for pair in found)
+    for pair in found:
+        assert pair.second is None or pair.first.figure.store == pair.second.figure.store

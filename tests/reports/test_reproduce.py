@@ -213,27 +213,31 @@ def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
 
 @pytest.mark.server
 def test_through_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report of which one figure has a counterpart here: a thousand rows through MinIO."""
+    """A report of which two figures have a counterpart here: a thousand rows through MinIO."""
     monkeypatch.setenv("VECTRIAL_MINIO_BIN", str(program(MINIO)))
     listed = vectrial(tmp_path, "reproduce")
     assert listed.returncode == 0, listed.stderr
     assert "docarray-sift1m" in listed.stdout
-    done = vectrial(tmp_path, "reproduce", "aistor-index", "--scale", "0.001", "-f", "jsonl")
+    small = ("--part", "pipeline", "--store", "faiss", "--scale", "0.001")
+    done = vectrial(tmp_path, "reproduce", "aistor-index", *small, "-f", "jsonl")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == len(figures("aistor-index"))
     more = ("rows", "source", "measured_store", "repeats", "low", "high")
     assert {tuple(row) for row in rows} == {(*KEYS, *more)}
-    (measured,) = (row for row in rows if row["measured"] is not None)
-    assert (measured["metric"], measured["params"]["device"]) == ("index_time", "cpu")
-    assert measured["valid"]
-    assert measured["ratio"] is None
-    assert "no ratio: theirs is of 106 million rows" in measured["note"]
-    rest = [row for row in rows if row is not measured]
-    assert all(row["note"].startswith("not yet: ") for row in rest)
+    measured = {row["metric"]: row for row in rows if row["measured"] is not None}
+    assert set(measured) == {"index_time", "speed_up"}
+    assert all(row["valid"] and row["ratio"] is None for row in measured.values())
+    assert measured["index_time"]["params"]["device"] == "cpu"
+    assert "no ratio: theirs is of 106 million rows" in measured["index_time"]["note"]
+    assert measured["speed_up"]["measured"] > 1
+    rest = [row for row in rows if row["measured"] is None]
+    (gpu,) = (row for row in rest if row["metric"] == "index_time")
+    assert gpu["note"].startswith("skipped: cuvs was left out")
+    assert all(row["note"].startswith("not yet: ") for row in rest if row is not gpu)
     (folder,) = (tmp_path / "runs").iterdir()
     written = (folder / "reproduction.md").read_text()
-    assert "| 12 → — " in written, "published, and nothing beside"
+    assert "| 18.6 → — " in written, "published, and nothing beside"
     assert "](figures/index-time.svg)" in written
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "md")
     assert again.stdout == written

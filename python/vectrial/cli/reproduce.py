@@ -235,7 +235,7 @@ def _dry_run(
     form: ReproductionFormat,
     folder: Path | None,
 ) -> None:
-    from vectrial.reports.collect import places
+    from vectrial.reports.collect import places, stands_for
 
     if form is ReproductionFormat.JSONL:
         for part in parts:
@@ -253,7 +253,7 @@ def _dry_run(
     comparable = 0
     for figure in every:
         arms = [arm for part, _ in places(report, figure) for arm in part.arms]
-        comparable += any(arm.published == figure.store and arm.store in kinds for arm in arms)
+        comparable += any(stands_for(arm, figure) and arm.store in kinds for arm in arms)
     console.print(
         f"{comparable} of {len(every)} published figures have something to be compared with here;"
         " the others say why not."

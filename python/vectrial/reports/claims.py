@@ -1,4 +1,4 @@
-"""Conclusions of a published report, judged by the pairs of figures that they rest on."""
+"""Conclusions of a published report, judged by the figures that they rest on."""
 
 from __future__ import annotations
 
@@ -17,47 +17,65 @@ from vectrial.util import formatting
 
 _LEAD = (
     "What the report concludes, and whether it is so here: the first value over the second of each"
-    " pair of figures, published and measured under the same load."
+    " pair of figures, published and measured under the same load; or a ratio as it was published,"
+    " and the most that it could be here."
 )
 
 
 class Verdict(Enum):
-    """Whether the first value of a measured pair is the larger one."""
+    """Whether the first value of a measured pair is the larger one, or a published ratio no larger
+    than the measured limit."""
 
     YES = "yes"
     NO = "no"
     OPEN = "the ranges of the repeats overlap"
     AGAIN = "as above: on the same rows"
     NONE = "not measured"
+    POSSIBLE = "possible"
+    IMPOSSIBLE = "no: it is above the limit here"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two figures of one store that differ in what the claim is about. again: what was measured for
-    them was measured for another pair."""
+    """Two figures of one store that differ in what the claim is about, or one that is a ratio.
+
+    again: what was measured for them was measured for another pair.
+    """
 
     first: ComparedFigure
-    second: ComparedFigure
+    second: ComparedFigure | None
     again: bool = False
 
     @property
     def published(self) -> float:
-        """The first published value over the second."""
-        return self.first.figure.value / self.second.figure.value
+        """The first published value over the second, or the ratio."""
+        one = self.first.figure
+        if self.second is None:
+            return one.value
+        return one.comparable_value / self.second.figure.comparable_value
 
     @property
     def measured(self) -> float | None:
-        """The first measured value over the second; None unless both are valid."""
+        """The first measured value over the second, or the limit of the ratio; None unless what is
+        needed is valid."""
         one, other = self.first, self.second
-        if not (one.valid and other.valid and one.measured and other.measured):
+        if not (one.valid and one.measured):
             return None
-        return one.measured / other.measured
+        if other is None:
+            return one.measured
+        if not (other.valid and other.measured):
+            return None
+        own = one.figure.in_comparable_unit(one.measured)
+        return own / other.figure.in_comparable_unit(other.measured)
 
     @property
     def verdict(self) -> Verdict:
         """Whether the claim is so here."""
         if self.measured is None:
             return Verdict.NONE
+        if self.second is None:
+            possible = self.published <= self.measured
+            return Verdict.POSSIBLE if possible else Verdict.IMPOSSIBLE
         if self.again:
             return Verdict.AGAIN
         one, other = self.first.spread, self.second.spread
@@ -68,7 +86,7 @@ class Pair:
     @property
     def why(self) -> str:
         """Why there is no measured ratio."""
-        return self.first.why or self.second.why
+        return self.first.why or (self.second.why if self.second else "")
 
 
 def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
@@ -84,7 +102,10 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
                 found[figure.store, tuple(rest)] = cell
         return found
 
-    first, second = of(claim.first), of(claim.second)
+    first = of(claim.first)
+    if claim.second is None:
+        return [Pair(cell, None) for cell in first.values()]
+    second = of(claim.second)
     found, seen = list[Pair](), set[tuple[object, ...]]()
     for key, cell in first.items():
         if key in second:
@@ -97,6 +118,8 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
 def told(found: Sequence[Pair]) -> str:
     """The verdict on a claim, in a sentence."""
     verdicts = [pair.verdict for pair in found]
+    if all(pair.second is None for pair in found):
+        return _told_of_limits(found)
     judged = len(found) - verdicts.count(Verdict.NONE) - verdicts.count(Verdict.AGAIN)
     theirs = sum(pair.published > 1 for pair in found)
     published = f"as published in {theirs} of {len(found)}"
@@ -109,6 +132,15 @@ def told(found: Sequence[Pair]) -> str:
         what = "Holds" if held == judged else "Holds in part" if held else "Undecided"
     more = f", undecided in {undecided}" if undecided else ""
     return f"{what} here: in {held} of {judged} measured pairs{more}; {published}."
+
+
+def _told_of_limits(found: Sequence[Pair]) -> str:
+    """The verdict on ratios that are held against limits."""
+    limits = [pair for pair in found if pair.measured is not None]
+    if not limits:
+        return f"Not measured here: {found[0].why}."
+    possible = sum(pair.verdict is Verdict.POSSIBLE for pair in limits)
+    return f"Possible here in {possible} of {len(limits)}: what is measured is the most it could be."
 
 
 def section(
@@ -145,15 +177,24 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     return Row.of(
         palette.measured(figure.store),
         ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
-        doc.Cell(_times(pair.published), pair.published),
-        doc.absent_cell(pair.why) if measured is None else doc.Cell(_times(measured), measured),
+        doc.Cell(_ratio(pair, pair.published), pair.published),
+        doc.absent_cell(pair.why) if measured is None else doc.Cell(_limit(pair), measured),
         pair.verdict.value,
         series=palette.series(figure.store, False),
     )
 
 
-def _times(ratio: float) -> str:
+def _ratio(pair: Pair, ratio: float) -> str:
+    """'×3.2', or '18.6 %' as it was published."""
+    if pair.first.figure.unit == "%" and pair.second is None:
+        return f"{figure_text.printed(ratio)} %"
     return f"×{formatting.number(ratio, 2)}"
+
+
+def _limit(pair: Pair) -> str:
+    """The measured ratio, or the limit of a published one."""
+    assert pair.measured is not None
+    return ("≤ " if pair.second is None else "") + _ratio(pair, pair.measured)
 
 
 def _shared(params: Sequence[Mapping[str, object]]) -> set[str]:

@@ -20,7 +20,7 @@ from vectrial.util import formatting
 _FACTORS = {
     ("us", "ms"): 1e-3, ("us", "s"): 1e-6, ("s", "s"): 1.0, ("s", "ms"): 1e3, ("s", "min"): 1 / 60,
     ("s", "h"): 1 / 3600,
-    ("1", "1"): 1.0, ("1", "%"): 100.0, ("B", "MB"): 1e-6, ("MB/s", "MB/s"): 1.0,
+    ("1", "1"): 1.0, ("1", "%"): 100.0, ("1", "x"): 1.0, ("B", "MB"): 1e-6, ("MB/s", "MB/s"): 1.0,
     ("1/s", "rows/s"): 1.0, ("1/s", "queries/s"): 1.0, ("1/s", "ops/s"): 1.0,
 }  # fmt: skip
 #: Published units of what falls as rows grow, where times grow.
@@ -113,6 +113,18 @@ def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part
                 break
 
 
+def stands_for(arm: Arm, figure: PublishedFigure) -> bool:
+    """True if a figure is of an arm's system."""
+    return arm.published == figure.store and arm.given.items() <= figure.params.items()
+
+
+def wanting(report: Reproduction, figure: PublishedFigure) -> NotYet:
+    """Why nothing here measures a figure that no measure covers."""
+    places = (f"{figure.experiment}.{figure.metric}", figure.experiment)
+    found = (report.not_yet[place] for place in places if place in report.not_yet)
+    return next(found, NotYet("nothing here measures it"))
+
+
 def _cell(
     report: Reproduction,
     figure: PublishedFigure,
@@ -125,7 +137,7 @@ def _cell(
         return _nothing(figure, why)
 
     def in_part(part: Part, measure: Measure) -> ComparedFigure:
-        arm = next((arm for arm in part.arms if arm.published == figure.store), None)
+        arm = next((arm for arm in part.arms if stands_for(arm, figure)), None)
         if arm is None or arm.store not in known:
             return nothing(f"not yet: no store here stands for {figure.store}")
         if stores and arm.store not in stores:
@@ -136,9 +148,8 @@ def _cell(
 
     found = list(places(report, figure))
     if not found:
-        wanting = report.not_yet.get(figure.experiment, NotYet("nothing here measures it"))
-        return nothing(f"not yet: {wanting.why}")
-    named = [one for one in found if any(arm.published == figure.store for arm in one[0].arms)]
+        return nothing(f"not yet: {wanting(report, figure).why}")
+    named = [one for one in found if any(stands_for(arm, figure) for arm in one[0].arms)]
     found = named or found  # a part that stands in for some systems says nothing of the others
     every = [in_part(part, measure) for part, measure in found]
     # What stands in was measured because the other could not be: why it has nothing is the reason.

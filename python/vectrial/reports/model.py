@@ -24,7 +24,8 @@ class Arm:
         with the rows here, where they do not elsewhere.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
-    nodes: of the cluster that stands for it.
+    nodes: of the cluster that stands for it. given: published parameters of its figures, where the
+        report calls several systems by one name.
     itself_at_address: a server whose address is given is the system itself, and neither `here` nor
         `note` nor the index is known of it.
     """
@@ -41,6 +42,7 @@ class Arm:
     itself_at_address: bool = False
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
     nodes: int = 1
+    given: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,17 +228,19 @@ class Side:
 
 @dataclass(frozen=True)
 class Claim:
-    """A conclusion of a report that rests on pairs of its figures.
+    """A conclusion of a report that rests on its figures.
 
     text: the conclusion. metric: the published one that is larger on the first side of a pair than
-        on the second, where all parameters but those of the sides are equal.
+        on the second, where all parameters but those of the sides are equal. second: None where
+        the figures are ratios themselves; what is measured for one is then the most that it could
+        be here.
     note: what to know about it.
     """
 
     text: str
     metric: str
     first: Side
-    second: Side
+    second: Side | None = None
     note: str = ""
 
 
@@ -256,7 +260,8 @@ class Reproduction:
     """A published report.
 
     document: where it was published. machine: that it was measured on. scale: the default.
-    not_yet: part of the report → why nothing here measures it, for what no measure covers.
+    not_yet: part of the report, or "part.metric" → why nothing here measures it, for what no
+        measure covers.
     claims: its conclusions that are judged here.
     """
 

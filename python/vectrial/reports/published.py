@@ -21,6 +21,9 @@ UNITS = frozenset(
     {"1", "%", "x", "s", "ms", "min", "h", "MB", "GB", "MB/s", "rows/s", "queries/s", "ops/s"}
 )
 
+#: Units of time, in seconds.
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
 Scalar = bool | int | float | str
 
 _COLUMNS = ("experiment", "store", "params", "metric", "value", "unit", "source", "note")
@@ -44,6 +47,16 @@ class PublishedFigure:
     unit: str
     source: str
     note: str
+
+    @property
+    def comparable_value(self) -> float:
+        """The value, of a time in seconds: two of one metric may have been published in different
+        units."""
+        return self.in_comparable_unit(self.value)
+
+    def in_comparable_unit(self, value: float) -> float:
+        """A value in this figure's unit, of a time in seconds."""
+        return value * _SECONDS.get(self.unit, 1.0)
 
 
 @cache

@@ -44,6 +44,12 @@ METRICS = (
         "to build and put indexes, added up over workers: what published reports call index time",
         "Index time",
     ),
+    MetricName(
+        "index_speedup_limit", "1", None,
+        "how many times as fast PUT, GET and index, each added up over workers, would be together"
+        " if an index took no time",
+        "Limit of a faster index",
+    ),
     MetricName("segments", "1", None, "segments of the dataset", "Segments"),
     MetricName("resumed_segments", "1", None, "of these, done before the run was resumed"),
     MetricName("in_flight_bytes", "B", "lower", "most bytes of segments in memory at once"),

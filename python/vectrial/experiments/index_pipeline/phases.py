@@ -46,14 +46,18 @@ def phase_of(
     phase.metrics["resumed_segments"] = float(len(outcome.resumed))
     if name == "index":
         limit = pipeline.settings.under_way * pipeline.segment_bytes
+        index_s = of_spans.sum_s(pipeline.spans.of(Stage.BUILD, Stage.WRITE_BACK))
+        moved_s = of_spans.sum_s(pipeline.spans.of(Stage.PUT, Stage.GET))
         phase.metrics |= {
-            "index_sum_s": of_spans.sum_s(pipeline.spans.of(Stage.BUILD, Stage.WRITE_BACK)),
+            "index_sum_s": index_s,
             "in_flight_bytes": float(outcome.most_bytes),
             "in_flight_limit_bytes": float(limit),
         }
+        if moved_s:
+            phase.metrics["index_speedup_limit"] = (moved_s + index_s) / moved_s
     if outcome.resumed:
         what = f"{len(outcome.resumed)} of {len(pipeline.bounds)} segments were done before"
-        for metric in [m for m in phase.metrics if m.endswith(("_s", "_overlap"))]:
+        for metric in [m for m in phase.metrics if m.endswith(("_s", "_overlap", "_limit"))]:
             phase.metrics[metric] = None
             phase.missing[metric] = f"the run was resumed: {what}"
         phase.remark(what)
