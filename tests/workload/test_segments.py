@@ -153,7 +153,12 @@ class World:
         schema = Schema(self.rows.dim, self.rows.metric)
         self.builder = Builder(kind, schema, index_of(kind, index), 50)
 
-    def pipeline(self, workers: int = 1, prefetch: int = 1) -> Pipeline:
+    def pipeline(
+        self,
+        workers: int = 1,
+        prefetch: int = 1,
+        embed: Callable[[int, int], int] | None = None,
+    ) -> Pipeline:
         return Pipeline(
             self.rows,
             Objects(ObjectsAccess(folder=self.objects_folder)),
@@ -161,6 +166,7 @@ class World:
             Settings(workers, prefetch, SEGMENT),
             self.folder / "scratch",
             lambda *_: None,
+            embed,
         )
 
     def found(self, pipeline: Pipeline) -> list[list[int]]:
@@ -199,7 +205,7 @@ def test_every_row_is_in_the_index_of_its_segment(
     for store in stores:
         store.close()
     counts = {stage: len(pipeline.spans.of(stage)) for stage in Stage}
-    assert counts == {**dict.fromkeys(Stage, ROWS // SEGMENT), Stage.IMPORT: 0}
+    assert counts == {**dict.fromkeys(Stage, ROWS // SEGMENT), Stage.IMPORT: 0, Stage.EMBED: 0}
     assert not list((tmp_path / "scratch").glob("*")), "nothing temporary is left"
     pipeline.remove()
     assert not [path for path in world.objects_folder.rglob("*") if path.is_file()]
@@ -277,6 +283,22 @@ def test_a_spoiled_index_is_not_opened(how: str, tmp_path: Path) -> None:
     assert outcome.failed == {4: "indexes/00004: missing"}
     for store in stores:
         store.close()
+
+
+def test_texts_are_embedded_before_their_segment_is_cut(tmp_path: Path) -> None:
+    world, asked = World(tmp_path), list[tuple[int, int]]()
+
+    def embed(start: int, stop: int) -> int:
+        asked.append((start, stop))
+        return 7
+
+    pipeline = world.pipeline(embed=embed)
+    assert not pipeline.put().failed
+    assert asked == pipeline.bounds
+    spans = pipeline.spans.of(Stage.EMBED)
+    assert [(span.segment, span.size_bytes) for span in spans] == [(n, 7) for n in range(6)]
+    for embedded, cut in zip(spans, pipeline.spans.of(Stage.SEGMENT), strict=True):
+        assert embedded.ended_ns <= cut.started_ns
 
 
 def test_segments_that_were_put_before_are_not_put_again(tmp_path: Path) -> None:

@@ -140,7 +140,9 @@ def _told_of_limits(found: Sequence[Pair]) -> str:
     if not limits:
         return f"Not measured here: {found[0].why}."
     possible = sum(pair.verdict is Verdict.POSSIBLE for pair in limits)
-    return f"Possible here in {possible} of {len(limits)}: what is measured is the most it could be."
+    return (
+        f"Possible here in {possible} of {len(limits)}: what is measured is the most it could be."
+    )
 
 
 def section(

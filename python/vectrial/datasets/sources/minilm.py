@@ -8,7 +8,7 @@ Architecture: Devlin et al. 2019 (BERT), Reimers and Gurevych 2019 (pooling).
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,25 @@ def embed(texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
         SourceUnavailable: the model's package cannot be had.
         UserError: the extra `data` is not installed.
     """
+    compute = encoder(progress)
+    return blocks.computed(
+        len(texts),
+        DIM,
+        recipe=f"{_RECIPE} {_WEIGHTS_SHA256} {_MAX_TOKENS}",
+        content=lambda rows: "\0".join(texts[rows]).encode(),
+        compute=lambda rows: compute(texts[rows]),
+        progress=progress,
+        what="embedding texts",
+    )
+
+
+def encoder(progress: Progress) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+    """The model itself: texts to unit vectors, float32 (n, 384), computed anew each time.
+
+    Raises:
+        SourceUnavailable: the model's package cannot be had.
+        UserError: the extra `data` is not installed.
+    """
     folder = _model_folder(progress)
     tokenizer = extra("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_MAX_TOKENS)
@@ -65,15 +84,7 @@ def embed(texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
         _build(read_safetensors(folder / "model.safetensors"), path)
 
     model = session(_RECIPE, build)
-    return blocks.computed(
-        len(texts),
-        DIM,
-        recipe=f"{_RECIPE} {_WEIGHTS_SHA256} {_MAX_TOKENS}",
-        content=lambda rows: "\0".join(texts[rows]).encode(),
-        compute=lambda rows: _embed_block(texts[rows], tokenizer, model),
-        progress=progress,
-        what="embedding texts",
-    )
+    return lambda texts: _embed_block(texts, tokenizer, model)
 
 
 def _embed_block(texts: Sequence[str], tokenizer: Any, model: Any) -> NDArray[np.float32]:

@@ -24,6 +24,7 @@ from vectrial.experiments.base import (
     search_settings,
 )
 from vectrial.experiments.index_pipeline import imported
+from vectrial.experiments.index_pipeline.embedding import of_texts
 from vectrial.experiments.index_pipeline.metrics import METRICS
 from vectrial.experiments.index_pipeline.phases import phase_of, steps
 from vectrial.model.context import Context, search_params
@@ -34,6 +35,7 @@ from vectrial.model.metric import LARGER_IS_CLOSER
 from vectrial.model.objects import ObjectsKind, ObjectsRequest, Transport
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
+from vectrial.model.schema import FieldType
 from vectrial.model.store import Hits, Searcher, Store
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
@@ -72,11 +74,13 @@ class IndexPipeline(Experiment):
     builders: segments that are indexed at once; prefetch: segments that are got ahead of them, 0:
         none. A number or a list.
     part_mb: size of one part of a transfer, in 2^20 bytes; concurrency: parts under way at once.
+    embed: the column of texts that the dataset's vectors were made of, which are embedded again
+        before a segment is cut; empty: none. They are MiniLM's, on this machine's processors.
     search: search parameters, as of the experiment `search`; each index is searched with them.
     merged: one index of all rows is built and searched as well, at the first point.
     min_s, max_s: of each search, as of the experiment `search`, by one client.
 
-    Phases: `put`, `index` (get, check, build, write back), `load`, `search`, and of one index of
+    Phases: `put` (embed, segment, put), `index` (get, check, build, write back), `load`, `search`, and of one index of
     all rows `merged` and `search_merged`; of a server `import` comes between `put` and `index`.
     Each step of each segment is a phase `step` of its own. Of each stage the sum over workers and
     the time by the clock are told apart. What failed is tried again, and what was done is kept,
@@ -112,6 +116,7 @@ class IndexPipeline(Experiment):
     prefetch: Depths = (1,)
     part_mb: int = Field(default=16, ge=5, le=1024)
     concurrency: int = Field(default=4, ge=1, le=256)
+    embed: str = ""
     search: dict[str, Values] = Field(default_factory=dict)
     merged: bool = True
     min_s: Seconds = 1.0
@@ -128,7 +133,12 @@ class IndexPipeline(Experiment):
         return self
 
     def points(self, target: Target) -> list[dict[str, Any]]:
+        kinds = {field.name: field.type for field in target.data.schema.fields}
+        if self.embed and kinds.get(self.embed) is not FieldType.STRING:
+            raise Unsupported(f"the dataset has no column of texts '{self.embed}' that is loaded")
         if target.can.bulk_import is not None and target.nodes > 1:
+            if self.embed:
+                raise Unsupported(f"{target.name} imports vectors alone: leave embed out")
             search_points(target, self.search)
             own = {"objects": target.can.bulk_import.service, "transport": "its own"}
             return [{**own, "segment_rows": rows} for rows in dict.fromkeys(self.segment_rows)]
@@ -184,9 +194,13 @@ class IndexPipeline(Experiment):
             access = stack.enter_context(context.objects(request))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             objects = Objects(access, part_bytes=self.part_mb << 20, concurrency=self.concurrency)
+            embed = None
+            if self.embed:
+                embed = of_texts(context.dataset, self.embed, context.progress)
             pipeline = Pipeline(
-                context.dataset, objects, builder, settings, folder / "scratch", context.progress
-            )
+                context.dataset, objects, builder, settings, folder / "scratch", context.progress,
+                embed,
+            )  # fmt: skip
             yield from self._through(context, point, pipeline, folder)
             pipeline.remove()
         if self.merged and self._is_first(point):
@@ -203,8 +217,9 @@ class IndexPipeline(Experiment):
         self, context: Context, point: Mapping[str, Any], pipeline: Pipeline, folder: Path
     ) -> Iterator[Phase]:
         """The segments' way."""
+        embedded = (Stage.EMBED,) if self.embed else ()
         for name, step, stages in (
-            ("put", pipeline.put, (Stage.SEGMENT, Stage.PUT)),
+            ("put", pipeline.put, (*embedded, Stage.SEGMENT, Stage.PUT)),
             ("index", pipeline.index, (Stage.GET, Stage.CHECK, Stage.BUILD, Stage.WRITE_BACK)),
         ):
             began, cpu_ns = perf_counter_ns(), process_time_ns()

@@ -6,6 +6,7 @@ from vectrial.model.results_schema import MetricName
 from vectrial.workload.segments.spans import Stage
 
 _DONE = {
+    Stage.EMBED: "to embed texts",
     Stage.SEGMENT: "to cut and encode segments",
     Stage.PUT: "to put segments",
     Stage.IMPORT: "to import segments",

@@ -27,7 +27,7 @@ _PLACE = (
 )
 #: Of each phase its stages.
 _STAGES = {
-    "put": (Stage.SEGMENT, Stage.PUT),
+    "put": (Stage.EMBED, Stage.SEGMENT, Stage.PUT),
     "import": (Stage.IMPORT,),
     "index": (Stage.GET, Stage.CHECK, Stage.BUILD, Stage.WRITE_BACK),
     "load": (Stage.LOAD,),
@@ -73,6 +73,7 @@ _SEARCHES = (
 )
 #: A colour of each stage, from the palette of the documents.
 _INKS = {
+    Stage.EMBED: "#b279a2",
     Stage.SEGMENT: "#8c8c8c",
     Stage.PUT: "#4c78a8",
     Stage.IMPORT: "#72b7b2",

@@ -78,7 +78,8 @@ class Pipeline:
 
     Args:
         objects: where they are put. builder: of the indexes. folder: for temporary files, if there
-            is no room in memory.
+            is no room in memory. embed: makes the vectors of rows from a first one to the one
+            after the last, and returns the bytes of their texts; None: none are made.
 
     spans: every step of every segment. bounds: first row and the one after the last, of each
         segment.
@@ -92,7 +93,9 @@ class Pipeline:
         settings: Settings,
         folder: Path,
         progress: Progress,
+        embed: Callable[[int, int], int] | None = None,
     ) -> None:
+        self._embed = embed
         self._dataset, self._objects, self._builder = dataset, objects, builder
         self._settings, self._folder, self._progress = settings, folder, progress
         self.spans = Spans()
@@ -107,7 +110,7 @@ class Pipeline:
         return min(self._settings.segment_rows, self._dataset.rows) * (self._dataset.dim * 4 + 8)
 
     def put(self) -> Outcome:
-        """Cut the dataset into segments and put each as an object."""
+        """Embed the texts of each segment, if there are any, cut it and put it as an object."""
         outcome, there = Outcome(), self._receipts(_SEGMENTS)
         for number, (start, stop) in enumerate(self.bounds):
             self._progress(number, len(self.bounds), "putting segments")
@@ -115,6 +118,9 @@ class Pipeline:
                 outcome.resumed.append(number)
                 continue
             try:
+                if self._embed is not None:
+                    with self.spans.timed(Stage.EMBED, number, 0) as sized:
+                        sized.size_bytes = self._embed(start, stop)
                 with self.spans.timed(Stage.SEGMENT, number, 0) as sized:
                     data = index_files.encoded(self._dataset, self._builder.schema, start, stop)
                     sized.size_bytes = data.size

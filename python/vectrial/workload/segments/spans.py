@@ -14,6 +14,7 @@ from time import perf_counter_ns
 class Stage(StrEnum):
     """Steps of a segment's way, in order."""
 
+    EMBED = "embed"  # vectors are made of texts
     SEGMENT = "segment"  # rows are cut from the dataset and encoded
     PUT = "put"
     IMPORT = "import"  # a server reads segments and writes files of its own
