@@ -20,7 +20,7 @@ $(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
 	touch $@
 
 # What the scripts of bench/ share.
-BENCH_SHARED := delay_proxy harness native_load python_clients table
+BENCH_SHARED := delay_proxy harness memory_limit native_load python_clients table
 BENCH ?= $(sort $(filter-out $(BENCH_SHARED),$(basename $(notdir $(wildcard bench/*.py)))))
 
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml

@@ -12,25 +12,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import faiss
 import numpy as np
 
 import harness
-from vectrial.model.limits import Limits
-from vectrial.servers.limits import group_name, make_groups
-from vectrial.servers.supervisor import remove
+from memory_limit import LIMIT_BYTES, limited
 
 ROWS, DIM, QUERIES, K = 10_000_000, 96, 10_000, 20
-LIMIT_BYTES = 2 << 30
 _CENTRES, _BLOCK = 1000, 1 << 18
-_VECTRIAL = str(Path(sys.executable).parent / "vectrial")
 
 
 def write(path: Path, rows: int, seed: int) -> None:
@@ -52,38 +46,6 @@ def write(path: Path, rows: int, seed: int) -> None:
 def read(path: Path) -> np.ndarray:
     """All rows of an .fbin file."""
     return np.fromfile(path, np.float32, offset=8).reshape(-1, DIM)
-
-
-def limited(arguments: Sequence[str], out: Path) -> tuple[float, float]:
-    """Seconds and own GiB of a command in a control group of `LIMIT_BYTES`."""
-    groups = make_groups(Limits(memory_bytes=LIMIT_BYTES), group_name())
-    stat = next(path for group in groups if (path := group / "memory.stat").exists())
-
-    def join() -> None:
-        for group in groups:
-            (group / "cgroup.procs").write_text(str(os.getpid()))
-
-    began, own_bytes = time.perf_counter(), 0
-    try:
-        with (
-            out.open("wb") as stream,
-            subprocess.Popen([_VECTRIAL, *arguments], stdout=stream, preexec_fn=join) as process,
-        ):
-            while process.poll() is None:
-                own_bytes = max(own_bytes, anonymous_bytes(stat))
-                time.sleep(0.2)
-        took_s = time.perf_counter() - began
-    finally:
-        remove(groups)
-    if process.returncode:
-        raise SystemExit(f"vectrial {' '.join(arguments)} ended with {process.returncode}")
-    return took_s, own_bytes / 2**30
-
-
-def anonymous_bytes(stat: Path) -> int:
-    """Of a group, of either version of control groups."""
-    values = dict(line.split() for line in stat.read_text().splitlines())
-    return int(values.get("anon") or values["total_rss"])
 
 
 def main() -> int:
@@ -110,8 +72,8 @@ def main() -> int:
         raise SystemExit(f"only {agree:.4f} of the ids agree with FAISS's")
     bench.add(
         harness.figure(f"import, {size}, {QUERIES:,} queries", "s", [import_s]),
-        harness.figure("import, own memory", "GiB", [import_gib], goal=2),
-        harness.figure("truth, own memory", "GiB", [truth_gib], goal=2),
+        harness.figure("import, own memory", "GiB", [import_gib], goal=LIMIT_BYTES / 2**30),
+        harness.figure("truth, own memory", "GiB", [truth_gib], goal=LIMIT_BYTES / 2**30),
         harness.figure("truth, share of ids that FAISS has too", "1", [agree]),
         harness.compare(
             f"truth, {size}, {QUERIES:,} queries, k={K}, the whole command", "s",

@@ -80,8 +80,9 @@ class IndexPipeline(Experiment):
     merged: one index of all rows is built and searched as well, at the first point.
     min_s, max_s: of each search, as of the experiment `search`, by one client.
 
-    Phases: `put` (embed, segment, put), `index` (get, check, build, write back), `load`, `search`, and of one index of
-    all rows `merged` and `search_merged`; of a server `import` comes between `put` and `index`.
+    Phases: `put` (embed, segment, put), `index` (get, check, build, write back), `load`, `search`,
+    and of one index of all rows `merged` and `search_merged`; of a server `import` comes between
+    `put` and `index`.
     Each step of each segment is a phase `step` of its own. Of each stage the sum over workers and
     the time by the clock are told apart. What failed is tried again, and what was done is kept,
     when the run is resumed.
