@@ -3,16 +3,20 @@ wrong with them, and that what was done is not done again."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from experiment_worlds import dataset, index_of
@@ -25,6 +29,7 @@ from vectrial.servers.minio import MINIO
 from vectrial.servers.objects import ObjectServer
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.testing.server_programs import prepared
+from vectrial.workload.segments import objects as of_objects
 from vectrial.workload.segments.index_files import Builder
 from vectrial.workload.segments.objects import ObjectError, Objects
 from vectrial.workload.segments.pipeline import Pipeline, Settings
@@ -172,8 +177,81 @@ def test_a_drive_that_lost_a_part_of_an_object_is_noticed(
         byte = file.read(1)
         file.seek(1 << 20)
         file.write(bytes([byte[0] ^ 1]))
-    with pytest.raises(ObjectError, match=r"^big: "):
+    with pytest.raises(ObjectError, match=r"^big: the object store broke off its answer"):
         objects.get("big")
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_not_mixed(
+    access: ObjectsAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects, head = Objects(access, part_bytes=5 << 20), Objects._head
+    objects.put("big", LARGE)
+
+    def head_and_replace(self: Objects, key: str) -> Mapping[str, Any]:
+        known = head(self, key)
+        self.put(key, LARGE[::-1])
+        return known
+
+    monkeypatch.setattr(Objects, "_head", head_and_replace)
+    with pytest.raises(ObjectError, match=r"^big: it was replaced while it was read"):
+        objects.get("big")
+    monkeypatch.setattr(Objects, "_head", head)
+    assert bytes(objects.get("big")) == LARGE[::-1]
+
+
+def test_a_server_that_stands_still_is_not_waited_for_without_end(
+    minio: ObjectsAccess, access: ObjectsAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pid,) = minio.processes.values()
+    monkeypatch.setattr(of_objects, "_TIMEOUT_S", 1.0)
+    hurried = Objects(access)
+    hurried.put("one", b"data")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ObjectError, match=r"^one: the object store does not answer in time"):
+            hurried.get("one")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert bytes(hurried.get("one")) == b"data"
+
+
+#: Loaded before the C library, sets the clock an hour forward.
+CLOCK = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *now) {
+    long done = syscall(SYS_clock_gettime, id, now);
+    if (!done && id == CLOCK_REALTIME) now->tv_sec += 3600;
+    return done;
+}
+"""
+PUTS = """
+import json, sys
+from vectrial.model.objects import ObjectsAccess
+from vectrial.workload.segments.objects import ObjectError, Objects
+try:
+    Objects(ObjectsAccess(**json.loads(sys.stdin.read()))).put("one", b"data")
+except ObjectError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a clock that is wrong needs a C compiler")
+def test_a_clock_that_is_wrong_is_said(access: ObjectsAccess, tmp_path: Path) -> None:
+    library = tmp_path / "clock.so"
+    (tmp_path / "clock.c").write_text(CLOCK)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "clock.c")], check=True
+    )
+    names = ("endpoint", "bucket", "region", "user", "password", "prefix")
+    given = json.dumps({name: getattr(access, name) for name in names})
+    done = subprocess.run(
+        [sys.executable, "-c", PUTS], input=given, env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "one: refused: the clocks of client and server differ too much\n"
 
 
 def test_a_server_that_was_killed_loses_nothing_that_was_done(tmp_path: Path) -> None:
@@ -262,6 +340,10 @@ def test_four_drives_serve_as_one(tmp_path: Path) -> None:
             for part in drive.rglob("part.*"):
                 part.unlink()
         assert bytes(objects.get("one")) == LARGE
+        for part in data.rglob("part.*"):
+            part.unlink()
+        with pytest.raises(ObjectError, match=r"^one: the object store broke off its answer"):
+            objects.get("one")
     finally:
         server.stop()
 

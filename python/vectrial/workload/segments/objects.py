@@ -269,14 +269,16 @@ _FAULTS = (
     ("nosuchkey", "missing"),
     ("not found", "missing"),
     ("slowdown", "the object store asks to slow down"),
+    ("kind: timeout", "the object store does not answer in time"),
+    ("timed out", "the object store does not answer in time"),
     ("connection refused", "the object store does not answer"),
     ("connect error", "the object store does not answer"),
     ("error sending request", "the object store does not answer"),
     ("precondition", "it was replaced while it was read"),
-    ("timed out", "the object store does not answer in time"),
     ("connection reset", "the connection broke"),
     ("connection closed", "the connection broke"),
     ("incompletemessage", "the connection broke"),
+    ("response body error", "the object store broke off its answer"),
 )
 _SAID_CHARACTERS = 300
 
