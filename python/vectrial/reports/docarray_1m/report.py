@@ -10,11 +10,13 @@ from vectrial.reports.model import Arm, Ask, Note, Part, Reproduction, Scalar
 
 _SAME: dict[str, Scalar | list[Scalar]] = {"m": 16, "ef_construction": 100}
 #: Where DocArray read every document and chose among them: all but its own stores, which find so.
-_SCANNED = ("annlite", "qdrant", "weaviate", "elasticsearch")
+_SCANNED = ("annlite", "qdrant", "qdrant-edge", "weaviate", "elasticsearch")
+_QDRANT = ("qdrant", "qdrant-edge")
 #: Treatment of ef: Elasticsearch examined that many candidates, and Qdrant was given none.
 _SEARCHED: dict[str, dict[str, Any]] = {
     "elasticsearch": {"search": {"ef_search": 10_000}},
     "qdrant": {"search": {}},
+    "qdrant-edge": {"search": {}},
 }
 
 
@@ -22,7 +24,7 @@ def _asks(search: dict[str, dict[str, int]]) -> tuple[Ask, ...]:
     """search: what searches are given, as `Ask.settings` has it."""
     ingest, crud, condition, sweep = report.ASKS
     return (
-        replace(ingest, faithful_of={"qdrant": {"batch_rows": 9}}),
+        replace(ingest, faithful_of={name: {"batch_rows": 9} for name in _QDRANT}),
         replace(crud, settings={**crud.settings, **search}, faithful_of=_SEARCHED),
         replace(condition, faithful_of={name: {"client_scan": True} for name in _SCANNED}),
         replace(sweep, settings={**search, "min_s": 1.0, "max_s": 10.0}, faithful_of=_SEARCHED),
@@ -78,6 +80,11 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
     )
 
 
+_EACH: tuple[tuple[Part, dict[str, Scalar | list[Scalar]]], ...] = (
+    (_part("same", "The same HNSW for all (m=16, ef_construction=100, ef=100)", _SAME, 100), _SAME),
+    (_part("vendor", "Each vendor's defaults", {}, None), {}),
+)
+
 REPORT = Reproduction(
     name="docarray-1m",
     title="DocArray: One Million Scale Benchmark (DocArray 0.12.8)",
@@ -85,8 +92,8 @@ REPORT = Reproduction(
     machine="AMD Threadripper 3960X, 40 GB, Python 3.8.5, servers in containers on the same host",
     scale=0.01,
     parts=(
-        _part("same", "The same HNSW for all (m=16, ef_construction=100, ef=100)", _SAME, 100),
-        _part("vendor", "Each vendor's defaults", {}, None),
+        *(part for part, _ in _EACH),
+        *(report.on_edge(part, built) for part, built in _EACH),
     ),
     notes=(
         Note(
