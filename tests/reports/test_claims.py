@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from vectrial.reports import REPRODUCTIONS, claims
@@ -29,8 +31,8 @@ def cell(
     ("measured", "says"),
     [
         ([(9.0, 5.0), (8.0, 4.0)], "Holds here: in 2 of 2 measured pairs; as published in 2 of 2."),
-        ([(9.0, 5.0), (3.0, 4.0)], "Holds in part here: in 1 of 2 measured pairs; as"),
-        ([(1.0, 5.0), (3.0, 9.0)], "Does not hold here: in 0 of 2 measured pairs; as"),
+        ([(9.0, 5.0), (3.0, 4.0)], "Holds here in part: in 1 of 2 measured pairs; as"),
+        ([(1.0, 5.0), (3.0, 9.0)], "Reversed here: in 0 of 2 measured pairs; as"),
         (
             [(9.0, 5.0), (None, 4.0)],
             "Holds here: in 1 of 1 measured pairs; as published in 2 of 2.",
@@ -51,10 +53,37 @@ def test_a_claim_is_so_where_all_measured_pairs_say_so(
     assert claims.told(found).startswith(says)
 
 
+def test_what_is_larger_by_less_than_was_said_is_told() -> None:
+    claim = Claim("Twice", "qps", Side("some", {"n": 1}), Side("some", {"n": 2}), least=2.0)
+    cells = [cell(n, 8, measured, published=3.0 - n) for n, measured in ((1, 9.0), (2, 6.0))]
+    found = claims.pairs(claim, cells)
+    assert [pair.verdict for pair in found] == [claims.Verdict.LESS]
+    assert claims.told(found) == (
+        "Holds here in part: in 0 of 1 measured pairs, by less than that in 1; as published in"
+        " 1 of 1."
+    )
+
+
+def test_systems_are_compared_where_all_else_is_equal() -> None:
+    cells = [
+        ComparedFigure(
+            PublishedFigure("a report", "some", store, {"n": n}, "qps", n, "1", "", ""),
+            value, None, True, (),
+        )
+        for store, value in (("A", 3.0), ("B", 2.0), ("C", 5.0))
+        for n in (1, 2)
+    ]  # fmt: skip
+    claim = Claim("A wins", "qps", Side("some", stores=("A",)), Side("some", stores=("B", "C")))
+    found = claims.pairs(claim, cells)
+    assert [(pair.systems, pair.verdict.name) for pair in found] == [
+        (("A", "B"), "YES"), (("A", "C"), "NO"), (("A", "B"), "AGAIN"), (("A", "C"), "AGAIN"),
+    ]  # fmt: skip
+
+
 def test_ranges_that_overlap_leave_it_open() -> None:
     cells = [cell(1, 8, 9.0, published=2.0, around=3.0), cell(2, 8, 7.0, around=1.0)]
     assert claims.told(claims.pairs(CLAIM, cells)) == (
-        "Undecided here: in 0 of 1 measured pairs, undecided in 1; as published in 1 of 1."
+        "Not shown: in 0 of 1 measured pairs, undecided in 1; as published in 1 of 1."
     )
 
 
@@ -107,5 +136,9 @@ def test_every_claim_has_published_pairs(report: str, claim: Claim) -> None:
     cells = [ComparedFigure(one, None, None, None, ()) for one in figures(report)]
     found = claims.pairs(claim, cells)
     assert found
+    sided = claim.second is None or bool(claim.first.stores or claim.second.stores)
     for pair in found:
-        assert pair.second is None or pair.first.figure.store == pair.second.figure.store
+        assert sided or len(pair.systems) == 1
+    if claim.first.stores and claim.second is not None:
+        named = {pair.systems for pair in found}
+        assert named == set(product(claim.first.stores, claim.second.stores))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from vectrial.document import blocks as doc
@@ -27,6 +27,7 @@ class Verdict(Enum):
     than the measured limit."""
 
     YES = "yes"
+    LESS = "yes, by less than the report says"
     NO = "no"
     OPEN = "the ranges of the repeats overlap"
     AGAIN = "as above: on the same rows"
@@ -35,16 +36,36 @@ class Verdict(Enum):
     IMPOSSIBLE = "no: it is above the limit here"
 
 
+class Outcome(Enum):
+    """What came of a claim."""
+
+    HOLDS = "holds here"
+    PARTLY = "holds here in part"
+    REVERSED = "reversed here"
+    NOT_SHOWN = "not shown"
+    POSSIBLE = "possible here"
+    ABOVE = "not possible here"
+    NONE = "not measured here"
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two figures of one store that differ in what the claim is about, or one that is a ratio.
 
-    again: what was measured for them was measured for another pair.
+    least: how many times as large the first is said to be at least. again: what was measured for
+    them was measured for another pair.
     """
 
     first: ComparedFigure
     second: ComparedFigure | None
+    least: float = 1.0
     again: bool = False
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The one system that both are of, or the two."""
+        cells = (self.first, self.second)
+        return tuple(dict.fromkeys(cell.figure.store for cell in cells if cell is not None))
 
     @property
     def published(self) -> float:
@@ -81,7 +102,9 @@ class Pair:
         one, other = self.first.spread, self.second.spread
         if one and other and min(one.n, other.n) > 1 and one.overlaps(other):
             return Verdict.OPEN
-        return Verdict.YES if self.measured > 1 else Verdict.NO
+        if self.measured <= 1:
+            return Verdict.NO
+        return Verdict.YES if self.measured >= self.least else Verdict.LESS
 
     @property
     def why(self) -> str:
@@ -92,46 +115,61 @@ class Pair:
 def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
     """The pairs of figures that a claim is about, in the order of the first."""
 
-    def of(side: Side) -> dict[tuple[object, ...], ComparedFigure]:
-        found: dict[tuple[object, ...], ComparedFigure] = {}
+    def of(side: Side) -> Iterator[tuple[tuple[object, ...], ComparedFigure]]:
         for cell in cells:
             figure, own = cell.figure, side.given.items()
             there = (figure.experiment, figure.metric) == (side.part, claim.metric)
-            if there and own <= figure.params.items():
+            chosen = not side.stores or figure.store in side.stores
+            if there and chosen and own <= figure.params.items():
                 rest = sorted((k, v) for k, v in figure.params.items() if k not in side.given)
-                found[figure.store, tuple(rest)] = cell
-        return found
+                yield ("" if side.stores else figure.store, *rest), cell
 
-    first = of(claim.first)
+    first = list(of(claim.first))
     if claim.second is None:
-        return [Pair(cell, None) for cell in first.values()]
-    second = of(claim.second)
+        return [Pair(cell, None) for _, cell in first]
+    second = list(of(claim.second))
     found, seen = list[Pair](), set[tuple[object, ...]]()
-    for key, cell in first.items():
-        if key in second:
-            values = (cell.figure.store, cell.measured, second[key].measured)
-            found.append(Pair(cell, second[key], again=values in seen))
+    for key, cell in first:
+        for other in (other for own, other in second if own == key):
+            pair = Pair(cell, other, claim.least)
+            values = (pair.systems, cell.measured, other.measured)
+            found.append(replace(pair, again=values in seen))
             seen.add(values)
     return found
 
 
+def outcome(found: Sequence[Pair]) -> Outcome:
+    """The verdict on a claim, out of those on its pairs."""
+    verdicts = [pair.verdict for pair in found]
+    judged = [one for one in verdicts if one not in (Verdict.NONE, Verdict.AGAIN)]
+    if not judged:
+        return Outcome.NONE
+    if all(pair.second is None for pair in found):
+        return Outcome.POSSIBLE if Verdict.POSSIBLE in judged else Outcome.ABOVE
+    if all(one is Verdict.YES for one in judged):
+        return Outcome.HOLDS
+    if Verdict.YES in judged or Verdict.LESS in judged:
+        return Outcome.PARTLY
+    return Outcome.NOT_SHOWN if Verdict.OPEN in judged else Outcome.REVERSED
+
+
 def told(found: Sequence[Pair]) -> str:
-    """The verdict on a claim, in a sentence."""
+    """The verdict on a claim, in a sentence with its numbers."""
     verdicts = [pair.verdict for pair in found]
     if all(pair.second is None for pair in found):
         return _told_of_limits(found)
     judged = len(found) - verdicts.count(Verdict.NONE) - verdicts.count(Verdict.AGAIN)
-    theirs = sum(pair.published > 1 for pair in found)
+    theirs = sum(pair.published > 1 and pair.published >= pair.least for pair in found)
     published = f"as published in {theirs} of {len(found)}"
     if not judged:
         return f"Not measured here; {published}."
-    held, undecided = verdicts.count(Verdict.YES), verdicts.count(Verdict.OPEN)
-    if held + undecided == 0:
-        what = "Does not hold"
-    else:
-        what = "Holds" if held == judged else "Holds in part" if held else "Undecided"
-    more = f", undecided in {undecided}" if undecided else ""
-    return f"{what} here: in {held} of {judged} measured pairs{more}; {published}."
+    less, undecided = verdicts.count(Verdict.LESS), verdicts.count(Verdict.OPEN)
+    more = f", by less than that in {less}" if less else ""
+    more += f", undecided in {undecided}" if undecided else ""
+    what = outcome(found).value.capitalize()
+    return (
+        f"{what}: in {verdicts.count(Verdict.YES)} of {judged} measured pairs{more}; {published}."
+    )
 
 
 def _told_of_limits(found: Sequence[Pair]) -> str:
@@ -149,13 +187,28 @@ def section(
     report: Reproduction, cells: Sequence[ComparedFigure], palette: Palette
 ) -> Iterator[Section]:
     """The claims of the report, each with its verdict; none where the report lists none."""
-    tables = [
-        _table(f"claim-{number}", claim, found, palette)
-        for number, claim in enumerate(report.claims, 1)
-        if (found := pairs(claim, cells))
-    ]
-    if tables:
-        yield Section("claims", "What the report concludes", _LEAD, tuple(tables))
+    each = [(claim, pairs(claim, cells)) for claim in report.claims]
+    each = [(claim, found) for claim, found in each if found]
+    if each:
+        tables = (
+            _table(f"claim-{number}", claim, found, palette)
+            for number, (claim, found) in enumerate(each, 1)
+        )
+        yield Section("claims", "What the report concludes", _LEAD, (_overview(each), *tables))
+
+
+def _overview(each: Sequence[tuple[Claim, Sequence[Pair]]]) -> Table:
+    """One row for each claim."""
+    heads = (
+        Column("claim", "The report says", numeric=False),
+        Column("outcome", "Here", numeric=False),
+        Column("pairs", "In figures", numeric=False),
+    )
+    rows = tuple(
+        Row.of(claim.text, outcome(found).value, told(found).partition(": ")[2] or told(found))
+        for claim, found in each
+    )
+    return Table("claims", "All conclusions that rest on its figures", heads, rows)
 
 
 def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> Table:
@@ -177,7 +230,7 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     at = {name: value for name, value in figure.params.items() if name not in shared}
     measured = pair.measured
     return Row.of(
-        palette.measured(figure.store),
+        " over ".join(map(palette.measured, pair.systems)),
         ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
         doc.Cell(_ratio(pair, pair.published), pair.published),
         doc.absent_cell(pair.why) if measured is None else doc.Cell(_limit(pair), measured),

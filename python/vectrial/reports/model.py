@@ -220,10 +220,11 @@ class Drawing:
 @dataclass(frozen=True)
 class Side:
     """One side of a claim's pairs: the figures of a part of the report (`Figure.experiment`) with
-    these published parameters."""
+    these published parameters. stores: of these systems alone; empty: of the same on both sides."""
 
     part: str
     given: Mapping[str, Scalar] = field(default_factory=dict)
+    stores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ class Claim:
     text: the conclusion. metric: the published one that is larger on the first side of a pair than
         on the second, where all parameters but those of the sides are equal. second: None where
         the figures are ratios themselves; what is measured for one is then the most that it could
-        be here.
+        be here. least: how many times as large the first value is at least, as the report says.
     note: what to know about it.
     """
 
@@ -241,6 +242,7 @@ class Claim:
     metric: str
     first: Side
     second: Side | None = None
+    least: float = 1.0
     note: str = ""
 
 

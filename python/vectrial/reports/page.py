@@ -69,8 +69,8 @@ def build(
         ),
         warnings=tuple(_warnings(cells, about)),
         sections=(
-            glance(cells, palette),
             *claims.section(report, cells, palette),
+            glance(cells, palette),
             *ran(about),
             *_parts(cells, plots, palette, measured, layout),
             method(report),

@@ -132,8 +132,8 @@ REPORT = Reproduction(
             "index_time",
             Side("index_pipeline", _CPU),
             Side("index_pipeline", _GPU),
-            "neither side's kind of index nor its recall is stated; where there is a GPU, cuVS'"
-            " CAGRA is measured",
+            note="neither side's kind of index nor its recall is stated; where there is a GPU,"
+            " cuVS' CAGRA is measured",
         ),
         Claim(
             "With GPUs and RDMA the pipeline is 12 times as fast",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from vectrial.reports.docarray_sift1m import report
-from vectrial.reports.model import Arm, Ask, Note, Part, Reproduction, Scalar
+from vectrial.reports.model import Arm, Ask, Claim, Note, Part, Reproduction, Scalar, Side
 
 _SAME: dict[str, Scalar | list[Scalar]] = {"m": 16, "ef_construction": 100}
 #: Where DocArray read every document and chose among them: all but its own stores, which find so.
@@ -94,6 +94,41 @@ REPORT = Reproduction(
     parts=(
         *(part for part, _ in _EACH),
         *(report.on_edge(part, built) for part, built in _EACH),
+    ),
+    claims=(
+        Claim(
+            "Elasticsearch finds the most of those with a graph",
+            "recall",
+            Side("crud", stores=("ElasticSearch",)),
+            Side("crud", stores=("Annlite", "Qdrant", "Weaviate")),
+            note="it looked at 10,000 candidates, whatever ef the others had",
+        ),
+        Claim(
+            "Elasticsearch finds slower than the other servers",
+            "find_by_vector",
+            Side("crud", stores=("ElasticSearch",)),
+            Side("crud", stores=("Qdrant", "Weaviate")),
+            note="it looked at 10,000 candidates, whatever ef the others had",
+        ),
+        Claim(
+            "SQLite finds slower than memory",
+            "find_by_vector",
+            Side("crud", stores=("Sqlite",)),
+            Side("crud", stores=("None",)),
+        ),
+        Claim(
+            "A server takes longer to load than AnnLite",
+            "create",
+            Side("crud", stores=("Qdrant", "Weaviate", "ElasticSearch")),
+            Side("crud", stores=("Annlite",)),
+        ),
+        Claim(
+            "Finding by condition takes a server longer than memory",
+            "find_by_condition",
+            Side("crud", {"settings": "vendor"}, ("Qdrant", "Weaviate", "ElasticSearch")),
+            Side("crud", {"settings": "vendor"}, ("None",)),
+            note="theirs were never asked: DocArray fetched a million documents and chose itself",
+        ),
     ),
     notes=(
         Note(

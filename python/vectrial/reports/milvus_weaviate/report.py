@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vectrial.reports.milvus_weaviate.claims import CLAIMS, SHARDS
 from vectrial.reports.model import (
     Arm,
     Ask,
-    Claim,
     Measure,
     Note,
     NotYet,
     Part,
     Reproduction,
     Scalar,
-    Side,
 )
 
 _HNSW: dict[str, Scalar | list[Scalar]] = {"m": 30, "ef_construction": 360}
@@ -37,12 +36,11 @@ _ARMS_FILTERED = tuple(
 _ARMS_HNM = (_ARMS[0], replace(_ARMS[1], faithful={}))
 _ARMS_HNM_FILTERED = (_ARMS_FILTERED[0], replace(_ARMS_FILTERED[1], faithful={}))
 #: "Distributed" of the report: two shards without replicas, on one machine as well.
-_SHARDS = 2
 _ARMS_SHARDED = tuple(
     replace(
         arm,
-        params={**_HNSW, "shards": _SHARDS},
-        nodes=_SHARDS,
+        params={**_HNSW, "shards": SHARDS},
+        nodes=SHARDS,
         note="; ".join(filter(None, (arm.note, "two nodes share the processors of one machine"))),
     )
     for arm in _ARMS
@@ -193,7 +191,7 @@ REPORT = Reproduction(
                     note="at equal ef, of which each shard looks at as many",
                 ),
             ),
-            only={"shards": _SHARDS},
+            only={"shards": SHARDS},
             batch_rows=2000,
             least=10_000,
             metadata=False,
@@ -313,24 +311,7 @@ REPORT = Reproduction(
             least_queries=1_344,
         ),
     ),
-    claims=(
-        Claim(
-            "One node answers more searches than two that share its machine",
-            "qps",
-            Side("sharded_concurrency", {"shards": 1}),
-            Side("sharded_concurrency", {"shards": _SHARDS}),
-            "both have all processors of the machine; at equal ef, of which each of two shards"
-            " looks at as many, so that two find more",
-        ),
-        Claim(
-            "One node loads faster than two that share its machine",
-            "throughput",
-            Side("ingest"),
-            Side("sharded_ingest", {"shards": _SHARDS}),
-            "the text says so; its figure 22 shows the opposite, and its script for one node had"
-            " left the shards on",
-        ),
-    ),
+    claims=CLAIMS,
     not_yet={
         "result_files": NotYet(
             "the recall of searches without a filter against the truth under filters, which says"
