@@ -77,6 +77,22 @@ def test_every_drawing_is_of_figures_that_there_are(name: str, one: Drawing) -> 
     )
 
 
+def test_a_tradeoff_is_of_two_metrics_of_one_search() -> None:
+    one = drawn("docarray-sift1m", "qps-recall")
+    figure = {
+        f.metric: f.value
+        for f in figures("docarray-sift1m")
+        if f.store == "AnnLite"
+        and (f.params.get("m"), f.params.get("ef_construction"), f.params.get("ef_search"))
+        == (16, 128, 64)
+    }
+    (dot,) = (dot for dot in series(one, "AnnLite", published=True) if dot.at == "64")
+    assert (dot.x, dot.value) == (figure["recall"], pytest.approx(1e3 / figure["find_by_vector"]))
+    (dot,) = (dot for dot in series(one, "AnnLite", published=False) if dot.at == "64")
+    assert dot.value == pytest.approx(0.5e3 / figure["find_by_vector"])
+    assert [len(series(one, "AnnLite", published=of)) for of in (True, False)] == [4, 4]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_drawings_have_names_of_their_own(name: str) -> None:
     names = [one.name for one in DRAWINGS[name]]

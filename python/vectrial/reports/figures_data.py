@@ -147,9 +147,13 @@ def _together(drawing: Drawing, cells: Sequence[ComparedFigure]) -> list[list[Co
     """Cells that make one mark: one, or all that have a share in a sum."""
     groups: dict[tuple[str, str, str], list[ComparedFigure]] = {}
     for at, cell in enumerate(cells):
-        alone = "" if drawing.kind == "share" else str(at)
+        alone = "" if drawing.kind in ("share", "tradeoff") else str(at)
         key = (_system(drawing, cell.figure), _at(drawing, cell.figure), alone)
         groups.setdefault(key, []).append(cell)
+    if drawing.kind == "tradeoff":
+        order = drawing.metrics
+        both = (sorted(g, key=lambda c: order.index(c.figure.metric)) for g in groups.values())
+        return [group for group in both if len(group) == len(order)]
     return list(groups.values())
 
 
@@ -168,7 +172,7 @@ def _at(drawing: Drawing, figure: PublishedFigure) -> str:
     for name in drawing.x:
         value = figure.params[name]
         # Along a line x is a number, and the names are those of the series.
-        known = None if drawing.kind == "line" else drawing.names.get(value)
+        known = drawing.names.get(value) if drawing.kind in ("bar", "share") else None
         named.append(known or (formatting.rows(int(value)) if name == "rows" else str(value)))
     return ", ".join(named)
 
@@ -177,6 +181,8 @@ def _value(drawing: Drawing, figure: PublishedFigure, value: float, rows: int) -
     """A value of the figure's unit and dataset as it is drawn."""
     if drawing.unit:
         value *= _SECONDS[figure.unit] / _SECONDS[drawing.unit]
+    if drawing.rate and figure.unit in _SECONDS:
+        return 1 / (value * _SECONDS[figure.unit]) if value else 0.0
     value *= drawing.times.get(str(figure.params.get("dataset")), 1.0)
     return value * 1000 / rows if drawing.per_row else value
 
@@ -201,6 +207,13 @@ def _measured_dots(drawing: Drawing, group: Sequence[ComparedFigure]) -> tuple[l
 def _dots(
     drawing: Drawing, group: Sequence[ComparedFigure], values: Sequence[float], *, published: bool
 ) -> list[Dot]:
+    if drawing.kind == "tradeoff":
+        (first, _), (recall, y) = group, values
+        at = _at(drawing, first.figure)
+        system, here = _system(drawing, first.figure), "" if published else first.here
+        return [
+            Dot(system, published, at, recall, y, rows=None if published else first.rows, here=here)
+        ]
     whole = sum(values)
     shares = drawing.kind == "share"
     if shares and not whole:

@@ -21,6 +21,7 @@ from vectrial.document.charts.theme import (
 )
 from vectrial.model.trial import Series
 from vectrial.reports.figures_data import Dot, Plot
+from vectrial.reports.model import Drawing
 from vectrial.reports.tables import system
 from vectrial.util import formatting
 
@@ -108,7 +109,7 @@ def _published(name: str) -> str:
 def chart(plot: Plot, palette: Palette) -> _Spec:
     """The chart of a plot that has marks."""
     rows = [_row(plot, dot, palette) for dot in plot.dots]
-    kinds = {"line": _lines, "bar": _bars, "share": _shares}
+    kinds = {"line": _lines, "tradeoff": _lines, "bar": _bars, "share": _shares}
     draw = kinds[plot.drawing.kind]
     return lambda width, with_legend: draw(plot, rows, palette, width, with_legend)
 
@@ -176,6 +177,7 @@ def _lines(
     mark = base.mark_point(size=80, opacity=1, strokeWidth=1.4)
     drawn = alt.layer(
         *_upright(plot, palette, x, looks["stroke"]),
+        *_limit(plot.drawing),
         line.encode(detail="series:N", stroke=looks["stroke"], strokeDash=looks["strokeDash"]),
         mark.encode(
             stroke=looks["stroke"], fill=looks["fill"], shape=looks["shape"],
@@ -196,6 +198,17 @@ def _upright(plot: Plot, palette: Palette, x: alt.X, stroke: alt.Stroke) -> list
              "description": described(("", label), said)}
         )  # fmt: skip
     return moment_lines.rules(rows, x, stroke) if rows else []
+
+
+def _limit(drawing: Drawing) -> list[alt.Chart]:
+    """The line that the report draws."""
+    if drawing.limit is None:
+        return []
+    said = described(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
+    rule = chart_of([{"limit": drawing.limit, "description": said}]).mark_rule(
+        strokeDash=[2, 3], color=ink("muted")
+    )
+    return [rule.encode(y="limit:Q", description="description:N")]
 
 
 def _from_zero(values: Sequence[float]) -> alt.Scale:

@@ -120,9 +120,19 @@ _MILVUS_WEAVIATE = (
     _SHARDED,
     replace(_SHARDED, name="sharded-weaviate", source="Figure 24", stores=("Weaviate",),
             title="Standalone and distributed: Weaviate, GloVe-100, ef = 512"),
-    _FILE_GRID,
-    replace(_FILE_GRID, name="grid-weaviate", stores=("Weaviate",),
-            title="Queries per second against P at each ef: Weaviate, GloVe-100"),
+    *(
+        replace(
+            _FILE_GRID, name=f"grid-{what}{store.lower()}{suffix}", stores=(store,),
+            title=f"{title} against P at each ef: {store}, {_NAMES[given['dataset']]}",
+            given=given, metrics=(metric,), y_title=y_title,
+        )
+        for given, suffix in ((_GLOVE, ""), (_ARXIV, "-arxiv"))
+        for what, title, metric, y_title in (
+            ("", "Queries per second", "qps", "queries per second"),
+            ("latency-", "Mean latency", "latency_mean", "mean latency in ms"),
+        )
+        for store in ("Milvus", "Weaviate")
+    ),
 )  # fmt: skip
 
 _SIZES = Drawing(
@@ -130,7 +140,7 @@ _SIZES = Drawing(
     "the page's figure of find by vector at 10k, 100k and 1M, of which only 1M has numbers",
     "crud", "line", ("rows",), "rows in the collection (log)",
     "mean latency of a find by vector in ms (log)", metrics=("find_by_vector",),
-    given={"settings": "same"}, logs="xy", unit="ms",
+    given={"settings": "same"}, logs="xy", unit="ms", limit=300.0,
     curve=Curve("same", "search", "search", "rows", "latency_mean", 1e-3),
     note="Published latencies go through DocArray, which takes about a millisecond a call.",
 )  # fmt: skip
@@ -155,7 +165,17 @@ _CREATE = Drawing(
     given={"m": 16, "ef_search": 128}, per_row=True, logs="xy",
     derived="seconds over the rows of that load, so that loads of different sizes compare",
 )  # fmt: skip
+_TRADEOFF = Drawing(
+    "qps-recall", "Queries per second against recall@10: m = 16, ef_construction = 128",
+    "the report's only chart, drawn from its tables", "crud", "tradeoff", ("ef_search",),
+    "recall@10", "queries per second (log)", metrics=("recall", "find_by_vector"), given=_BUILD,
+    logs="y", rate=True, derived="one over the mean latency of one client",
+)  # fmt: skip
 _DOCARRAY_SIFT1M = (
+    _TRADEOFF,
+    replace(_TRADEOFF, name="qps-recall-32",
+            title="Queries per second against recall@10: m = 32, ef_construction = 256",
+            given={"m": 32, "ef_construction": 256}),
     _SIFT,
     replace(_SIFT, name="latency-ef", title="Latency against ef: m = 16, ef_construction = 128",
             y_title="mean latency of a find by vector in ms (log)", metrics=("find_by_vector",),
@@ -172,12 +192,20 @@ _PUT = Drawing(
     ("rows",), "rows put (log)", "MB/s, acknowledged (log)", metrics=("put",), split="dim",
     names={128: "128 dimensions", 384: "384 dimensions"}, logs="xy",
 )  # fmt: skip
+_SEARCH = Drawing(
+    "search", "Searches of 100,000 rows, with a filter and none", "the page's figure of both",
+    "search", "bar", ("filter",), "", "queries per second", metrics=("qps",),
+    names={False: "no filter", True: "a filter"},
+)  # fmt: skip
 _LONGBOW = (
     Drawing(
         "transport", "Put and get of 10,000 rows, in MB/s", "the page's table; it has no figure",
         "transport", "bar", ("metric",), "", "MB/s (log)", metrics=("put", "get"), logs="x",
         names={"put": "DoPut", "get": "DoGet"},
     ),
+    _SEARCH,
+    replace(_SEARCH, name="search-p99", title="99th percentile of searches, with a filter and none",
+            y_title="99th percentile in ms", metrics=("latency_p99",)),
     _PUT,
     replace(_PUT, name="hybrid", title="99th percentile of hybrid searches against size",
             y_title="99th percentile in ms", metrics=("hybrid_latency_p99",), logs="x"),

@@ -183,14 +183,16 @@ class Drawing:
 
     source: which figure of the report, or of what it is drawn where the report has none.
     about: the part of the report (`published.Figure.experiment`) that it belongs to.
-    kind: "line" over one number; "bar" for each value of x; "share" of each metric in their sum.
+    kind: "line" over one number; "bar" for each value of x; "share" of each metric in their sum;
+        "tradeoff" of the first metric (x) against the second, a line over one number.
     x: published parameters. x_title, y_title: of the axes, with units.
     metrics: published ones; one, or all those that have a share. given, stores: which of them.
     split: a parameter that parts a system's figures into series of their own, named by `names`.
     logs: of "x", "y", those that are logarithmic.
     unit: that times are brought to; empty leaves them as published.
     times: dataset → what its values are multiplied by. per_row: values are divided by the rows
-        (after `times`, and then times 1000).
+        (after `times`, and then times 1000). rate: values are times, and drawn as how many of them
+        fit a second. limit: a value that the report draws a line at.
     names: how values of parameters are called. derived: how values follow from the published
         ones. note: what to know. curve: where the measured series is, if not in the cells.
     """
@@ -199,7 +201,7 @@ class Drawing:
     title: str
     source: str
     about: str
-    kind: Literal["line", "bar", "share"]
+    kind: Literal["line", "bar", "share", "tradeoff"]
     x: tuple[str, ...]
     x_title: str
     y_title: str
@@ -211,6 +213,8 @@ class Drawing:
     unit: str = ""
     times: Mapping[str, float] = field(default_factory=dict)
     per_row: bool = False
+    rate: bool = False
+    limit: float | None = None
     names: Mapping[Scalar, str] = field(default_factory=dict)
     derived: str = ""
     note: str = ""

@@ -38,6 +38,8 @@ _LEADS = {
 }
 #: Points of a series that are named where they are not drawn.
 _NAMED = 6
+#: Kinds of drawings whose x is a number.
+_ALONG = ("line", "tradeoff")
 
 
 def build(
@@ -161,12 +163,14 @@ def _caption(one: Plot) -> Iterator[str]:
     if drawing.kind == "share":
         yield "Each bar says whether it was published or measured."
     else:
-        marks = "lines and hollow marks" if drawing.kind == "line" else "hollow bars"
+        marks = "hollow bars" if drawing.kind == "bar" else "lines and hollow marks"
         yield f"Dashed {marks}: published. Filled: measured here."
     if not one.measured:
         yield "Nothing of it was measured here."
     elif fewer := _fewer(one):
         yield f"Measured on {fewer}."
+    if drawing.limit is not None:
+        yield f"Dotted: {formatting.number(drawing.limit)}, where the report draws a line."
     if drawing.derived:
         yield f"Derived, published and measured alike: {drawing.derived}."
     yield from filter(None, (drawing.note, *one.remarks))
@@ -235,7 +239,7 @@ def _data(one: Plot, palette: Palette) -> Table:
     heads = (
         *columns(series="Series", of="Published or measured"),
         *(columns("part") if drawing.kind == "share" else ()),
-        Column("x", drawing.x_title.removesuffix(" (log)") or "At", numeric=drawing.kind == "line"),
+        Column("x", drawing.x_title.removesuffix(" (log)") or "At", numeric=drawing.kind in _ALONG),
         Column("value", drawing.y_title.removesuffix(" (log)")),
         Column("rows", "Rows loaded"),
     )
