@@ -208,12 +208,11 @@ def _dots(
     drawing: Drawing, group: Sequence[ComparedFigure], values: Sequence[float], *, published: bool
 ) -> list[Dot]:
     if drawing.kind == "tradeoff":
-        (first, _), (recall, y) = group, values
-        at = _at(drawing, first.figure)
-        system, here = _system(drawing, first.figure), "" if published else first.here
-        return [
-            Dot(system, published, at, recall, y, rows=None if published else first.rows, here=here)
-        ]
+        (first, _), (along, value) = group, values
+        own_rows = None if published else first.rows
+        here = "" if published else first.here
+        at, system = _at(drawing, first.figure), _system(drawing, first.figure)
+        return [Dot(system, published, at, along, value, rows=own_rows, here=here)]
     whole = sum(values)
     shares = drawing.kind == "share"
     if shares and not whole:
