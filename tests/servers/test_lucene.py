@@ -111,6 +111,27 @@ def test_the_native_lane_finds_what_is_true(store: LuceneStore, metric: Metric) 
             assert found == 1.0, (label, returning)
 
 
+def test_a_find_is_one_request(store: LuceneStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(store, Metric.L2)
+    insert(store)
+    expected = {int(id_) for id_, number in zip(IDS, COLUMNS["number"], strict=True) if number == 7}
+    assert set(store.find(Eq("number", 7), ROWS).tolist()) == expected  # refreshes
+    transport, asked = store._client.transport, list[Any]()
+    perform = transport.perform_request
+
+    def listen(*given: Any, **more: Any) -> Any:
+        asked.append(given)
+        return perform(*given, **more)
+
+    monkeypatch.setattr(transport, "perform_request", listen)
+    assert set(store.find(Eq("number", 7), 10).tolist()) < expected
+    assert set(store.find(Eq("number", 7), ROWS).tolist()) == expected
+    assert len(asked) == 2
+    # More than one answer may have are read page by page.
+    assert set(store.find(Eq("number", 7), 20_000).tolist()) == expected
+    assert len(asked) > 3
+
+
 def test_a_search_brings_back_what_it_is_asked_for(store: LuceneStore) -> None:
     create(store, Metric.L2)
     insert(store)

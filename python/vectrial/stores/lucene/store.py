@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -351,11 +351,19 @@ class LuceneStore(vt.ServerStore):
             self.refresh()
         body = {"query": self._condition(where), "sort": ["_doc"], **self._fields(ID)}
         found: list[int] = []
-        for hits in self._pages(body, min(limit, _PAGE)):
+        for hits in self._answers(body, limit):
             found += [hit["fields"][ID][0] for hit in hits]
             if len(found) >= limit:
                 break
         return np.array(found[:limit], np.int64)
+
+    def _answers(self, body: dict[str, Any], limit: int) -> Iterable[list[Any]]:
+        """The hits of a search, at least `limit` if there are so many: of as many as one answer
+        may have, by one request."""
+        if limit > _PAGE:
+            return self._pages(body, _PAGE)
+        answer = self._client.search(index=self._name, body={**body, "size": limit})
+        return [answer["hits"]["hits"]]
 
     def _condition(self, where: vt.Filter | None) -> lucene_filters.Query | None:
         if where is None:
