@@ -75,3 +75,15 @@ def test_a_part_that_stands_in_for_another_store_says_nothing_of_the_rest() -> N
     qdrant = [cell for cell in every if cell.figure.store == "Qdrant"]
     assert qdrant
     assert not any("not yet" in cell.note for cell in qdrant)
+
+
+@pytest.mark.parametrize(("asked", "noted"), [("none", False), ("indexed", True)])
+def test_what_a_store_does_under_filters_is_no_note_of_searches_without(
+    asked: str, noted: bool
+) -> None:
+    where = {"none": UNFILTERED, "indexed": {**UNFILTERED, "selectivity": "own"}}[asked]
+    point = {**where, "ef_search": 512, "k": 25}
+    run = measured("milvus", "hnsw", "filtered", "search", point, SEARCH, 105_100)
+    cell = beside("milvus-weaviate", "hnm-filtered", run, "qps", of="Milvus", filter=asked)
+    assert cell.measured == 100
+    assert ("under a filter its hnsw index may miss near rows" in cell.note) == noted

@@ -196,6 +196,8 @@ def _compared(
     own += [f"no ratio: {measure.unlike}"] if measure.unlike else []
     own += _of_measure(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
+    if figure.params.get("filter", True) not in ("none", False):
+        differs = {**differs, **arm.of_filtered}
     return ComparedFigure(
         figure,
         spread.median,
@@ -218,7 +220,7 @@ def as_measured(arm: Arm, run: RunData) -> Arm:
     servers = [trial.server for trial in run.trials if trial.series.store == arm.store]
     given = any(server is not None and server.get("provider") == "external" for server in servers)
     if arm.itself_at_address and given:
-        return replace(arm, index="", note="", here="", of={}, of_ours={})
+        return replace(arm, index="", note="", here="", of={}, of_ours={}, of_filtered={})
     return arm
 
 

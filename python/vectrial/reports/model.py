@@ -20,8 +20,9 @@ class Arm:
     published: its name in the report. params: build parameters; a list is a grid. faithful: those
         where the report's own method is repeated; None: the same.
     note: what differs between the two, for all figures. of: published metric → what differs in it
-        alone; of_ours: where its own method is not repeated. grows: published metrics that grow
-        with the rows here, where they do not elsewhere.
+        alone; of_ours: where its own method is not repeated; of_filtered: of all figures but those
+        of searches without a filter.
+    grows: published metrics that grow with the rows here, where they do not elsewhere.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
     nodes: of the cluster that stands for it. given: published parameters of its figures, where the
@@ -38,6 +39,7 @@ class Arm:
     grows: tuple[str, ...] = ()
     of: Mapping[str, str] = field(default_factory=dict)
     of_ours: Mapping[str, str] = field(default_factory=dict)
+    of_filtered: Mapping[str, str] = field(default_factory=dict)
     here: str = ""
     itself_at_address: bool = False
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
