@@ -54,6 +54,7 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
                 "docarray-memory",
                 "flat",
                 here=report.HERE,
+                of=report.MADE,
                 of_ours={"delete": report.RENUMBERED},
             ),
             Arm(
@@ -61,9 +62,12 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
                 "docarray-sqlite",
                 "flat",
                 here=report.HERE,
-                of={"delete": "a delete writes the order of all rows again, as theirs did not"},
+                of={
+                    **report.MADE,
+                    "delete": "a delete writes the order of all rows again, as theirs did not",
+                },
             ),
-            Arm("Annlite", "annlite", "hnsw", built),
+            Arm("Annlite", "annlite", "hnsw", built, of=report.MADE),
             Arm("Qdrant", "qdrant", "hnsw", built),
             Arm("Weaviate", "weaviate", "hnsw", built),
             Arm(

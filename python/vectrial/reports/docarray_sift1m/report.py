@@ -43,6 +43,9 @@ MEASURES = (
 
 #: What DocArray's own stores are here, and Elasticsearch.
 HERE = "DocArray 0.21"
+MADE = {
+    "create": "with the making of Documents out of rows, which theirs were before the clock ran"
+}
 RENUMBERED = "every delete but the first numbers all rows anew, theirs was the only one"
 MERGED = "ef_search is num_candidates, of one graph: its segments are merged"
 MERGED_IN = {"create": "with the time of merging its segments into one, which theirs were not"}
@@ -106,15 +109,15 @@ _SIFT = Part(
     queries=10_000,
     k=10,
     arms=(
-        Arm("In-Memory", "docarray-memory", "flat", here=HERE,
+        Arm("In-Memory", "docarray-memory", "flat", here=HERE, of=MADE,
             of_ours={"delete": RENUMBERED}),
-        Arm("AnnLite", "annlite", "hnsw", _GRID),
+        Arm("AnnLite", "annlite", "hnsw", _GRID, of=MADE),
         Arm("Qdrant", "qdrant", "hnsw", _GRID),
         Arm("Weaviate", "weaviate", "hnsw", _GRID),
         Arm("ElasticSearch", "elasticsearch", "hnsw", _GRID, MERGED, of_ours=MERGED_IN),
         Arm("Redis", "redis-search", "hnsw", _GRID),
         Arm("SQLite", "docarray-sqlite", "flat", here=HERE,
-            of={"delete": "a delete writes the order of all rows again"},
+            of={**MADE, "delete": "a delete writes the order of all rows again"},
             grows=("delete",)),
     ),
     asks=ASKS,
