@@ -87,3 +87,12 @@ def test_what_a_store_does_under_filters_is_no_note_of_searches_without(
     cell = beside("milvus-weaviate", "hnm-filtered", run, "qps", of="Milvus", filter=asked)
     assert cell.measured == 100
     assert ("under a filter its hnsw index may miss near rows" in cell.note) == noted
+
+
+def test_a_time_that_grows_with_the_square_of_the_rows_has_no_ratio_to_fewer() -> None:
+    for rows, compared in ((10_000, False), (1_000_000, True)):
+        run = measured("docarray-sqlite", "flat", "ingest", "ingest", {}, {"ready_s": 50.0}, rows)
+        cell = beside("docarray-sift1m", "sift", run, "create", of="SQLite")
+        assert cell.measured == 50
+        assert (cell.ratio is not None) == compared
+        assert ("no ratio: it counts all rows" in cell.note) == (not compared)

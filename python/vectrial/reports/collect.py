@@ -186,14 +186,15 @@ def _compared(
         share = point.rows / rows
         published *= 1 / share if figure.unit in _RATES else share
     own = list(_of_point(point, metric, measured.run))
-    if per_row and point.rows != rows:
+    unlike = measure.unlike or (arm.unlike.get(figure.metric, "") if point.rows != rows else "")
+    if per_row and point.rows != rows and not unlike:
         own.append(f"the ratio is that {'of the time ' if figure.unit in _RATES else ''}per row")
     if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
         own.append(f"{point.rows:,} rows were loaded")
     if point.rows < rows:
         own += _sentences(measure.fewer)
     by_their_method = metric != measure.metric
-    own += [f"no ratio: {measure.unlike}"] if measure.unlike else []
+    own += [f"no ratio: {unlike}"] if unlike else []
     own += _of_measure(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
     if figure.params.get("filter", True) not in ("none", False):
@@ -201,7 +202,7 @@ def _compared(
     return ComparedFigure(
         figure,
         spread.median,
-        spread.median / published if published and not measure.unlike else None,
+        spread.median / published if published and not unlike else None,
         point.state == "ok",
         _each(*own, *_sentences(differs.get(figure.metric, "")), *_published(figure)),
         point.rows,

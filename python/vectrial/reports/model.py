@@ -22,7 +22,8 @@ class Arm:
     note: what differs between the two, for all figures. of: published metric → what differs in it
         alone; of_ours: where its own method is not repeated; of_filtered: of all figures but those
         of searches without a filter.
-    grows: published metrics that grow with the rows here, where they do not elsewhere.
+    grows: published metrics that grow with the rows here, where they do not elsewhere. unlike:
+        published metric → why there is no ratio where other numbers of rows were loaded.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
     nodes: of the cluster that stands for it. given: published parameters of its figures, where the
@@ -45,6 +46,7 @@ class Arm:
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
     nodes: int = 1
     given: Mapping[str, Scalar] = field(default_factory=dict)
+    unlike: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
                     **report.MADE,
                     "delete": "a delete writes the order of all rows again, as theirs did not",
                 },
+                unlike=report.COUNTED,
             ),
             Arm("Annlite", "annlite", "hnsw", built, of=report.MADE),
             Arm("Qdrant", "qdrant", "hnsw", built),
