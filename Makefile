@@ -49,8 +49,9 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 matrix: setup ## docs/matrix.md: which experiment works on which store
 	$(BIN)/python -m vectrial.reports.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
 
-results-pages: setup ## report.md and figures of every committed bundle in docs/results
+results-pages: setup ## pages of every committed bundle and reproduction in docs/results, and docs/claims.md
 	$(BIN)/python -m vectrial.report.pages docs/results
+	$(BIN)/python -m vectrial.reports.committed docs/results docs/claims.md
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so

@@ -17,6 +17,7 @@ from vectrial.model.schema import FieldType
 from vectrial.reports import REPRODUCTIONS, planning
 from vectrial.reports.collect import _FACTORS, cells, places, stands_for, wanting
 from vectrial.reports.figure_text import whole
+from vectrial.reports.folder import MANIFEST, begin
 from vectrial.reports.jsonl import KEYS, jsonl
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
@@ -120,12 +121,11 @@ def test_the_dataset_is_the_first_that_is_large_enough(monkeypatch: pytest.Monke
 
 def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) -> None:
     plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(0.01), KINDS)
-    parts = {plan.part.name: {"dataset": plan.dataset, "rows": plan.rows} for plan in plans}
-    manifest = tmp_path / reproduce.MANIFEST
-    manifest.write_text(json.dumps({"parts": parts}))
+    begin(tmp_path, REPRODUCTIONS["docarray-1m"], Settings(0.01), plans)
     reproduce._check_same_data(tmp_path, plans)
-    parts["vendor"] = {"dataset": "uniform-128-5000-cosine", "rows": 5_000}
-    manifest.write_text(json.dumps({"parts": parts}))
+    told = json.loads((tmp_path / MANIFEST).read_text())
+    told["parts"]["vendor"] = {"dataset": "uniform-128-5000-cosine", "rows": 5_000}
+    (tmp_path / MANIFEST).write_text(json.dumps(told))
     with pytest.raises(UserError, match="5,000 rows of uniform-128-5000-cosine"):
         reproduce._check_same_data(tmp_path, plans)
 

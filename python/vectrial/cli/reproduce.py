@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -29,10 +27,10 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.reports import REPRODUCTIONS
+from vectrial.reports import folder as reproduction_folder
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import PartPlan, Settings, plan_parts
 from vectrial.reports.published import figures
-from vectrial.results.database import DATABASE
 from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite.model import Suite
@@ -40,8 +38,6 @@ from vectrial.suite.model import Suite
 if TYPE_CHECKING:
     from vectrial.document.blocks import Report
 
-#: Description of a reproduction, in its folder.
-MANIFEST = "reproduction.json"
 #: Folders within it: of the page, and of the figures that the tables link to.
 _REPORT, _FIGURES = "report", "figures"
 #: Minimum width of the printed tables, in columns.
@@ -147,7 +143,8 @@ def reproduce(
                 where=str(folder),
                 remedy="leave REPORT, --scale, --store, --part, --faithful and --repeats out",
             )
-        report, settings = _read_manifest(folder)
+        begun = reproduction_folder.read(folder)
+        report, settings = begun.report, begun.settings
     kinds, _ = registry.STORES.working()
     parts = plan_parts(report, settings, kinds)
     if dry_run:
@@ -184,34 +181,10 @@ def _list(form: ReproductionFormat) -> None:
     stdout_console().print(table)
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise UserError(
-            "there is no reproduction here",
-            where=str(folder),
-            remedy="give the folder that `vectrial reproduce` printed",
-        )
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return manifest
-
-
-def _read_manifest(folder: Path) -> tuple[Reproduction, Settings]:
-    manifest = _manifest(folder)
-    settings = Settings(
-        manifest["scale"],
-        tuple(manifest["stores"]),
-        manifest["faithful"],
-        manifest["repeats"],
-        tuple(manifest.get("only", ())),
-    )
-    return REPRODUCTIONS.load(manifest["report"]), settings
-
-
 def _check_same_data(folder: Path, parts: Sequence[PartPlan]) -> None:
     """Raise `UserError` if a part would continue on other data than it was begun on, since the
     datasets of the library have changed."""
-    begun = _manifest(folder)["parts"]
+    begun = reproduction_folder.read(folder).parts
     for part in parts:
         was = begun.get(part.part.name)
         if part.suite is not None and was and was != {"dataset": part.dataset, "rows": part.rows}:
@@ -297,11 +270,7 @@ def _measure(
     for _, _, plan in planned:
         check_machine(plan)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / MANIFEST
-    if not path.exists():
-        begun = {part.part.name: {"dataset": part.dataset, "rows": part.rows} for part in parts}
-        manifest = {"report": report.name, **asdict(settings), "parts": begun}
-        path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    reproduction_folder.begin(folder, report, settings, list(parts))
     for part, suite, plan in planned:
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
         run_command.measure(
@@ -328,20 +297,15 @@ def _write(
     """Write the cells to the folder and print them. draw: also the page, unless `form` is html,
     which always draws it."""
     # Imported here: the chart library takes a while, and measuring does not need it.
-    from vectrial.analysis.run_data import load
     from vectrial.document.render import markdown, terminal
-    from vectrial.reports.collect import Measured, cells
+    from vectrial.reports.collect import cells
     from vectrial.reports.conditions import conditions_of
     from vectrial.reports.jsonl import jsonl
     from vectrial.reports.page import build
     from vectrial.reports.page import drawn as with_figures
     from vectrial.reports.page_tables import Layout
 
-    measured = {
-        name: Measured(load(folder / name), about["dataset"], about["rows"])
-        for name, about in _manifest(folder)["parts"].items()
-        if (folder / name / DATABASE).is_file()
-    }
+    measured = reproduction_folder.measured(folder, reproduction_folder.read(folder))
     every = cells(report, measured, known=kinds, stores=settings.stores, faithful=settings.faithful)
     about = conditions_of(report, measured, settings)
     if draw or form is ReproductionFormat.HTML:

@@ -94,11 +94,11 @@ def run(
     console = stderr_console()
     check_resume(resume, out)
     stores = store or ()
-    disturbed = _disturbed(resume, console) if remeasure_disturbed else frozenset()
     source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
     if source.seal:
         say(console, f"{bundle}: seal {source.seal}")
     plan = plan_of(source.suite, source.where)
+    disturbed = _disturbed(resume, plan, console) if remeasure_disturbed else frozenset()
     for text in suite_warnings(source.suite):
         say(console, f"! {text}")
     if dry_run:
@@ -152,8 +152,8 @@ def check_resume(resume: Path | None, out: Path) -> None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
 
 
-def _disturbed(resume: Path | None, console: Console) -> frozenset[str]:
-    """Keys of the trials of a run that a busy machine disturbed; prints how many there are.
+def _disturbed(resume: Path | None, plan: Plan, console: Console) -> frozenset[str]:
+    """Keys of the planned trials that a busy machine disturbed in a run; prints how many there are.
 
     Raises:
         UserError: there is no run to resume.
@@ -168,7 +168,7 @@ def _disturbed(resume: Path | None, console: Console) -> frozenset[str]:
     from vectrial.analysis.interference import disturbed_keys
     from vectrial.analysis.run_data import load
 
-    keys = disturbed_keys(load(resume))
+    keys = disturbed_keys(load(resume)) & {trial.row.key for trial in plan.trials}
     say(console, f"{plural(len(keys), 'trial')} measured again: the machine was busy with others")
     return keys
 

@@ -74,13 +74,13 @@ def generate(bundle: Path) -> Page:
     return Page(f"{title}\n\n{origin}\n{rest}", figures)
 
 
-def save(page: Page, folder: Path) -> None:
-    """Write a page into a folder, and its figures, if any, into a folder in it. Figures of an
-    earlier page are removed."""
+def save(page: Page, folder: Path, name: str = PAGE) -> None:
+    """Write a page into a folder by its name, and its figures, if any, into a folder in it. Figures
+    of an earlier page are removed."""
     shutil.rmtree(folder / FIGURES, ignore_errors=True)
-    for name, drawing in page.figures.items():
-        (write.made(folder / FIGURES) / name).write_text(drawing, encoding="utf-8")
-    (folder / PAGE).write_text(page.text, encoding="utf-8")
+    for figure, drawing in page.figures.items():
+        (write.made(folder / FIGURES) / figure).write_text(drawing, encoding="utf-8")
+    (folder / name).write_text(page.text, encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,0 +1,33 @@
+"""Committed reproductions are what their bundles give, and so is the page of all conclusions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vectrial.reports import committed
+from vectrial.reports.committed import Committed
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS, CLAIMS = ROOT / "docs" / "results", ROOT / "docs" / "claims.md"
+STALE = "the page is not what its bundles give: run `make results-pages` and commit"
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Committed]:
+    return committed.reproductions(RESULTS)
+
+
+def test_a_committed_reproduction_is_what_its_bundles_give(found: list[Committed]) -> None:
+    assert found
+    for one in found:
+        page = committed.generate(one)
+        assert (one.place / committed.PAGE).read_text(encoding="utf-8") == page.text, STALE
+        there = {path.name for path in (one.place / committed.FIGURES).iterdir()}
+        assert there == set(page.figures), STALE
+        assert any(cell.measured is not None for cell in one.cells)
+
+
+def test_the_conclusions_are_those_of_the_committed_reproductions(found: list[Committed]) -> None:
+    assert CLAIMS.read_text(encoding="utf-8") == committed.conclusions(found, CLAIMS.parent), STALE
