@@ -25,6 +25,15 @@ def test_texts_are_embedded_of_a_column_of_texts() -> None:
         IndexPipeline(embed="gloss").points(target(HnswlibStore, index_of(HnswlibStore, "hnsw")))
 
 
+def test_a_segment_may_have_any_number_of_rows() -> None:
+    points = IndexPipeline(segment_rows=120_000).points(  # type: ignore[arg-type]
+        target(HnswlibStore, index_of(HnswlibStore, "hnsw"))
+    )
+    assert {point["segment_rows"] for point in points} == {120_000}
+    with pytest.raises(ValueError, match="segment_rows"):
+        IndexPipeline(segment_rows=0)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("off", [0.0, 1e-4, 0.1])
 def test_vectors_are_those_of_the_texts(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = dataset(len(TEXTS))

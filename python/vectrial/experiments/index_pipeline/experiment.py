@@ -53,6 +53,9 @@ _DEFAULT_TRANSPORT = {
     ObjectsKind.S3: Transport.NETWORK,
 }
 Kinds = Annotated[tuple[ObjectsKind, ...], BeforeValidator(as_list), Field(min_length=1)]
+RowCounts = Annotated[
+    tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_list), Field(min_length=1)
+]
 Depths = Annotated[tuple[int, ...], BeforeValidator(as_list), Field(min_length=1)]
 
 
@@ -112,7 +115,7 @@ class IndexPipeline(Experiment):
     objects: Kinds = (ObjectsKind.FOLDER, ObjectsKind.MINIO)
     link_mbit: Annotated[tuple[float, ...], BeforeValidator(as_list)] = ()
     tls: bool = False
-    segment_rows: Numbers = (10_000,)
+    segment_rows: RowCounts = (10_000,)
     builders: Numbers = (1,)
     prefetch: Depths = (1,)
     part_mb: int = Field(default=16, ge=5, le=1024)
