@@ -1,6 +1,6 @@
 """An index pipeline over more data than it may use memory: 10 million rows of 96 dimensions.
 
-The experiment `index_pipeline` cuts 3.8 GB of rows into 20 segments, puts them into MinIO, gets and
+The experiment `index_pipeline` cuts 3.8 GB of rows into 50 segments, puts them into MinIO, gets and
 indexes them (FAISS, IVF-PQ), writes the indexes back, opens all of them and searches them, in a
 control group of 2 GiB, which counts the pages of files, and MinIO, as well. Own memory is the most
 anonymous memory that was seen in it, five times a second. Needs root, Go for MinIO, the dataset
@@ -17,7 +17,7 @@ import harness
 from memory_limit import LIMIT_BYTES, limited
 from vectrial.analysis.run_data import RunData, load
 
-DATASET, SEGMENT_ROWS = "clustered-96-10m", 500_000
+DATASET, SEGMENT_ROWS = "clustered-96-10m", 200_000
 _SUITE = f"""
 name = "large-pipeline"
 repeats = 1
@@ -29,7 +29,7 @@ queries = 1000
 [[stores]]
 store = "faiss"
 index = "ivf_pq"
-params = {{ nlist = 1024, m_pq = 48 }}
+params = {{ nlist = 512, m_pq = 48 }}
 [[experiments]]
 experiment = "index_pipeline"
 objects = "minio"
