@@ -17,6 +17,7 @@ import harness
 from memory_limit import LIMIT_BYTES, limited
 from vectrial.analysis.run_data import RunData, load
 
+#: Of each segment FAISS also keeps a table of nlist x m_pq x 256 numbers when it is searched.
 DATASET, SEGMENT_ROWS = "clustered-96-10m", 200_000
 _SUITE = f"""
 name = "large-pipeline"
@@ -29,7 +30,7 @@ queries = 1000
 [[stores]]
 store = "faiss"
 index = "ivf_pq"
-params = {{ nlist = 512, m_pq = 48 }}
+params = {{ nlist = 128, m_pq = 24 }}
 [[experiments]]
 experiment = "index_pipeline"
 objects = "minio"
