@@ -59,17 +59,12 @@ def main() -> int:
         (trial,) = run.trials
         if trial.status != "ok":
             raise SystemExit(f"the trial {trial.status}: {trial.reason}")
-        (put_s,) = values(run, "put", "pipeline_wall_s")
-        index_s, segments, most_bytes = values(
-            run, "index", "pipeline_wall_s", "segments", "in_flight_bytes"
-        )
+        segments, most_bytes = values(run, "index", "segments", "in_flight_bytes")
         (recall,) = values(run, "search", "recall_mean")
     size = f"{segments:.0f} segments of {SEGMENT_ROWS:,} × 96"
     bench.add(
-        harness.figure("own memory, with MinIO's", "GiB", [own_gib], goal=LIMIT_BYTES / 2**30),
+        harness.figure(f"own memory, {size}", "GiB", [own_gib], goal=LIMIT_BYTES / 2**30),
         harness.figure("segments in memory at once", "GiB", [most_bytes / 2**30]),
-        harness.figure(f"segment and put, {size}", "s", [put_s]),
-        harness.figure(f"get, index and write back, {size}", "s", [index_s]),
         harness.figure("recall@10 of all segments, nprobe 16", "1", [recall]),
     )
     return bench.finish()

@@ -113,9 +113,9 @@ def test_figures_in_other_units_are_compared_as_times() -> None:
 @pytest.mark.parametrize(
     ("limit", "says"),
     [
-        (20.0, "Possible here in 1 of 1"),
-        (12.0, "Possible here in 1 of 1"),
-        (3.0, "Possible here in 0 of 1"),
+        (20.0, "Possible here: ×12 published, at most ×20 here."),
+        (12.0, "Possible here: ×12 published, at most ×12 here."),
+        (3.0, "Not possible here: ×12 published, at most ×3"),
         (None, "Not measured here: there is no such card."),
     ],
 )

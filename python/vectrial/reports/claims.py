@@ -13,6 +13,7 @@ from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.figures_render import Palette
 from vectrial.reports.model import Claim, Reproduction, Side
 from vectrial.reports.page_tables import words
+from vectrial.reports.tables import system
 from vectrial.util import formatting
 
 _LEAD = (
@@ -62,10 +63,14 @@ class Pair:
     again: bool = False
 
     @property
+    def cells(self) -> tuple[ComparedFigure, ...]:
+        """The two, or the one."""
+        return (self.first,) if self.second is None else (self.first, self.second)
+
+    @property
     def systems(self) -> tuple[str, ...]:
         """The one system that both are of, or the two."""
-        cells = (self.first, self.second)
-        return tuple(dict.fromkeys(cell.figure.store for cell in cells if cell is not None))
+        return tuple(dict.fromkeys(cell.figure.store for cell in self.cells))
 
     @property
     def published(self) -> float:
@@ -177,10 +182,9 @@ def _told_of_limits(found: Sequence[Pair]) -> str:
     limits = [pair for pair in found if pair.measured is not None]
     if not limits:
         return f"Not measured here: {found[0].why}."
-    possible = sum(pair.verdict is Verdict.POSSIBLE for pair in limits)
-    return (
-        f"Possible here in {possible} of {len(limits)}: what is measured is the most it could be."
-    )
+    each = (f"{_ratio(p, p.published)} published, at most {_ratio(p, p.measured)}" for p in limits
+            if p.measured is not None)  # fmt: skip
+    return f"{outcome(found).value.capitalize()}: {', '.join(each)} here."
 
 
 def section(
@@ -230,13 +234,19 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     at = {name: value for name, value in figure.params.items() if name not in shared}
     measured = pair.measured
     return Row.of(
-        " over ".join(map(palette.measured, pair.systems)),
+        " over ".join(dict.fromkeys(_system(cell, palette) for cell in pair.cells)),
         ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
         doc.Cell(_ratio(pair, pair.published), pair.published),
         doc.absent_cell(pair.why) if measured is None else doc.Cell(_limit(pair), measured),
         pair.verdict.value,
         series=palette.series(figure.store, False),
     )
+
+
+def _system(cell: ComparedFigure, palette: Palette) -> str:
+    """A system, and what was measured for this figure of it."""
+    name = cell.figure.store
+    return system(name, cell.here) if cell.here else palette.measured(name)
 
 
 def _ratio(pair: Pair, ratio: float) -> str:

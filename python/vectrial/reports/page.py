@@ -54,7 +54,11 @@ def build(
     plots = [plot(drawing, report, cells, measured) for drawing in drawings]
     stores = list(dict.fromkeys(cell.figure.store for cell in cells))
     split = [name for one in plots for name in one.systems]
-    here = {cell.figure.store: cell.here for cell in cells if cell.here}
+    each: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        if cell.here:
+            each.setdefault(cell.figure.store, {})[cell.here] = None
+    here = {name: ", or ".join(several) for name, several in each.items()}
     here |= {dot.system: dot.here for one in plots for dot in one.measured if dot.here}
     palette = Palette(tuple(dict.fromkeys([*stores, *split])), here)
     return Report(
