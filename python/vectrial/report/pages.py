@@ -67,11 +67,16 @@ def generate(bundle: Path) -> Page:
     for name, drawing in figures.items():
         if not draw.is_drawn(drawing):
             raise DataError(f"the figure {name} cannot be drawn", where=str(bundle))
-    title, _, rest = markdown.render(report, FIGURES).partition("\n")
     origin = (
         f"Generated from [{bundle.name}]({bundle.name}) by `make results-pages`. Seal: `{seal}`."
     )
-    return Page(f"{title}\n\n{origin}\n{rest}", figures)
+    return Page(with_origin(markdown.render(report, FIGURES), origin), figures)
+
+
+def with_origin(text: str, origin: str) -> str:
+    """A page in Markdown with a sentence under its title that says what it was generated from."""
+    title, _, rest = text.partition("\n")
+    return f"{title}\n\n{origin}\n{rest}"
 
 
 def save(page: Page, folder: Path, name: str = PAGE) -> None:

@@ -22,6 +22,13 @@ _LEAD = (
     " and the most that it could be here."
 )
 
+#: Columns of a table with a row for each claim.
+OVERVIEW = (
+    Column("claim", "The report says", numeric=False),
+    Column("outcome", "Here", numeric=False),
+    Column("pairs", "In figures", numeric=False),
+)
+
 
 class Verdict(Enum):
     """Whether the first value of a measured pair is the larger one, or a published ratio no larger
@@ -162,7 +169,7 @@ def told(found: Sequence[Pair]) -> str:
     """The verdict on a claim, in a sentence with its numbers."""
     verdicts = [pair.verdict for pair in found]
     if all(pair.second is None for pair in found):
-        return _told_of_limits(found)
+        return _limit_verdict(found)
     judged = len(found) - verdicts.count(Verdict.NONE) - verdicts.count(Verdict.AGAIN)
     theirs = sum(pair.published > 1 and pair.published >= pair.least for pair in found)
     published = f"as published in {theirs} of {len(found)}"
@@ -177,7 +184,13 @@ def told(found: Sequence[Pair]) -> str:
     )
 
 
-def _told_of_limits(found: Sequence[Pair]) -> str:
+def details(found: Sequence[Pair]) -> str:
+    """The numbers behind the verdict on a claim, without its outcome."""
+    sentence = told(found)
+    return sentence.partition(": ")[2] or sentence
+
+
+def _limit_verdict(found: Sequence[Pair]) -> str:
     """The verdict on ratios that are held against limits."""
     limits = [pair for pair in found if pair.measured is not None]
     if not limits:
@@ -203,16 +216,8 @@ def section(
 
 def _overview(each: Sequence[tuple[Claim, Sequence[Pair]]]) -> Table:
     """One row for each claim."""
-    heads = (
-        Column("claim", "The report says", numeric=False),
-        Column("outcome", "Here", numeric=False),
-        Column("pairs", "In figures", numeric=False),
-    )
-    rows = tuple(
-        Row.of(claim.text, outcome(found).value, told(found).partition(": ")[2] or told(found))
-        for claim, found in each
-    )
-    return Table("claims", "All conclusions that rest on its figures", heads, rows)
+    rows = tuple(Row.of(claim.text, outcome(found).value, details(found)) for claim, found in each)
+    return Table("claims", "All conclusions that rest on its figures", OVERVIEW, rows)
 
 
 def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> Table:

@@ -16,7 +16,7 @@ from pathlib import Path
 from vectrial.document.blocks import Column, Report, Row, Section, Table
 from vectrial.document.render import draw, markdown
 from vectrial.model.errors import VectrialError
-from vectrial.report.pages import FIGURES, Page, save
+from vectrial.report.pages import FIGURES, Page, save, with_origin
 from vectrial.reports import REPRODUCTIONS, claims, folder
 from vectrial.reports.claims import Outcome
 from vectrial.reports.collect import ComparedFigure, cells
@@ -70,9 +70,8 @@ def _committed(place: Path) -> Committed:
 def generate(one: Committed) -> Page:
     """Its page. The same bundles give the same text on any machine."""
     figures = {f"{figure.name}.svg": draw.alone(figure) for figure in one.page.figures()}
-    title, _, rest = markdown.render(one.page, FIGURES).partition("\n")
     origin = "Generated from the bundles in the folders beside it by `make results-pages`."
-    return Page(f"{title}\n\n{origin}\n{rest}", figures)
+    return Page(with_origin(markdown.render(one.page, FIGURES), origin), figures)
 
 
 def conclusions(found: Sequence[Committed], beside: Path) -> str:
@@ -86,17 +85,11 @@ def conclusions(found: Sequence[Committed], beside: Path) -> str:
     for one in found:  # a link in a cell would be shown as it is written
         place = Path(relpath(one.place / PAGE, beside)).as_posix()
         page = page.replace(f"| {one.place.name} |", f"| [{one.place.name}]({place}) |")
-    title, _, rest = page.partition("\n")
-    return f"{title}\n\n{_ORIGIN}\n{rest}"
+    return with_origin(page, _ORIGIN)
 
 
 def _table(report: Reproduction, found: Sequence[Committed]) -> Table:
-    heads = (
-        Column("claim", "The report says", numeric=False),
-        Column("outcome", "Here", numeric=False),
-        Column("pairs", "In figures", numeric=False),
-        Column("page", "Page", numeric=False),
-    )
+    heads = (*claims.OVERVIEW, Column("page", "Page", numeric=False))
     rows = tuple(Row.of(*row) for row in _rows(report, found))
     return Table(f"claims-{report.name}", "", heads, rows)
 
@@ -110,8 +103,7 @@ def _rows(report: Reproduction, found: Sequence[Committed]) -> Iterator[tuple[st
             why = judged[0][1][0].why if judged else ""
             yield claim.text, "not measured yet", why, ""
         for one, pairs in shown:
-            told = claims.told(pairs).partition(": ")[2]
-            yield claim.text, claims.outcome(pairs).value, told, one.place.name
+            yield claim.text, claims.outcome(pairs).value, claims.details(pairs), one.place.name
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,11 +9,9 @@ from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports import figure_text
 from vectrial.reports.collect import ComparedFigure, Measured, as_measured
 from vectrial.reports.model import Curve, Drawing, Reproduction
-from vectrial.reports.published import PublishedFigure
+from vectrial.reports.published import SECONDS, PublishedFigure
 from vectrial.util import formatting
 
-#: Units of time in seconds.
-_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 #: Of `Drawing.given`: only the most rows that a system has of a dataset.
 _ALL = "all"
 
@@ -180,9 +178,9 @@ def _at(drawing: Drawing, figure: PublishedFigure) -> str:
 def _value(drawing: Drawing, figure: PublishedFigure, value: float, rows: int) -> float:
     """A value of the figure's unit and dataset as it is drawn."""
     if drawing.unit:
-        value *= _SECONDS[figure.unit] / _SECONDS[drawing.unit]
-    if drawing.rate and figure.unit in _SECONDS:
-        return 1 / (value * _SECONDS[figure.unit]) if value else 0.0
+        value *= SECONDS[figure.unit] / SECONDS[drawing.unit]
+    if drawing.rate and figure.unit in SECONDS:
+        return 1 / (value * SECONDS[figure.unit]) if value else 0.0
     value *= drawing.times.get(str(figure.params.get("dataset")), 1.0)
     return value * 1000 / rows if drawing.per_row else value
 

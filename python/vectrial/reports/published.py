@@ -22,7 +22,7 @@ UNITS = frozenset(
 )
 
 #: Units of time, in seconds.
-_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 Scalar = bool | int | float | str
 
@@ -56,7 +56,7 @@ class PublishedFigure:
 
     def in_comparable_unit(self, value: float) -> float:
         """A value in this figure's unit, of a time in seconds."""
-        return value * _SECONDS.get(self.unit, 1.0)
+        return value * SECONDS.get(self.unit, 1.0)
 
 
 @cache

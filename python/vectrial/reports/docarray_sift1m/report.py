@@ -43,9 +43,7 @@ MEASURES = (
 
 #: What DocArray's own stores are here, and Elasticsearch.
 HERE = "DocArray 0.21"
-MADE = {
-    "create": "with the making of Documents out of rows, which theirs were before the clock ran"
-}
+MADE = {"create": "with the time of making Documents out of rows, which theirs had made before"}
 #: DocArray 0.21's `_append` of SQLite: SELECT COUNT(*) for every row.
 COUNTED = {
     "create": "it counts all rows for each that it adds, so that its time grows with their square"
