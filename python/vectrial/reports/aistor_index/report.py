@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vectrial.reports.model import Arm, Ask, Claim, Measure, Note, NotYet, Part, Reproduction, Side
 
 #: Of the report's 884 segments; as many as a machine of ours builds in its time.
@@ -26,6 +28,43 @@ _UNLIKE = (
 )
 _AS_OURS = "as ours: it is not described well enough to be repeated"
 
+_MILVUS = Part(
+    name="milvus",
+    title="Segments imported by a Milvus cluster over its MinIO",
+    dataset="miracl-2048",
+    sources=_SOURCES,
+    rows=_SEGMENTS * _SEGMENT_ROWS,
+    queries=1_000,
+    k=10,
+    arms=(
+        Arm(
+            _SYSTEM,
+            "milvus",
+            "hnsw",
+            _HNSW,
+            "a cluster of one machine, its index an HNSW: theirs is not named. MinIO is its"
+            " open-source server",
+            here="Milvus and MinIO",
+            nodes=2,
+            given=_CPU,
+        ),
+    ),
+    asks=(_ASK,),
+    measures=(
+        Measure(
+            ("index_pipeline", "index_time"),
+            "index_pipeline",
+            "index",
+            "pipeline_wall_s",
+            given=_CPU,
+            unlike=_UNLIKE,
+            note="by the clock, from the request to the last index: what its index nodes"
+            " add up over workers is not known",
+        ),
+    ),
+    metadata=False,
+)
+
 REPORT = Reproduction(
     name="aistor-index",
     title="Benchmarking Vector Index Creation with MinIO AIStor, Milvus, and NVIDIA cuVS",
@@ -33,50 +72,11 @@ REPORT = Reproduction(
     machine="8 storage nodes (EPYC 9754, 24 NVMe each), one server with 8 Hopper GPUs, 400 GbE",
     scale=10_000 / _SEGMENT_ROWS,
     parts=(
-        Part(
-            name="milvus",
-            title="Segments imported by a Milvus cluster over its MinIO",
-            dataset="miracl-2048",
-            sources=_SOURCES,
-            rows=_SEGMENTS * _SEGMENT_ROWS,
-            queries=1_000,
-            k=10,
-            arms=(
-                Arm(
-                    _SYSTEM,
-                    "milvus",
-                    "hnsw",
-                    _HNSW,
-                    "a cluster of one machine, its index an HNSW: theirs is not named. MinIO is its"
-                    " open-source server",
-                    here="Milvus and MinIO",
-                    nodes=2,
-                    given=_CPU,
-                ),
-            ),
-            asks=(_ASK,),
-            measures=(
-                Measure(
-                    ("index_pipeline", "index_time"),
-                    "index_pipeline",
-                    "index",
-                    "pipeline_wall_s",
-                    given=_CPU,
-                    unlike=_UNLIKE,
-                    note="by the clock, from the request to the last index: what its index nodes"
-                    " add up over workers is not known",
-                ),
-            ),
-            metadata=False,
-        ),
-        Part(
+        _MILVUS,
+        replace(
+            _MILVUS,
             name="pipeline",
             title="Segments through MinIO, an index of each",
-            dataset="miracl-2048",
-            sources=_SOURCES,
-            rows=_SEGMENTS * _SEGMENT_ROWS,
-            queries=1_000,
-            k=10,
             arms=(
                 Arm(
                     _SYSTEM,
@@ -97,7 +97,6 @@ REPORT = Reproduction(
                     here="MinIO and FAISS",
                 ),
             ),
-            asks=(_ASK,),
             measures=(
                 *(
                     Measure(
@@ -123,7 +122,6 @@ REPORT = Reproduction(
                     " index that takes no time would bring",
                 ),
             ),
-            metadata=False,
         ),
     ),
     claims=(
