@@ -63,6 +63,27 @@ except KeyboardInterrupt:
     assert (process.returncode, said, errors) == (128 + number, "heard True\n", "")
 
 
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
+def test_one_that_python_drops_is_raised_again(number: signal.Signals) -> None:
+    """Raised in a callback of the garbage collector's, it goes no further."""
+    process = command("""
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), %d)
+interrupts.allow(600)
+print(begin.pop(), flush=True)
+try:
+    one = Last()
+    del one
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("heard")
+    sys.exit(interrupts.code())
+""" % number)
+    said, errors = process.communicate(timeout=30)
+    assert (process.returncode, said, errors) == (128 + number, "heard\n", "")
+
+
 @pytest.mark.slow
 def test_who_does_not_hear_is_ended_by_force() -> None:
     process = command("interrupts.allow(4.5)\nlost(600)")

@@ -80,7 +80,7 @@ def test_they_work_on_a_server(
     assert {m["phase_params"]["payload_index"] for m in found} == {"on"}
     looks = [m for m in values if m["phase"] == "look" and m["metric"] == "share_found"]
     assert {m["phase_params"]["stage"] for m in looks} >= {"ready"}
-    assert looks[-1]["value"] == 1
+    assert looks[-1]["value"] > 0.95  # a graph with m = 8 does not find every row
     recall = [m["value"] for m in values if m["metric"] == "recall_mean"]
     assert min(recall) > 0.95
     exported = [m["value"] for m in values if m["metric"] == "export_rows_per_s"]

@@ -78,5 +78,6 @@ class SearchCheck:
         if protocol is not None:
             target = {**target, "protocol": protocol}  # type: ignore[typeddict-item]
         (found,) = drive(target, [requests], [closed(2, count=len(self.queries))])["classes"]
-        assert found["recorder"].errors() == []
+        errors = found["recorder"].errors()
+        assert errors == [], errors
         return float(found["recorder"].summary()["recall_mean"] or 0.0)

@@ -2,7 +2,8 @@
 
 The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. Since that can
 be lost in a library, or come late where one computes, it is noted, too: loops that last ask
-`check`, and a thread ends the process when it takes too long, or another signal comes.
+`check`, and a thread ends the process when it takes too long, or another signal comes. One that
+Python itself drops, since it was raised in a callback of the garbage collector's, is raised again.
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ PATIENCE_S = 4.0
 #: A signal that comes within so many seconds of the first is the same wish: a terminal that is
 #: closed says it more than once.
 _SAME_WISH_S = 1.0
+#: Added to a signal's number on the pipe: its interruption was dropped and is to be raised again.
+_AGAIN = 128
+#: Seconds until then, in which the callback that it was raised in returns.
+_AGAIN_S = 0.01
 
 
 class _Heard:
-    """The signal that came (0: none), the message of a forced end, and the seconds until then."""
+    """The signal that came (0: none), whether its interruption was raised, the message of a forced
+    end, and the seconds until then."""
 
     number = 0
+    raised = False
     hint = ""
     patience_s = PATIENCE_S
 
@@ -77,13 +84,22 @@ def handled() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _Heard.number, _Heard.hint, _Heard.patience_s = 0, "", PATIENCE_S
+    _Heard.number, _Heard.raised, _Heard.hint, _Heard.patience_s = 0, False, "", PATIENCE_S
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     threading.Thread(target=_watch, args=(reading,), daemon=True, name="interrupts").start()
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     before = {one: signal.getsignal(one) for one in _SIGNALS}
+    unraisable = sys.unraisablehook
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is KeyboardInterrupt and _Heard.raised:
+            os.write(writing, bytes([_Heard.number + _AGAIN]))
+        else:
+            unraisable(what)
+
     try:
+        sys.unraisablehook = dropped
         for one in _SIGNALS:
             if before[one] is not signal.SIG_IGN:
                 signal.signal(one, _raise_once)
@@ -92,6 +108,7 @@ def handled() -> Iterator[None]:
         for one, handler in before.items():
             signal.signal(one, handler)
         signal.set_wakeup_fd(wakeup)
+        sys.unraisablehook = unraisable
         os.close(writing)  # which ends the thread
 
 
@@ -110,8 +127,8 @@ def at_once() -> Iterator[None]:
 
 
 def _raise_once(number: int, frame: FrameType | None) -> None:
-    if not _Heard.number:
-        _Heard.number = number
+    if not _Heard.raised:
+        _Heard.number, _Heard.raised = _Heard.number or number, True
         raise KeyboardInterrupt
 
 
@@ -129,6 +146,10 @@ def _watch(pipe: int) -> None:
             received = source.read(64)
             if not received:
                 return
+            for number in (one - _AGAIN for one in received if one > _AGAIN):
+                time.sleep(_AGAIN_S)
+                _Heard.raised = False
+                os.kill(os.getpid(), number)
             ends = [number for number in received if number in _SIGNALS]
             now = time.monotonic()
             if ends and first is None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from vectrial.datasets.sources import minilm
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
@@ -26,6 +25,9 @@ def of_texts(dataset: Dataset, column: str, progress: Progress) -> Callable[[int
         UserError: the extra `data` is not installed; when called, the dataset's vectors are not
             those of its texts.
     """
+    # A measuring process in a store's own environment has no libraries for datasets.
+    from vectrial.datasets.sources import minilm
+
     encode = minilm.encoder(progress)
     assert dataset.metadata is not None
     texts = dataset.metadata.column(column)
