@@ -55,7 +55,10 @@ class HnswlibStore(vt.LibraryIndex):
         },
         indexes={
             "hnsw": vt.IndexKind(
-                build=HnswBuild, search=HnswSearch, high_recall_params={"ef_search": 512}
+                build=HnswBuild,
+                search=HnswSearch,
+                high_recall_params={"ef_search": 512},
+                recall_floors={vt.Metric.IP: 0.8},
             )
         },
         filters=vt.ALL_OPERATORS,
