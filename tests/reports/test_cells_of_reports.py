@@ -38,10 +38,10 @@ UNFILTERED = {"predicate": "none", "selectivity": 1.0, "payload_index": "on", "k
 def test_searches_that_compare_with_all_of_fewer_rows_are_compared_by_their_time_per_row() -> None:
     run = measured("flight", "flat", "filtered", "search", UNFILTERED, SEARCH, 20_000)
     asked = {"rows": 100_000, "filter": False}
-    median = beside("longbow", "search", run, "latency_p50", **asked)
+    median = beside("longbow", "search-reference", run, "latency_p50", **asked)
     assert median.measured == pytest.approx(9.0)
     assert median.ratio == pytest.approx(9.0 * 5 / 14)
-    rate = beside("longbow", "search", run, "qps", **asked)
+    rate = beside("longbow", "search-reference", run, "qps", **asked)
     assert rate.measured == 100
     assert rate.ratio == pytest.approx(100 / 5 / 62.1)
     assert "per row" in rate.note
@@ -53,7 +53,7 @@ def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:
     run = measured("flight", "flat", "hybrid", "search", told, found, 3_000)
     few, all_ = (
         beside(
-            "longbow", "hybrid-128", replace(run, rows=50_000), "hybrid_latency_p99",
+            "longbow", "hybrid-128-reference", replace(run, rows=50_000), "hybrid_latency_p99",
             rows=rows, dim=128,
         )
         for rows in (3_000, 50_000)

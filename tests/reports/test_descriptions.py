@@ -133,7 +133,11 @@ def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) 
 @pytest.mark.parametrize("scale", [0.01, 1.0])
 def test_rows_that_are_searched_by_text_have_texts(scale: float) -> None:
     """Whichever of a part's datasets is at hand."""
-    parts = [p for p in REPRODUCTIONS["longbow"].parts if p.asks[0].experiment == "hybrid"]
+    parts = [
+        part
+        for part in REPRODUCTIONS["longbow"].parts
+        if part.instead_of and part.asks[0].experiment == "hybrid"
+    ]
     assert len(parts) == 2
     for part in parts:
         for source in part.sources:

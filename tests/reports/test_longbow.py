@@ -33,7 +33,7 @@ def asked(part: str, *, faithful: bool = False) -> Mapping[str, Any]:
     return ref.parameters()
 
 
-@pytest.mark.parametrize("part", ["put-128", "put-384"])
+@pytest.mark.parametrize("part", ["put-128-reference", "put-384-reference"])
 def test_rows_of_every_size_are_put_and_read_out_at_both_dimensions(part: str) -> None:
     ours = Transport.model_validate(asked(part))
     assert ours.sizes == (3_000, 10_000, 15_000, 50_000)
@@ -43,21 +43,24 @@ def test_rows_of_every_size_are_put_and_read_out_at_both_dimensions(part: str) -
 
 def test_an_index_that_is_built_is_put_into_and_compared_with_nothing() -> None:
     """Trap 002-2: acknowledged and indexed do not differ where nothing is built."""
-    assert [ref.index for ref in suite("put-128").stores] == ["flat"]
+    assert [ref.index for ref in suite("put-128-reference").stores] == ["flat"]
     assert [ref.index for ref in suite("put-128-graph").stores] == ["hnsw"]
     assert Transport.model_validate(asked("put-128-graph")).sizes == (3_000, 10_000)
     told = {"clients": 1}
     run = run_of(trial("flight", "flat", "transport", [("put", told, {"rows_per_s": 5e5})], 50_000))
-    assert beside("longbow", "put-128", run, "put_rows", rows=50_000, dim=128).measured == 5e5
+    assert (
+        beside("longbow", "put-128-reference", run, "put_rows", rows=50_000, dim=128).measured
+        == 5e5
+    )
 
 
 def test_filters_differ_and_answers_are_looked_at() -> None:
     """Trap 002-4: theirs is the same in every query; only --faithful repeats that."""
-    ours = Filtered.model_validate(asked("search"))
+    ours = Filtered.model_validate(asked("search-reference"))
     assert ours.predicates == ("independent",)
     assert ours.pivots == 64
     assert ours.checks >= 100
-    theirs = Filtered.model_validate(asked("search", faithful=True))
+    theirs = Filtered.model_validate(asked("search-reference", faithful=True))
     assert (theirs.predicates, theirs.checks) == (("column",), 0)
 
 
@@ -73,7 +76,7 @@ def test_a_filtered_figure_says_which_filters_it_is_of(
 ) -> None:
     told = {"predicate": predicate, "selectivity": 0.1, "payload_index": "fixed", "k": 10, **more}
     run = measured("flight", "flat", "filtered", "search", told, SEARCHED, 100_000)
-    cell = beside("longbow", "search", run, "qps", filter=True)
+    cell = beside("longbow", "search-reference", run, "qps", filter=True)
     assert cell.measured == 100
     ours = [note for note in cell.notes if not note.startswith("as published")]
     assert [note for note in ours if "filter" in note] == [said]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -61,28 +60,15 @@ SEARCHED = {"qps": 100.0, "latency_p50": 9e3, "latency_p99": 1.2e4, "recall_mean
 UNFILTERED = {"predicate": "none", "selectivity": 1.0, "payload_index": "on", "k": 10}
 
 
-def searched(rows: int = 20_000, server: Mapping[str, Any] | None = None) -> Any:
-    run = measured(
-        "flight", "flat", "filtered", "search", UNFILTERED, SEARCHED, rows, server=server
-    )
-    return beside("longbow", "search", run, "qps", filter=False)
+def searched(rows: int = 20_000) -> Any:
+    run = measured("flight", "flat", "filtered", "search", UNFILTERED, SEARCHED, rows)
+    return beside("longbow", "search-reference", run, "qps", filter=False)
 
 
 def test_recall_is_what_was_measured_and_not_what_was_expected() -> None:
     cell = searched()
     assert "recall here: 0.7000" in cell.notes
     assert "recall 1" not in cell.note
-
-
-def test_a_server_whose_address_is_given_is_taken_for_the_system_itself() -> None:
-    """Of a Longbow nobody knows that it compares with every row, and it is no reference server."""
-    ours = searched(server={"provider": "local"})
-    theirs = searched(server={"provider": "external"})
-    assert (ours.here, theirs.here) == ("reference server", "")
-    assert "reference server" in ours.differs
-    assert theirs.differs == ""
-    assert ours.ratio == pytest.approx(100 / 5 / 62.1), "a scan, per row"
-    assert theirs.ratio == pytest.approx(100 / 62.1)
 
 
 def test_what_was_published_says_so() -> None:

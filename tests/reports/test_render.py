@@ -150,10 +150,10 @@ def longbow(rows: int = 20_000) -> Measured:
 
 def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
     report, run = REPRODUCTIONS["longbow"], longbow(5_400)
-    about = conditions_of(report, {"search": run}, Settings(0.054, repeats=3))
-    found = every("longbow", "search", run)
+    about = conditions_of(report, {"search-reference": run}, Settings(0.054, repeats=3))
+    found = every("longbow", "search-reference", run)
     lines = Console(file=StringIO(), width=400)
-    parts = {"search": run}
+    parts = {"search-reference": run}
     lines.print(terminal.render(build(report, found, about, parts, Layout.LIST)))
     assert isinstance(lines.file, StringIO)
     for said in (
@@ -168,7 +168,7 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
         sentence = "one Python process that compares with every row"
         assert said.count(sentence) == 2, "a warning, and of the system; not per cell"
         assert "of its size" not in said
-    once = conditions_of(report, {"search": run}, Settings(1.0))
+    once = conditions_of(report, {"search-reference": run}, Settings(1.0))
     assert "measured once" in once.repeated
     assert "of so few is their range" in Conditions(1.0, "a machine", repeats=5).repeated
     assert "(bootstrap)" in Conditions(1.0, "a machine", repeats=6).repeated
@@ -176,22 +176,26 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
 
 def test_a_part_of_which_nothing_was_measured_is_not_said_to_be_loaded() -> None:
     nothing = run_of(trial("flight", "flat", "hybrid", [], 50_000))
-    parts = {"search": longbow(), "hybrid-128": nothing}
+    parts = {"search-reference": longbow(), "hybrid-128-reference": nothing}
     about = conditions_of(REPRODUCTIONS["longbow"], parts, Settings(1.0))
-    assert [part.title for part in about.loaded] == ["Search, 100,000 rows"]
+    assert [part.title for part in about.loaded] == ["Search, 100,000 rows: the reference server"]
 
 
 def test_where_nothing_was_asked_no_queries_are_told() -> None:
     run = measured(
         "flight", "flat", "transport", "put", {"clients": 1}, {"rows_per_s": 9.0}, 50_000
     )
-    (part,) = conditions_of(REPRODUCTIONS["longbow"], {"put-128": run}, Settings(1.0)).loaded
+    (part,) = conditions_of(
+        REPRODUCTIONS["longbow"], {"put-128-reference": run}, Settings(1.0)
+    ).loaded
     assert part.queries is None
     assert (part.rows, part.share) == (50_000, "")
 
 
 def test_an_object_says_all_in_one_note_and_which_store_it_was() -> None:
-    found = next(c for c in every("longbow", "search", longbow()) if c.measured is not None)
+    found = next(
+        c for c in every("longbow", "search-reference", longbow()) if c.measured is not None
+    )
     told_of = as_json(found)
     assert told_of["measured_store"] == "flight"
     assert isinstance(told_of["note"], str)
@@ -206,9 +210,9 @@ def test_the_page_never_takes_what_stands_in_for_the_system_itself() -> None:
         "flight", "flat", "transport", "put", {"clients": 1},
         {"payload_mb_per_s": 200.0, "rows_per_s": 4e5}, 50_000, version="9.9",
     )  # fmt: skip
-    found = every("longbow", "put-128", run)
-    about = conditions_of(report, {"put-128": run}, Settings(1.0))
-    page = build(report, found, about, {"put-128": run})
+    found = every("longbow", "put-128-reference", run)
+    about = conditions_of(report, {"put-128-reference": run}, Settings(1.0))
+    page = build(report, found, about, {"put-128-reference": run})
     assert any("no Longbow" in said for said in page.warnings)
     tables = {table.name: table for table in page.tables()}
     names = [row.cells[0].text for row in tables["ingest-uniform-128"].rows]
@@ -223,7 +227,7 @@ def test_the_page_never_takes_what_stands_in_for_the_system_itself() -> None:
 
 
 def test_footnotes_of_the_page_are_sentences_that_cells_share() -> None:
-    found = every("longbow", "search", longbow())
+    found = every("longbow", "search-reference", longbow())
     page = build(REPRODUCTIONS["longbow"], found, Conditions(1.0, "a machine"), {})
     for table in page.tables():
         _, notes = footnoted(table)
@@ -237,7 +241,7 @@ def test_footnotes_of_the_page_are_sentences_that_cells_share() -> None:
 def test_why_figures_may_not_be_trusted_stands_above_the_tables() -> None:
     found = [
         replace(one, valid=False, why="filters_hold: 3 of 100 answers") if one.valid else one
-        for one in every("longbow", "search", longbow())
+        for one in every("longbow", "search-reference", longbow())
     ]
     about = conditions_of(REPRODUCTIONS["longbow"], {"search": longbow()}, Settings(1.0))
     said = markdown.render(compact("longbow", found, about))

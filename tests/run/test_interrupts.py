@@ -66,10 +66,10 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
 def test_one_that_python_drops_is_raised_again(number: signal.Signals) -> None:
     """Raised in a callback of the garbage collector's, it goes no further."""
-    process = command("""
+    process = command(f"""
 class Last:
     def __del__(self):
-        os.kill(os.getpid(), %d)
+        os.kill(os.getpid(), {number:d})
 interrupts.allow(600)
 print(begin.pop(), flush=True)
 try:
@@ -79,7 +79,7 @@ try:
 except KeyboardInterrupt:
     print("heard")
     sys.exit(interrupts.code())
-""" % number)
+""")
     said, errors = process.communicate(timeout=30)
     assert (process.returncode, said, errors) == (128 + number, "heard\n", "")
 

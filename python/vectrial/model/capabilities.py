@@ -136,11 +136,23 @@ class Hybrid:
     fusions: the default first, each with how the store does it and which rows take part.
     text: tokenization and scoring of words, for the reader.
     whole_text: every row with a word of the query takes part, and not only the best of them.
+    rows_per_k: rows that each ranking brings for each row of the answer, where the store decides.
+    even: any α between 0 and 1 weighs both rankings alike.
     """
 
     fusions: Mapping[Fusion, str]
     text: str
     whole_text: bool = False
+    rows_per_k: int | None = None
+    even: bool = False
+
+    def candidates(self, asked: int, k: int) -> int:
+        """Rows that each ranking brings to an answer of k rows when `asked` are asked for."""
+        return max(asked, k) if self.rows_per_k is None else self.rows_per_k * k
+
+    def heeds(self, alpha: float) -> bool:
+        """True if the two rankings are weighed by this α."""
+        return not self.even or alpha in (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)

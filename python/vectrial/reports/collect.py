@@ -175,7 +175,6 @@ def _compared(
     spread, lacks = _taken(point, metric, minus)
     if point is None or spread is None:
         return _nothing(figure, _why(point, lacks, measure, arm, measured))
-    arm = as_measured(arm, measured.run)
     spread = _times(spread, _FACTORS[all_metrics()[metric].unit, figure.unit])
     published = figure.value
     by_client = point.phase == measure.faithful_phase
@@ -213,16 +212,6 @@ def _compared(
         here=arm.here,
         differs=arm.note,
     )
-
-
-def as_measured(arm: Arm, run: RunData) -> Arm:
-    """The arm, or only what is known of it where the run measured a server at a given address
-    that may be the system itself."""
-    servers = [trial.server for trial in run.trials if trial.series.store == arm.store]
-    given = any(server is not None and server.get("provider") == "external" for server in servers)
-    if arm.itself_at_address and given:
-        return replace(arm, index="", note="", here="", of={}, of_ours={}, of_filtered={})
-    return arm
 
 
 def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spread | None, str]:

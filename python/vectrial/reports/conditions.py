@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.analysis.run_data import RunData
-from vectrial.reports.collect import ComparedFigure, Measured, as_measured, stand_in
+from vectrial.reports.collect import ComparedFigure, Measured, stand_in
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import Settings
 from vectrial.reports.tables import system
@@ -158,9 +158,8 @@ def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator
             versions = tuple(dict.fromkeys(t.store_version for t in mine if t.store_version))
             if not any(trial.phases for trial in mine):
                 continue
-            here = as_measured(arm, run)
             one = System(
-                arm.published, arm.store, here.here, versions, here.note,
+                arm.published, arm.store, arm.here, versions, arm.note,
                 run.differences.get(arm.store, ()),
             )  # fmt: skip
             found.setdefault((arm.published, arm.store), []).append(one)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports import figure_text
-from vectrial.reports.collect import ComparedFigure, Measured, as_measured
+from vectrial.reports.collect import ComparedFigure, Measured
 from vectrial.reports.model import Curve, Drawing, Reproduction
 from vectrial.reports.published import SECONDS, PublishedFigure
 from vectrial.util import formatting
@@ -249,7 +249,7 @@ def _curve(
         return [], {("", "skipped: not measured in this run"): []}
     run = measured[part.name].run
     systems = {(arm.store, arm.index): arm.published for arm in part.arms}
-    here = {arm.published: as_measured(arm, run).here for arm in part.arms}
+    here = {arm.published: arm.here for arm in part.arms}
     for point in run.select(curve.experiment, curve.phase):
         system = systems[point.series.store, point.series.index_kind]
         x = float(point.rows) if curve.x == "rows" else point.value(curve.x)

@@ -28,8 +28,6 @@ class Arm:
         stands beside the system's name in every table and figure.
     nodes: of the cluster that stands for it. given: published parameters of its figures, where the
         report calls several systems by one name.
-    itself_at_address: a server whose address is given is the system itself, and neither `here` nor
-        `note` nor the index is known of it.
     """
 
     published: str
@@ -42,7 +40,6 @@ class Arm:
     of_ours: Mapping[str, str] = field(default_factory=dict)
     of_filtered: Mapping[str, str] = field(default_factory=dict)
     here: str = ""
-    itself_at_address: bool = False
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
     nodes: int = 1
     given: Mapping[str, Scalar] = field(default_factory=dict)

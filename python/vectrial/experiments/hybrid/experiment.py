@@ -130,13 +130,17 @@ class HybridSearch(Experiment):
         can = context.store.capabilities.hybrid
         assert isinstance(can, Hybrid), "the plan refuses it"
         fusion = self.fusion or next(iter(can.fusions))
-        candidates, k = max(self.candidates, context.k), context.k
+        k = context.k
+        candidates = can.candidates(self.candidates, k)
         context.progress(0, 1, "hybrid: taking out queries")
         task = hybrid_truth.task(
             context.dataset, self.text, self.related, self.queries, context.seed
         )
         context.progress(0, 1, "hybrid: the exact fusion")
-        blends = [Blend(task.field, alpha, fusion, candidates) for alpha in self.alphas]
+        alphas = [alpha for alpha in self.alphas if can.heeds(alpha)]
+        if not alphas:
+            raise Unsupported(f"{context.store.name} heeds no α but 0, 0.5 and 1")
+        blends = [Blend(task.field, alpha, fusion, candidates) for alpha in alphas]
         every = hybrid_truth.exact(task, k, blends, whole_text=can.whole_text)
         column = Column(task.field, FieldType.STRING, indexed=False, text=True)
         schema = Schema(context.schema.dim, context.schema.metric, (column,))

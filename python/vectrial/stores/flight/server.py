@@ -1,9 +1,5 @@
-"""Arrow Flight stores that speak Longbow's protocol: our own reference server, in a process of its
-own, or one that runs somewhere already, such as Longbow.
-
-Longbow itself cannot be had from a package registry: its module is not served, and its published
-source does not build on x86-64.
-"""
+"""The reference server of Longbow's protocol over Arrow Flight, in a process of its own, or one
+that runs somewhere already."""
 
 from __future__ import annotations
 
@@ -59,8 +55,13 @@ def _command(
     return Command((str(program), *module, *where), env, needs=needs)
 
 
-def _ready(address: Address) -> None:
-    """It answers whether a dataset is ready, be it that there is no such dataset."""
+def answers(recipe: Recipe, address: Address) -> bytes:
+    """What `check_readiness` of a dataset says that there is not.
+
+    Raises:
+        NotReady: the server does not answer yet.
+        Refused: it does not accept the token.
+    """
     import pyarrow as pa
     from pyarrow import flight
 
@@ -69,13 +70,17 @@ def _ready(address: Address) -> None:
     with connected(address) as client:
         try:
             action = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
-            next(client.do_action(action, call_options(address, _ASK_S)))
+            return next(client.do_action(action, call_options(address, _ASK_S))).body.to_pybytes()
         except StopIteration:
             raise NotReady("check_readiness has no answer") from None
         except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:
-            raise refused(FLIGHT, address, error) from error
+            raise refused(recipe, address, error) from error
         except (pa.ArrowException, OSError) as error:
             raise NotReady(f"{type(error).__name__}: {error}") from error
+
+
+def _ready(address: Address) -> None:
+    answers(FLIGHT, address)
 
 
 FLIGHT = Recipe(

@@ -1,9 +1,7 @@
 """Arrow Flight with Longbow's tickets and actions, by pyarrow's own client.
 
 The server is `vectrial.stores.flight.server`: our reference server, for which everything below is
-declared and tested, or Longbow. Facts about Longbow are of commit 987003c (January 2026): it has
-neither `ef` nor updates nor deletes that take effect, takes every metric for L2, and has filters
-of comparisons only, every one of which has to hold.
+declared and tested. Longbow itself is the store of `vectrial.stores.flight.longbow`.
 
 A store is a dataset, made by a put of no rows, whose schema names the metric.
 """
@@ -93,10 +91,7 @@ class FlightStore(vt.ServerStore):
         hybrid=flight_text.HYBRID,
         caveats=(
             "the server is a reference for the transport, one Python process of ours over hnswlib"
-            " and FAISS, unless VECTRIAL_FLIGHT_ADDRESS names another; it is no competitor",
-            "what is declared holds of that reference server; Longbow has no ef_search, no updates"
-            " and no deletes that take effect, one metric (L2), and filters of comparisons that"
-            " must all hold",
+            " and FAISS; it is no competitor",
             "vectors and filters of a search travel as JSON",
             "of two searches at the same time with different ef_search either value may hold",
             "a filter is evaluated when it first comes after a write, and kept; in the graph a"
@@ -136,9 +131,15 @@ class FlightStore(vt.ServerStore):
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
-        self._names = _names(schema)
+        self._names = self._column_names(schema)
         arrow = zip(schema.arrow(), self._on_wire, strict=True)
         self._wire_schema = pa.schema([column.with_name(name) for column, name in arrow])
+
+    def _column_names(self, schema: vt.Schema) -> Mapping[str, str]:
+        """Fields → columns on the wire: under their own names, which a server may be told for its
+        text index, unless one of them is the protocol's; then `f0`, `f1`, …"""
+        own = {field.name: field.name for field in schema.fields}
+        return schema.columns if _RESERVED & set(own) else own
 
     @property
     def _on_wire(self) -> list[str]:
@@ -229,7 +230,7 @@ class FlightStore(vt.ServerStore):
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             body = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
-            return _found(get(ticket(body), options).read_all())
+            return found(get(ticket(body), options).read_all())
 
         return run
 
@@ -241,7 +242,7 @@ class FlightStore(vt.ServerStore):
         ticket, get = flight_text.build_query(search, blend, self._names[blend.field]), self._get
 
         def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
-            return _found(get(ticket(vector.tolist(), text)).read_all())
+            return found(get(ticket(vector.tolist(), text)).read_all())
 
         return run
 
@@ -275,22 +276,12 @@ class FlightStore(vt.ServerStore):
 def _members(params: vt.Params, returning: vt.Returning) -> dict[str, Any]:
     """Members of a search beside what every search has."""
     members: dict[str, Any] = dict(_RETURNING[returning])
-    if isinstance(params, HnswSearch):
-        if params.ef_search is not None:
-            members["ef"] = params.ef_search
-    else:
-        assert isinstance(params, vt.NoParams)
+    if isinstance(params, HnswSearch) and params.ef_search is not None:
+        members["ef"] = params.ef_search
     return members
 
 
-def _names(schema: vt.Schema) -> Mapping[str, str]:
-    """Fields → columns on the wire: under their own names, which a server may be told for its
-    text index, unless one of them is the protocol's; then `f0`, `f1`, …"""
-    own = {field.name: field.name for field in schema.fields}
-    return schema.columns if _RESERVED & set(own) else own
-
-
-def _found(rows: pa.Table) -> vt.Hits:
+def found(rows: pa.Table) -> vt.Hits:
     """Ids and scores of an answer."""
     return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 
