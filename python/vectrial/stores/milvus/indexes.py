@@ -202,6 +202,12 @@ class IndexProgress:
             self.client.refresh_load(self.collection)
         _until("query nodes", self._not_served)
 
+    def unindexed_rows(self) -> int:
+        """Rows in growing segments and in sealed ones whose index is not loaded, all of which the
+        query nodes scan."""
+        loaded = self.client.list_loaded_segments(self.collection)
+        return sum(one.num_rows for one in loaded if _state(one) == "Growing" or not one.index_id)
+
     def _not_indexed(self) -> str:
         for name in self.client.list_indexes(self.collection):
             index = self.client.describe_index(self.collection, name)

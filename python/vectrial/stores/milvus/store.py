@@ -231,6 +231,9 @@ class Milvus(vt.ServerStore):
             known += f"; {scanned} rows are in segments below {INDEXED_FROM:,} rows and scanned"
         return known
 
+    def unindexed_rows(self) -> int:
+        return self._progress().unindexed_rows()
+
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(self._client.insert, batch)
 

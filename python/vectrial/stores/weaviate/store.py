@@ -208,8 +208,7 @@ class Weaviate(vt.ServerStore):
         insert is acknowledged; on a server where it is on, the shard's queue says."""
 
         def state() -> tuple[bool, str]:
-            nodes = self._client.cluster.nodes(self._name, output="verbose")
-            shards = [shard for node in nodes for shard in node.shards]
+            shards = self._shards_now()
             queued = sum(shard.vector_queue_length for shard in shards)
             states = {shard.vector_indexing_status for shard in shards}
             if shards and not queued and states <= {"READY"}:
@@ -220,6 +219,14 @@ class Weaviate(vt.ServerStore):
             return False, f"{queued} vectors still queued, status {', '.join(states)}"
 
         return vt.wait_until(state)
+
+    def unindexed_rows(self) -> int:
+        return sum(shard.vector_queue_length for shard in self._shards_now())
+
+    def _shards_now(self) -> list[Any]:
+        """State of every shard on every node."""
+        nodes = self._client.cluster.nodes(self._name, output="verbose")
+        return [shard for node in nodes for shard in node.shards]
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         from weaviate.classes.data import DataObject
