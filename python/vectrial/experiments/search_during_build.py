@@ -43,12 +43,22 @@ _METRICS = (
         "Indexed in",
     ),
     MetricName(
-        "p50_to_idle", "1", "lower", "latency_p50 while building over that of the idle server", "p50"
+        "p50_to_idle",
+        "1",
+        "lower",
+        "latency_p50 while building over that of the idle server",
+        "p50",
     ),
     MetricName(
-        "p99_to_idle", "1", "lower", "latency_p99 while building over that of the idle server", "p99"
+        "p99_to_idle",
+        "1",
+        "lower",
+        "latency_p99 while building over that of the idle server",
+        "p99",
     ),
-    MetricName("qps_to_idle", "1", "higher", "QPS while building over that of the idle server", "QPS"),
+    MetricName(
+        "qps_to_idle", "1", "higher", "QPS while building over that of the idle server", "QPS"
+    ),
 )
 _OWN = {one.name: one for one in _METRICS}
 _RATIOS = {
@@ -143,9 +153,7 @@ class SearchDuringBuild(Experiment):
         builder = _Builder(context, part(dataset, rows))
         load = ClosedLoop(int(point["clients"]), self.max_s, self.max_s)
         try:
-            phase = dispatch.search(
-                context, point, load, name="building", until=builder.has_ended
-            )
+            phase = dispatch.search(context, point, load, name="building", until=builder.has_ended)
         finally:
             builder.join()
         builder.describe(phase)

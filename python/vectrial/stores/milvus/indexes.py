@@ -202,11 +202,11 @@ class IndexProgress:
             self.client.refresh_load(self.collection)
         _until("query nodes", self._not_served)
 
-    def unindexed_rows(self) -> int:
-        """Rows in growing segments and in sealed ones whose index is not loaded, all of which the
-        query nodes scan."""
+    def indexed_rows(self) -> int:
+        """Rows of the segments that the query nodes hold with their index. Growing segments are
+        not listed by this server."""
         loaded = self.client.list_loaded_segments(self.collection)
-        return sum(one.num_rows for one in loaded if _state(one) == "Growing" or not one.index_id)
+        return sum(one.num_rows for one in loaded if one.index_id and _state(one) != "Growing")
 
     def _not_indexed(self) -> str:
         for name in self.client.list_indexes(self.collection):
