@@ -28,6 +28,9 @@ from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
+#: Queries of each client before a phase, for at most five seconds: many before the first, since a
+#: server that compiles its code while it runs is slow at first.
+_FIRST, _LATER = 1000, 20
 #: A server is given up when a larger share of the searches than this fails.
 _GIVEN_UP = 0.5
 
@@ -144,7 +147,8 @@ class MemoryCeiling(Experiment):
 
     def _searched(self, context: Context, point: Mapping[str, Any], name: str) -> Phase:
         load = ClosedLoop(int(point["clients"]), self.duration_s, self.duration_s)
-        return dispatch.search(context, point, load, name=name, warmup_queries=20)
+        warmup = _FIRST if name == "unlimited" else _LATER
+        return dispatch.search(context, point, load, warmup_queries=warmup, name=name)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The steps."""

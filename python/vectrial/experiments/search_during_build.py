@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from time import perf_counter_ns
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from vectrial.experiments.common.row_parts import apart_from_neighbours, insert,
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.inputs import PositiveSeconds
+from vectrial.model.inputs import PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
@@ -102,6 +102,8 @@ class SearchDuringBuild(Experiment):
     added: shares of all rows that are inserted while searching; the others are there before.
     clients: of the closed loop, in the native lane. search: search parameters; lists are grids.
     duration_s: of the idle phases. max_s: the searches end then, even if the index is not built.
+    warmup_queries: of each client before each phase, for at most five seconds: a server that
+        compiles its code while it runs is slow at first, and would seem faster while it builds.
     """
 
     name: ClassVar[str] = "search_during_build"
@@ -121,6 +123,7 @@ class SearchDuringBuild(Experiment):
     search: dict[str, Values] = Field(default_factory=dict)
     duration_s: PositiveSeconds = 5.0
     max_s: PositiveSeconds = 300.0
+    warmup_queries: Warmup = 1000
 
     @field_validator("added")
     @classmethod
@@ -132,7 +135,9 @@ class SearchDuringBuild(Experiment):
     def points(self, target: Target) -> list[dict[str, Any]]:
         if not target.can.inserts_after_build:
             kind = target.index.kind
-            raise Unsupported(f"{target.name} cannot insert after the index '{kind}' is built")
+            raise Unsupported(
+                f"{target.name} cannot insert after the index is built with index '{kind}'"
+            )
         found = client_points(self.clients, search_points(target, self.search))
         return [{"added": share, **point} for share in dict.fromkeys(self.added) for point in found]
 
@@ -148,12 +153,11 @@ class SearchDuringBuild(Experiment):
         store.create(context.schema, context.index)
         insert(store, context, part(dataset, others), context.progress)
         ingest.finish(store, context.progress)
-        idle = self._idle(context, point, "idle")
+        idle = self._searched(context, point, "idle")
         yield idle
         builder = _Builder(context, part(dataset, rows))
-        load = ClosedLoop(int(point["clients"]), self.max_s, self.max_s)
         try:
-            phase = dispatch.search(context, point, load, name="building", until=builder.has_ended)
+            phase = self._searched(context, point, "building", until=builder.has_ended)
         finally:
             builder.join()
         builder.describe(phase)
@@ -162,11 +166,20 @@ class SearchDuringBuild(Experiment):
             if one and other:
                 phase.metrics[ratio] = one / other
         yield phase
-        yield self._idle(context, point, "idle_again")
+        yield self._searched(context, point, "idle_again")
 
-    def _idle(self, context: Context, point: Mapping[str, Any], name: str) -> Phase:
-        load = ClosedLoop(int(point["clients"]), self.duration_s, self.duration_s)
-        return dispatch.search(context, point, load, name=name)
+    def _searched(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        name: str,
+        until: Callable[[], bool] | None = None,
+    ) -> Phase:
+        """A phase of searches: for `duration_s`, or until something has ended."""
+        seconds = self.duration_s if until is None else self.max_s
+        load = ClosedLoop(int(point["clients"]), seconds, seconds)
+        warmup = self.warmup_queries
+        return dispatch.search(context, point, load, warmup_queries=warmup, name=name, until=until)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Two loads, of which the second is slower, and the searches of the idle server."""

@@ -24,7 +24,7 @@ from vectrial.experiments.base import (
 from vectrial.experiments.common.row_parts import insert, part
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
-from vectrial.model.inputs import PositiveSeconds
+from vectrial.model.inputs import PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
@@ -77,7 +77,8 @@ class UnindexedRows(Experiment):
 
     unindexed: shares of the rows that are inserted last; 0: none, as a baseline.
     clients: of the closed loop. search: search parameters; lists are grids.
-    duration_s: of each phase.
+    duration_s: of each phase. warmup_queries: of each client before each phase, for at most five
+        seconds: a server that compiles its code while it runs is slow at first.
     """
 
     name: ClassVar[str] = "unindexed_rows"
@@ -96,6 +97,7 @@ class UnindexedRows(Experiment):
     clients: Numbers = (1,)
     search: dict[str, Values] = Field(default_factory=dict)
     duration_s: PositiveSeconds = 3.0
+    warmup_queries: Warmup = 1000
 
     @field_validator("unindexed")
     @classmethod
@@ -107,7 +109,9 @@ class UnindexedRows(Experiment):
     def points(self, target: Target) -> list[dict[str, Any]]:
         if not target.can.inserts_after_build:
             kind = target.index.kind
-            raise Unsupported(f"{target.name} cannot insert after the index '{kind}' is built")
+            raise Unsupported(
+                f"{target.name} cannot insert after the index is built with index '{kind}'"
+            )
         found = client_points(self.clients, search_points(target, self.search))
         shares = dict.fromkeys(self.unindexed)
         return [{"unindexed": share, **point} for share in shares for point in found]
@@ -144,7 +148,8 @@ class UnindexedRows(Experiment):
         """A phase of searches, and the rows that were not indexed when it began."""
         unindexed = context.store.unindexed_rows()
         load = ClosedLoop(int(point["clients"]), self.duration_s, self.duration_s)
-        phase = dispatch.search(context, point, load, name=name)
+        warmup = self.warmup_queries
+        phase = dispatch.search(context, point, load, warmup_queries=warmup, name=name)
         phase.metrics |= more
         if unindexed is None:
             phase.missing["unindexed_rows"] = "the store does not tell"
