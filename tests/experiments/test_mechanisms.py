@@ -14,14 +14,17 @@ from pydantic import ValidationError
 from vectrial.datasets.exact import exact_topk
 from vectrial.experiments.common.row_parts import apart_from_neighbours, part
 from vectrial.experiments.memory_ceiling import MemoryCeiling
+from vectrial.experiments.search import Search
 from vectrial.experiments.search_during_build import SearchDuringBuild
 from vectrial.experiments.unindexed_rows import UnindexedRows
 from vectrial.experiments.write_amplification import WriteAmplification
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.lane import Lane
 from vectrial.model.phase import State
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
+from vectrial.stores.weaviate.store import Weaviate
 
 
 @pytest.fixture
@@ -132,6 +135,15 @@ def test_a_memory_limit_needs_a_server_here(empty: Context) -> None:
 def test_ceilings_fall(ceilings: tuple[float, ...]) -> None:
     with pytest.raises(ValidationError, match="fall from one to the next"):
         MemoryCeiling(ceilings=ceilings)
+
+
+def test_a_parameter_that_the_engine_cannot_ask_with_is_refused() -> None:
+    index = index_of(Weaviate, "hnsw")
+    point = {"clients": 1, "protocol": "graphql"}
+    Search().check_point(target(Weaviate, index, lane=Lane.SDK), point)
+    Search().check_point(target(Weaviate, index, lane=Lane.NATIVE), {**point, "protocol": "grpc"})
+    with pytest.raises(Unsupported, match="does not ask with protocol = graphql"):
+        Search().check_point(target(Weaviate, index, lane=Lane.NATIVE), point)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
