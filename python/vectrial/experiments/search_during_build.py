@@ -39,7 +39,7 @@ _METRICS = (
         "indexed_s",
         "s",
         "lower",
-        "from the first added row until the final index serves all of them",
+        "from the first added row until they are flushed, and served by the final index",
         "Indexed in",
     ),
     MetricName(
