@@ -21,7 +21,7 @@ from vectrial.experiments.write_amplification import WriteAmplification
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.lane import Lane
-from vectrial.model.phase import State
+from vectrial.model.phase import Phase, State
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
 from vectrial.stores.weaviate.store import Weaviate
@@ -129,6 +129,27 @@ def test_written_bytes_that_nobody_knows_have_a_reason(tmp_path: Path) -> None:
 def test_a_memory_limit_needs_a_server_here(empty: Context) -> None:
     with pytest.raises(Unsupported, match="does not run on this machine"):
         next(iter(MemoryCeiling().run(empty, {"clients": 1})))
+
+
+def test_a_refused_limit_ends_the_steps_with_the_reason(
+    empty: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Afterwards the server has what it was started with."""
+    asked: list[int | None] = []
+
+    def limit(limit_bytes: int | None) -> None:
+        asked.append(limit_bytes)
+        if limit_bytes is not None and limit_bytes < 900:
+            raise Unsupported("too little")
+
+    context = replace(empty, resident_bytes=lambda: 1000, limit_memory=limit)
+    monkeypatch.setattr(
+        MemoryCeiling, "_searched", lambda self, context, point, name: Phase(name, 0, 1)
+    )
+    phases = list(MemoryCeiling(ceilings=(1.2, 0.9, 0.5, 0.4)).run(context, {"clients": 1}))
+    assert asked == [None, 1200, 900, 500, None]
+    assert [one.params.get("ceiling") for one in phases] == [None, 1.2, 0.9, 0.5]
+    assert phases[-1].missing["qps"] == phases[-1].reason == "too little"
 
 
 @pytest.mark.parametrize("ceilings", [(1.0, 1.0), (0.5, 0.6), (0.5, 0.0)])

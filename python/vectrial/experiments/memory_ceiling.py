@@ -169,6 +169,7 @@ def _refused(
     """A step that was not searched, with the reason."""
     now = perf_counter_ns()
     phase = Phase("step", now, now, params={**point, "k": context.k, "ceiling": ceiling})
+    phase.unsampled = "nothing was searched in it"
     phase.metrics["memory_limit_bytes"] = float(limit_bytes)
     phase.missing |= dict.fromkeys(("qps", "latency_p50", "latency_p99", "recall_mean"), why)
     phase.remark(why)
