@@ -87,6 +87,8 @@ SMALL = {
     "crud": Small({"samples": 5}),
     "mixed": Small({"operations": 50}),
     "durability": Small({"rows": 20}, SqliteStore),
+    "unindexed_rows": Small({"unindexed": (0.2,), "duration_s": 0.1, "warmup_queries": 0}),
+    "write_amplification": Small({"settle_s": 0}, SqliteStore),
 }
 
 

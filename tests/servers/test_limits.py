@@ -12,12 +12,14 @@ import psutil
 import pytest
 import tiny_server
 
+from vectrial.model.errors import Unsupported
 from vectrial.model.limits import Limits
 from vectrial.model.placement import Placement
 from vectrial.servers import limits
-from vectrial.servers.limits import NotPossible, make_groups
+from vectrial.servers.limits import NotPossible, change_memory, make_groups
 from vectrial.servers.local import Local
 from vectrial.telemetry.groups import Group
+from vectrial.util.cgroups import is_unified, membership
 
 ROOT = Path("/sys/fs/cgroup")
 
@@ -51,6 +53,59 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
         assert used.peak_bytes is None or 0 < used.peak_bytes <= 2**28
         server.restart()
     assert not left_over()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("possible")
+def test_the_memory_of_a_running_server_changes(tmp_path: Path) -> None:
+    with Local(tiny_server.recipe(), tmp_path, limits=Limits(memory_bytes=2**28)) as server:
+        server.limit_memory(2**27)
+        assert limit_of(server) == 2**27
+        server.limit_memory(None)
+        assert limit_of(server) == 2**28
+        assert server.lives()
+
+
+def limit_of(server: Local) -> int:
+    """Memory that the kernel lets a server have."""
+    group = membership(Path(f"/proc/{server.processes()['server']}"))
+    if is_unified():
+        return int((ROOT / group[""].strip("/") / "memory.max").read_text())
+    folder = ROOT / "memory" / group["memory"].strip("/")
+    return int((folder / "memory.limit_in_bytes").read_text())
+
+
+@pytest.mark.usefixtures("possible")
+def test_a_group_is_not_told_to_have_less_than_it_holds(tmp_path: Path) -> None:
+    """Version 1 refuses; version 2 ends what holds it."""
+    if is_unified():
+        pytest.skip("version 2 refuses nothing")
+    groups = make_groups(Limits(memory_bytes=2**28), "vectrial-test-refused")
+    code = (
+        f"import os\nfor g in {[str(g) for g in groups]!r}:\n"
+        " open(g + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
+        "b = os.urandom(2**26)\nprint(flush=True)\ninput()"
+    )
+    command = [sys.executable, "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    try:
+        with subprocess.Popen(command, text=True, **pipes) as holder:
+            assert holder.stdout is not None
+            holder.stdout.readline()
+            with pytest.raises(NotPossible, match="16 MiB of memory: refused"):
+                change_memory(groups, 2**24)
+            holder.communicate("\n")
+    finally:
+        for group in groups:
+            group.rmdir()
+
+
+def test_a_server_without_a_limit_gets_none_later(tmp_path: Path) -> None:
+    server = Local(tiny_server.recipe(), tmp_path)
+    with server, pytest.raises(Unsupported, match="set server_memory"):
+        server.limit_memory(2**28)
+    with pytest.raises(NotPossible, match="no control group"):
+        change_memory((), 2**28)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from search_check import SearchCheck
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.model.capabilities import Index
+from vectrial.model.errors import Unsupported
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
@@ -20,7 +21,7 @@ from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.weaviate.server import WEAVIATE
-from vectrial.stores.weaviate.store import HnswBuild, HnswSearch, Weaviate
+from vectrial.stores.weaviate.store import HnswBuild, HnswSearch, Protocol, Reads, Weaviate
 from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server
@@ -73,6 +74,24 @@ def test_the_native_lane_finds_what_is_true(server: Server, tmp_path: Path, metr
         params = store.capabilities.indexes["flat"].search()
         for label, (where, kept) in FILTERS.items():
             assert CHECK.native_recall(store, metric, params, where, kept) == 1.0, label
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_graphql_finds_what_grpc_finds(server: Server, tmp_path: Path, metric: Metric) -> None:
+    store = loaded(server, tmp_path / "graphql", metric, "flat")
+    try:
+        ask = {p: store.searcher(K, Reads(protocol=p)) for p in Protocol}
+        for query in QUERIES:
+            (ids, scores), (others, their_scores) = (ask[one](query) for one in Protocol)
+            assert ids.tolist() == others.tolist()
+            assert np.allclose(scores, their_scores, rtol=1e-5, atol=1e-6)
+        params = Reads(protocol=Protocol.GRAPHQL)
+        with pytest.raises(Unsupported, match="only plain searches"):
+            store.searcher(K, params, IsNull("colour"))
+        with pytest.raises(Unsupported, match="over gRPC alone"):
+            store.native_search(K, params)
     finally:
         store.close()
 

@@ -224,7 +224,7 @@ class _Effort(Params):
     ef_search: int = 10
 
 
-@pytest.mark.parametrize("name", ["high_recall_params", "strong_consistency_params"])
+@pytest.mark.parametrize("name", ["high_recall_params", "strong_consistency_params", "not_native"])
 def test_an_index_names_only_parameters_that_it_has(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: _Effort has no ef"):
         IndexKind(search=_Effort, **{name: {"ef": 512}})  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ def test_counters_are_read_as_kernels_write_them(tmp_path: Path) -> None:
         tmp_path / "proc",
         {
             "stat": f"cpu  {3 * TICKS} {TICKS} {2 * TICKS} 99 7 0 {TICKS} {4 * TICKS} 0\ncpu0 1\n",
+            "pressure/memory": "some avg10=0 total=700000\nfull avg10=0 total=9\n",
             "pressure/cpu": "some avg10=1.00 avg60=0.50 total=2500000\nfull avg10=0 total=9\n",
             "self/cgroup": "0::/a/b\n",
         },
@@ -74,6 +75,8 @@ def test_shares_are_of_the_phase_and_without_what_was_measured() -> None:
         row(2.0, 0, busy_s=14, steal_s=1.4, stalled_s=6.0, throttled_s=0.5, mhz=1800),
         row(4.0, 0, busy_s=16, steal_s=1.4, stalled_s=6.0, throttled_s=0.5, mhz=1800),
     ]
+    for one, stalled_s in zip(machine, (1.0, 3.0, 3.0), strict=True):
+        one["memory_stalled_s"] = stalled_s
     samples = [
         {"at_s": at, "phase": phase, "process": name, "cpu_s": cpu}
         for name, used in (("server", (0.0, 1.0, 2.0)), ("client", (0.0, 0.5, 1.0)))
@@ -85,6 +88,7 @@ def test_shares_are_of_the_phase_and_without_what_was_measured() -> None:
     assert found["other_cores"] == pytest.approx((6 - 3) / 4)
     assert found["steal_share"] == pytest.approx(0.4 / 4 / 2)
     assert found["stalled_share"] == pytest.approx(0.25)
+    assert found["memory_stalled_share"] == pytest.approx(0.5)
     assert found["throttled_share"] == pytest.approx(0.125)
     assert found["cpu_mhz"] == 1800
 

@@ -119,6 +119,54 @@ def test_a_tree_counts_those_that_nobody_saw() -> None:
     assert after.cpu_s - before.cpu_s >= 0.3
 
 
+WRITER = """
+import os, sys
+with open(sys.argv[1], "wb") as file:
+    file.write(os.urandom(1 << 20))
+    file.flush()
+    os.fsync(file.fileno())
+print(flush=True)
+input()
+"""
+WRITERS_PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdin=subprocess.PIPE)
+input()
+child.communicate(b"\\n")
+print(flush=True)
+input()
+"""
+
+
+def test_bytes_of_a_process_that_was_waited_for_count_once(tmp_path: Path) -> None:
+    """The kernel adds them to its parent's."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", WRITERS_PARENT, WRITER, str(tmp_path / "file")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    try:
+        parent.stdout.readline()  # of the child: it has written
+        tree = ProcessTree(parent.pid)
+        before = tree.usage()
+        parent.stdin.write("\n")
+        parent.stdout.readline()  # of the parent: it has waited for the child
+        after = tree.usage()
+    finally:
+        parent.communicate("\n")
+    assert before is not None
+    assert after is not None
+    if not before.write_bytes:
+        pytest.skip("the folder is on no disk, or the system does not tell")
+    assert after.write_bytes is not None
+    assert before.write_bytes <= after.write_bytes < before.write_bytes + MIB
+    assert after.major_faults is not None
+
+
 def test_a_tree_whose_root_ended_has_no_usage() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     tree = ProcessTree(child.pid)
@@ -141,8 +189,8 @@ def test_samples_are_rows_of_the_table_and_know_their_phase(tmp_path: Path) -> N
     rows = sampler.rows()
     columns = DDL.split("create table telemetry (")[1].split(");")[0].replace("\n", " ")
     named = {column.split()[0] for column in columns.split(",")} - {"trial_id", "phase_id"}
-    of_links = {"link_bytes", "link_packets"}  # which are metrics of phases, and no columns
-    assert all(row.keys() == named | of_links | {"phase"} for row in rows)
+    of_phases = {"link_bytes", "link_packets", "major_faults"}  # metrics alone, and no columns
+    assert all(row.keys() == named | of_phases | {"phase"} for row in rows)
     phases = [row["phase"] for row in rows]
     assert {None, 0, 1} == set(phases)
     # The thread may have sampled once more between the last mark and the end of the block.

@@ -22,6 +22,8 @@ from vectrial.engine.types import LoadOutcome, LoadSource, LoadWindow
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
 from vectrial.model.target import LoadTarget
+from vectrial.model.workload import ClosedLoop
+from vectrial.workload.live import follower
 from vectrial.workload.record import phase_of_outcome
 
 K, DIM = 10, 16
@@ -98,6 +100,24 @@ def test_a_phase_accounts_for_everything(
 
 
 @pytest.mark.slow
+def test_a_run_ends_when_its_follower_is_told(server: NullServer) -> None:
+    """After the clock has started, and with what was recorded until then."""
+    asked: list[bool] = []
+
+    def until() -> bool:
+        asked.append(len(asked) == 2)
+        return asked[-1]
+
+    follow = follower(
+        ClosedLoop(2, 600, 600), 1, "search", lambda *_: None, lambda _: None, until=until
+    )
+    to = target("null-grpc", server.host, server.port)
+    outcome = drive(to, [SEARCH], [closed(2)], duration_s=600, progress=follow)
+    assert asked[:3] == [False, False, True]
+    (record,) = outcome["classes"]
+    assert record["recorder"].samples() > 0
+
+
 def test_an_open_loop_sees_the_stall_that_a_closed_loop_hides() -> None:
     """The server stands still for 0.4 s in every 2 s: a fifth of all arrivals find it so, and
     wait up to 0.4 s; of a closed loop's requests only those few that were under way do."""

@@ -24,7 +24,12 @@ from vectrial.model.context import Context, Data, returning_of, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.gate import Scope
 from vectrial.model.inputs import Clients, ExactModel, product_size
-from vectrial.model.lane import Lane, refuse_returning, writes_natively
+from vectrial.model.lane import (
+    Lane,
+    refuse_returning,
+    refuse_search_params,
+    writes_natively,
+)
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Searcher, Store
@@ -197,6 +202,7 @@ class Experiment(ExactModel, ABC):
         store, lane = target.store, target.lane
         if self.writes() and lane is Lane.NATIVE and not writes_natively(store):
             raise Unsupported(f"{store.name}: the engine does not write its rows over the wire")
+        refuse_search_params(store, target.index, lane, point)
         returning, clients = returning_of(point), self.clients_at(point) or 1
         refuse_returning(store, target.index, target.data.schema, lane, returning, clients)
 

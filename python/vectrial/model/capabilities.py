@@ -75,6 +75,7 @@ class IndexKind:
         from the ranges of `vectrial.tune.space`.
     strong_consistency_params: search parameters under which a search sees every change that was
         acknowledged before it, where the store's default does not promise that.
+    not_native: search parameters, each with the values under which the native lane cannot ask.
     filters: operators a search under this index may use; None means the store's.
     unsupported: the store's operations that this index does not have, by their names in
         `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
@@ -90,6 +91,7 @@ class IndexKind:
     high_recall_params: Mapping[str, Any] = field(default_factory=dict)
     tuning_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     strong_consistency_params: Mapping[str, Any] = field(default_factory=dict)
+    not_native: Mapping[str, frozenset[Any]] = field(default_factory=dict)
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
     unsupported: frozenset[str] = frozenset()
@@ -104,6 +106,7 @@ class IndexKind:
         for field_name, names, model in (
             ("high_recall_params", self.high_recall_params, self.search),
             ("strong_consistency_params", self.strong_consistency_params, self.search),
+            ("not_native", self.not_native, self.search),
             ("tuning_ranges", self.tuning_ranges, self.build),
         ):
             if unknown := sorted(set(names) - model.model_fields.keys()):

@@ -50,6 +50,10 @@ class Context:
     resident_bytes: what the store's process holds in memory now: this one, or its server's; None
         when that runs elsewhere.
     baseline_rss_bytes: the same before anything was loaded.
+    written_bytes: what that process has written to disks until now; None when it runs elsewhere.
+    limit_memory: lowers, or raises, the memory that the store's server may use while it runs, to
+        this many bytes; None: to what it was started with. None where it has no server. Raises
+        `Unsupported` where it was started without a limit, or cannot do with so little.
     empty_disk: bytes by kind in `data_dirs` before this load (see `telemetry.disk.on_disk`): the
         server's own files, and what earlier loads of the same server have left.
     progress: called with (done, of, what) outside timed samples.
@@ -94,6 +98,8 @@ class Context:
     strike: Callable[[int, Fault, bool], Struck] | None = None
     objects: Callable[[ObjectsRequest], AbstractContextManager[ObjectsAccess]] | None = None
     from_machines: Callable[[Any], Any] | None = None
+    written_bytes: Callable[[], int | None] = lambda: None
+    limit_memory: Callable[[int | None], None] | None = None
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:

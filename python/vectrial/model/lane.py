@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from vectrial.model.capabilities import Index, Returning
 from vectrial.model.errors import Unsupported
@@ -50,6 +51,20 @@ def refuse_lane(store: type[Store], lane: Lane) -> None:
     raise Unsupported(
         f"{store.name} has no lane '{lane}': {why}", remedy=f"lane = {_written(have)}"
     )
+
+
+def refuse_search_params(
+    store: type[Store], index: Index, lane: Lane, point: Mapping[str, Any]
+) -> None:
+    """Raise `Unsupported`, with the reason, when a lane cannot ask with these parameters."""
+    if lane is not Lane.NATIVE:
+        return
+    for name, values in store.capabilities.indexes[index.kind].not_native.items():
+        if point.get(name) in values:
+            raise Unsupported(
+                f"{store.name}: the engine does not ask with {name} = {point[name]}",
+                remedy='lane = "sdk"',
+            )
 
 
 def refuse_returning(

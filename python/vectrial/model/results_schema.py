@@ -294,6 +294,9 @@ _ALL = (
     MetricName("server_read_bytes", "B", "lower", "bytes the server read from disks in the phase"),
     MetricName("server_write_bytes", "B", "lower", "bytes the server wrote to disks in the phase"),
     MetricName(
+        "server_major_faults", "1", "lower", "page faults of the server that waited for a disk"
+    ),
+    MetricName(
         "server_link_bytes", "B", "lower", "bytes on the links of the server's hosts, both ways"
     ),
     MetricName("server_link_packets", "1", "lower", "packets on these links, both ways"),
@@ -311,6 +314,12 @@ _ALL = (
     ),
     MetricName(
         "stalled_share", "1", None, "share of the time in which some task waited for a processor"
+    ),
+    MetricName(
+        "memory_stalled_share",
+        "1",
+        None,
+        "share of the time in which some task of the machine waited for memory",
     ),
     MetricName(
         "throttled_share", "1", None, "share of the time in which the processor quota was used up"
@@ -348,7 +357,7 @@ _TITLES = {
     "server_cpu_us_per_op": "Server CPU time per operation", "server_cores": "Kept busy",
     "server_rss_bytes": "At the end", "server_peak_rss_bytes": "At most",
     "server_disk_bytes": "Disk", "server_read_bytes": "Read", "server_write_bytes": "Written",
-    "server_link_bytes": "Bytes on links",
+    "server_link_bytes": "Bytes on links", "server_major_faults": "Major faults",
 }  # fmt: skip
 
 #: The metrics that several experiments have; others are declared by the experiment that measures

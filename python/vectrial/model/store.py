@@ -213,6 +213,11 @@ class Store(ABC):
         """Block until every row is served by the final index; returns how that is known."""
         return "inserts and builds are synchronous"
 
+    def unindexed_rows(self) -> int | None:
+        """Rows that searches find without the final index now, as in segments that still grow; None
+        where the store cannot tell."""
+        return None
+
     # -- data ------------------------------------------------------------------------------
 
     @abstractmethod

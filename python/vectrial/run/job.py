@@ -29,6 +29,7 @@ from vectrial.worker.messages import (
     Crash,
     Drive,
     Finished,
+    LimitMemory,
     OpenObjects,
     Progress,
     Started,
@@ -153,6 +154,8 @@ def _measure(
                             process.crash_server()
                         case Strike():
                             process.strike(message)
+                        case LimitMemory():
+                            process.limit_memory(message)
                         case OpenObjects():
                             process.open_objects(message)
                         case CloseObjects():

@@ -41,6 +41,7 @@ from vectrial.worker.messages import (
     Drive,
     Finished,
     JobSpec,
+    LimitMemory,
     OpenObjects,
     Serving,
     Started,
@@ -191,6 +192,16 @@ class MeasuringProcess:
             serving = self._serving()
             assert serving is not None
             answer = replace(serving, struck=name)
+        self._pipe.send(answer)
+
+    def limit_memory(self, asked: LimitMemory) -> None:
+        """Change the memory of the running server, and tell the measuring process."""
+        assert self._server is not None, "the measuring process knows whether there is one"
+        answer: Ack | str = Ack()
+        try:
+            self._server.limit_memory(asked.limit_bytes)
+        except Unsupported as error:
+            answer = str(error)
         self._pipe.send(answer)
 
     def open_objects(self, asked: OpenObjects) -> None:

@@ -258,6 +258,15 @@ class Server(ABC):
         """End a fault of `strike`; returns before the node is ready. Returns the node's name."""
         raise Unsupported("it has no nodes that could be lost")
 
+    def limit_memory(self, limit_bytes: int | None) -> None:
+        """Change the memory that it may use while it runs. None: what it was started with.
+
+        Raises:
+            Unsupported: it was started without such a limit, or uses more that cannot be taken
+                from it.
+        """
+        raise Unsupported("the memory of this kind of server cannot be changed while it runs")
+
     def abandon(self) -> None:
         """End it at once, for when its data is thrown away. A server that runs elsewhere is left
         alone."""

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -54,6 +54,27 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
             group.rmdir()
         raise
     return tuple(made)
+
+
+def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
+    """Change the memory limit of these groups, as `make_groups` made them, while processes are in
+    them. The kernel first takes back what can be read again, as pages of files. What is left is
+    refused by version 1; in version 2 a process of the group is killed for it.
+
+    Raises:
+        NotPossible: none of them limits memory, or the kernel refuses.
+    """
+    for group in groups:
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            if not (group / name).exists():
+                continue
+            try:
+                (group / name).write_text(str(limit_bytes))
+            except OSError as error:
+                size = f"{limit_bytes / 2**20:,.0f} MiB"
+                raise NotPossible(f"{size} of memory: refused: {error.strerror}") from error
+            return
+    raise NotPossible("the server is in no control group that limits its memory")
 
 
 def group_name() -> str:

@@ -11,14 +11,14 @@ from typing import Any
 
 import psutil
 
-from vectrial.model.errors import UserError
+from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.account import Account, free_account, installation
 from vectrial.servers.base import Command, Recipe, Refused, ServerError
 from vectrial.servers.inside import Inside
-from vectrial.servers.limits import NotPossible, group_name, make_groups, sweep
+from vectrial.servers.limits import NotPossible, change_memory, group_name, make_groups, sweep
 from vectrial.servers.managed_process import HOST, StartedServer, free_ports, write_private
 from vectrial.servers.namespaces import Network, Relay, confine, no_network
 from vectrial.util.child_environment import for_server
@@ -189,6 +189,20 @@ class Local(StartedServer):
     def kill(self) -> None:
         self._process.signal(signal.SIGKILL)
         self._process.wait()
+
+    def limit_memory(self, limit_bytes: int | None) -> None:
+        started_with = self._limits.memory_bytes
+        if started_with is None:
+            raise Unsupported(
+                "the server was started without a limit of memory, which cannot be added later:"
+                " set server_memory in [placement]"
+            )
+        try:
+            change_memory(
+                self._process.cgroups, started_with if limit_bytes is None else limit_bytes
+            )
+        except NotPossible as error:
+            raise Unsupported(str(error)) from error
 
     def pause(self, *, on: bool) -> None:
         """Have its processes stand still, or go on."""

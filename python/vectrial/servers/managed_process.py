@@ -123,6 +123,11 @@ class ManagedProcess:
         self._forget()
 
     @property
+    def cgroups(self) -> tuple[Path, ...]:
+        """The control groups that it was put into, while it runs."""
+        return self._cgroups
+
+    @property
     def started(self) -> bool:
         """It was started and not waited for."""
         return self._supervisor is not None

@@ -25,14 +25,16 @@ _LEAST_S = 0.2
 @dataclass(frozen=True)
 class Machine:
     """Counters since boot, in seconds. busy_s, steal_s: of all processors together. stalled_s: in
-    which a process that could run had to wait for a processor. throttled_s: in which this
-    process's control group had used up its quota. mhz: mean frequency of the processors now."""
+    which a process that could run had to wait for a processor. memory_stalled_s: in which one
+    waited for memory, as for a page that was dropped. throttled_s: in which this process's control
+    group had used up its quota. mhz: mean frequency of the processors now."""
 
     busy_s: float | None = None
     steal_s: float | None = None
     stalled_s: float | None = None
     throttled_s: float | None = None
     mhz: float | None = None
+    memory_stalled_s: float | None = None
 
 
 def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine:
@@ -44,12 +46,19 @@ def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine
         user, nice, system, _, _, irq, softirq, stolen = (int(f) for f in fields[1:9])
         ticks = os.sysconf("SC_CLK_TCK")
         busy, steal = (user + nice + system + irq + softirq) / ticks, stolen / ticks
-    return Machine(busy, steal, _stalled(proc), _throttled(proc, sys), _mhz(sys))
+    return Machine(
+        busy,
+        steal,
+        _stalled(proc, "cpu"),
+        _throttled(proc, sys),
+        _mhz(sys),
+        _stalled(proc, "memory"),
+    )
 
 
-def _stalled(proc: Path) -> float | None:
+def _stalled(proc: Path, resource: str) -> float | None:
     """Pressure stall information: microseconds in which some task waited."""
-    for line in (read(proc / "pressure/cpu") or "").splitlines():
+    for line in (read(proc / "pressure" / resource) or "").splitlines():
         kind, *parts = line.split()
         total = dict(part.split("=", 1) for part in parts if "=" in part).get("total")
         if kind == "some" and total is not None:
@@ -103,7 +112,7 @@ def add_machine_metrics(
         last = inside[-1]
         grown = {
             name: growth(machine, name, at_s, last)
-            for name in ("busy_s", "steal_s", "stalled_s", "throttled_s")
+            for name in ("busy_s", "steal_s", "stalled_s", "memory_stalled_s", "throttled_s")
         }
         if grown["busy_s"] is not None:
             own = _own(samples, ordinal, at_s)
@@ -112,6 +121,8 @@ def add_machine_metrics(
             phase.metrics["steal_share"] = grown["steal_s"] / span_s / count
         if grown["stalled_s"] is not None:
             phase.metrics["stalled_share"] = min(1.0, grown["stalled_s"] / span_s)
+        if grown["memory_stalled_s"] is not None:
+            phase.metrics["memory_stalled_share"] = min(1.0, grown["memory_stalled_s"] / span_s)
         if grown["throttled_s"] is not None:
             phase.metrics["throttled_share"] = grown["throttled_s"] / span_s
         speeds = [row["mhz"] for row in inside if row["mhz"] is not None]

@@ -18,6 +18,7 @@ _LATE_S, _LATE_SHARE = 0.25, 0.05
 _COUNTERS = {
     "server_read_bytes": ("read_bytes",),
     "server_write_bytes": ("write_bytes",),
+    "server_major_faults": ("major_faults",),
     "server_link_bytes": ("link_bytes",),
     "server_link_packets": ("link_packets",),
     "server_switches": ("voluntary_switches", "involuntary_switches"),

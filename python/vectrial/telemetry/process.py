@@ -29,6 +29,10 @@ class Usage:
     cpu_s: user and system time, also of descendants that have ended and were waited for.
     rss_bytes: resident memory; pages shared between the processes count once for each.
     peak_rss_bytes: the greatest that each has had, added up; at least the greatest of their sum.
+    read_bytes, write_bytes: to and from disks, also of descendants that were waited for. A write
+        counts when it makes a page of the page cache dirty, and whether or not the page is still
+        there to be written out.
+    major_faults: page faults that had to wait for a disk, also of descendants waited for.
     """
 
     cpu_s: float
@@ -39,6 +43,7 @@ class Usage:
     write_bytes: int | None
     voluntary_switches: int | None
     involuntary_switches: int | None
+    major_faults: int | None = None
 
 
 class ProcessTree:
@@ -49,6 +54,7 @@ class ProcessTree:
         self._alive: dict[psutil.Process, Usage] = {}
         self._ended: list[Usage] = []
         self._cpu_s = 0.0
+        self._most: dict[str, int] = {}
 
     @property
     def pid(self) -> int:
@@ -79,11 +85,20 @@ class ProcessTree:
             rss_bytes=sum(one.rss_bytes for one in now.values()),
             peak_rss_bytes=_total(one.peak_rss_bytes for one in now.values()),
             threads=sum(one.threads for one in now.values()),
-            read_bytes=_total(one.read_bytes for one in everyone),
-            write_bytes=_total(one.write_bytes for one in everyone),
+            read_bytes=self._never_less("read", (one.read_bytes for one in now.values())),
+            write_bytes=self._never_less("write", (one.write_bytes for one in now.values())),
             voluntary_switches=_total(one.voluntary_switches for one in everyone),
             involuntary_switches=_total(one.involuntary_switches for one in everyone),
+            major_faults=self._never_less("faults", (one.major_faults for one in now.values())),
         )
+
+    def _never_less(self, counter: str, values: Iterable[int | None]) -> int | None:
+        """The sum of a counter that the kernel adds to a parent's when it waits for its child: one
+        that has ended is counted there, and must not be counted again."""
+        now = _total(values)
+        if now is not None:
+            now = self._most[counter] = max(now, self._most.get(counter, 0))
+        return now
 
 
 def _usage_of(process: psutil.Process) -> Usage | None:
@@ -104,7 +119,10 @@ def _usage_of(process: psutil.Process) -> Usage | None:
     # those that came and went between two samples, as a database's process for each connection.
     cpu_s = times.user + times.system + _waited_for(times)
     peak = _peak_rss_bytes(process.pid)
-    return Usage(cpu_s, rss, peak, threads, read, write, switches.voluntary, switches.involuntary)
+    faults = _major_faults(process.pid)
+    return Usage(
+        cpu_s, rss, peak, threads, read, write, switches.voluntary, switches.involuntary, faults
+    )
 
 
 def _peak_rss_bytes(pid: int) -> int | None:
@@ -117,6 +135,16 @@ def _peak_rss_bytes(pid: int) -> int | None:
     except OSError:
         return None
     return None
+
+
+def _major_faults(pid: int) -> int | None:
+    """majflt and cmajflt of proc(5), fields 12 and 13; the name before them may have spaces."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - read every second
+            fields = stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(fields[9]) + int(fields[10])
 
 
 def _waited_for(times: Any) -> float:

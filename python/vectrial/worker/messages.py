@@ -107,6 +107,17 @@ class Strike:
 
 
 @dataclass(frozen=True)
+class LimitMemory:
+    """Change the memory that the server may use while it runs. The answer is an `Ack`, or why it
+    is impossible, as text.
+
+    limit_bytes: None: what it was started with.
+    """
+
+    limit_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Drive:
     """Have the client machines send a load. The answer is what they have `Sent`, or why they
     cannot, as text."""

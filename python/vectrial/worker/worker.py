@@ -51,11 +51,13 @@ from vectrial.telemetry.phases import add_server_metrics, not_its_own
 from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
+    Ack,
     CloseObjects,
     Crash,
     Drive,
     Finished,
     JobSpec,
+    LimitMemory,
     OpenObjects,
     Progress,
     Serving,
@@ -94,6 +96,7 @@ class _Measurement:
         self.resident_in: Sequence[int] = (os.getpid(),)
         self.address: Address | None = None
         self._server_trees: list[ProcessTree] = []
+        self._data_trees = [ProcessTree(os.getpid())]
         if spec.server is not None:
             self._serve(spec.server)
         self.store: Store | None = None
@@ -122,6 +125,7 @@ class _Measurement:
         self._server_trees = [ProcessTree(pid) for pid in serving.processes.values()]
         for tree in self._server_trees:
             tree.usage()  # finds what the server has started
+        self._data_trees = self._server_trees
 
     def _crash(self) -> Address:
         """Kill and restart the server; see `Context.crash`."""
@@ -146,6 +150,13 @@ class _Measurement:
             if self._sampler is not None:
                 self._sampler.follow(answer.processes)
         return Struck(answer.struck, fault, at_ns, took_s)
+
+    def _limit_memory(self, limit_bytes: int | None) -> None:
+        """Change the memory of the running server; see `Context.limit_memory`."""
+        self._send_message(LimitMemory(limit_bytes))
+        answer: Ack | str = self.pipe.recv()
+        if isinstance(answer, str):
+            raise Unsupported(answer)
 
     def _from_machines(self, order: Order) -> Sent:
         """Have the client machines send a load; see `Context.from_machines`."""
@@ -348,6 +359,12 @@ class _Measurement:
         bulk.finish(self.store, self.progress)
         self.loaded = True
 
+    def _written_bytes(self) -> int | None:
+        """Bytes that the processes with the store's data have written; see `Context`."""
+        used = [tree.usage() for tree in self._data_trees]
+        known = [one.write_bytes for one in used if one is not None]
+        return sum(one or 0 for one in known) if known else None
+
     def _run_gate_once(self) -> None:
         """Run the gate once per load; its results go with every trial of the load."""
         if self.gate is None:
@@ -410,6 +427,8 @@ class _Measurement:
             repeat_queries=self.spec.repeat_queries,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
+            written_bytes=self._written_bytes,
+            limit_memory=None if self.spec.server is None else self._limit_memory,
             second_store=lambda name: temporary_store(
                 self.make, self.spec.data_dir / "beside" / name
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,6 +45,7 @@ def search(
     warmup_queries: int = 100,
     where: Filters = None,
     name: str = "search",
+    until: Callable[[], bool] | None = None,
 ) -> Phase:
     """Ask the dataset's queries under `load`, through the lane of the trial, and judge every
     answer. They are moved a little each time, unless the context repeats them.
@@ -53,6 +54,8 @@ def search(
         point: the operating point, with the search parameters among its entries.
         warmup_queries: of each client, before the clock starts; in an open loop of all together.
         where: a filter that every search is under, or one for each query.
+        until: asked a few times a second once the clock runs; the phase ends when it says so, if
+            the load has not ended before. Native lane only.
 
     Returns:
         The phase; its `params` are the point's, k, and how the load was offered. What the store
@@ -91,9 +94,11 @@ def search(
             show=context.show,
             check=check_natively,
             from_machines=context.from_machines,
+            until=until,
             **how,
         )
     else:
+        assert until is None, "the plan refuses other lanes"
         # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
         # store remembers it; the clients then find it as it should be.
         made = searchers(context.store, returning, context.k, params, where)

@@ -20,8 +20,10 @@ def follower(
     name: str,
     progress: Progress,
     show: Callable[[Live], None],
+    until: Callable[[], bool] | None = None,
 ) -> Callable[[LoadControl], None]:
-    """Callback that `drive` calls a few times a second: it reports progress and state of a run."""
+    """Callback that `drive` calls a few times a second: it reports progress and state of a run, and
+    ends it when `until` says so."""
     of_s = load.min_s if isinstance(load, ClosedLoop) else load.duration_s
     offered = None if isinstance(load, ClosedLoop) else load.rate
     busy = Busy(time.process_time)
@@ -31,6 +33,8 @@ def follower(
         if not started_ns:
             progress(0, 1, f"{name}: warming up")
             return
+        if until is not None and until():
+            control.cancel()
         elapsed_s = max(time.perf_counter_ns() - started_ns, 0) / 1e9
         progress(min(elapsed_s, of_s), of_s, name)
         (second,) = control.last_second(1)

@@ -202,6 +202,12 @@ class IndexProgress:
             self.client.refresh_load(self.collection)
         _until("query nodes", self._not_served)
 
+    def indexed_rows(self) -> int:
+        """Rows of the segments that the query nodes hold with their index. Growing segments are
+        not listed by this server."""
+        loaded = self.client.list_loaded_segments(self.collection)
+        return sum(one.num_rows for one in loaded if one.index_id and _state(one) != "Growing")
+
     def _not_indexed(self) -> str:
         for name in self.client.list_indexes(self.collection):
             index = self.client.describe_index(self.collection, name)

@@ -231,6 +231,11 @@ class Milvus(vt.ServerStore):
             known += f"; {scanned} rows are in segments below {INDEXED_FROM:,} rows and scanned"
         return known
 
+    def unindexed_rows(self) -> int:
+        """Rows that a strong count finds, less those of segments that are served with an index:
+        the others are scanned, in growing segments or in sealed ones."""
+        return max(0, self.count() - self._progress().indexed_rows())
+
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(self._client.insert, batch)
 

@@ -24,6 +24,7 @@ from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
 from vectrial.stores.weaviate import files as weaviate_files
+from vectrial.stores.weaviate import graphql
 from vectrial.stores.weaviate import text as weaviate_text
 from vectrial.stores.weaviate.filters import translate
 
@@ -50,6 +51,13 @@ class Consistency(StrEnum):
     ALL = "all"
 
 
+class Protocol(StrEnum):
+    """Protocol of searches through the official client."""
+
+    GRPC = "grpc"
+    GRAPHQL = "graphql"
+
+
 class Copies(vt.Spreading):
     """shards, replication_factor: see `Spreading`. write_consistency: of inserts and deletes; None
     leaves it to the server, which waits for a quorum."""
@@ -59,9 +67,13 @@ class Copies(vt.Spreading):
 
 class Reads(vt.Params):
     """consistency: of searches, whose rows are compared among so many copies; None leaves it to the
-    server."""
+    server. protocol: of plain searches through the official client."""
 
     consistency: Consistency | None = None
+    protocol: Protocol = Protocol.GRPC
+
+
+_NOT_NATIVE = {"protocol": frozenset({Protocol.GRAPHQL})}
 
 
 class HnswBuild(Copies):
@@ -78,7 +90,7 @@ class HnswBuild(Copies):
 
 class HnswSearch(Reads):
     """ef_search: candidates held during the search, at least k; None lets the server choose
-    8k between 100 and 500 (its dynamic ef). consistency: see `Reads`."""
+    8k between 100 and 500 (its dynamic ef). consistency, protocol: see `Reads`."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
@@ -102,8 +114,13 @@ class Weaviate(vt.ServerStore):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
-            "flat": vt.IndexKind(Copies, search=Reads, exact=True),
+            "hnsw": vt.IndexKind(
+                HnswBuild,
+                HnswSearch,
+                high_recall_params={"ef_search": 512},
+                not_native=_NOT_NATIVE,
+            ),
+            "flat": vt.IndexKind(Copies, search=Reads, exact=True, not_native=_NOT_NATIVE),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
@@ -208,8 +225,7 @@ class Weaviate(vt.ServerStore):
         insert is acknowledged; on a server where it is on, the shard's queue says."""
 
         def state() -> tuple[bool, str]:
-            nodes = self._client.cluster.nodes(self._name, output="verbose")
-            shards = [shard for node in nodes for shard in node.shards]
+            shards = self._shards_now()
             queued = sum(shard.vector_queue_length for shard in shards)
             states = {shard.vector_indexing_status for shard in shards}
             if shards and not queued and states <= {"READY"}:
@@ -220,6 +236,14 @@ class Weaviate(vt.ServerStore):
             return False, f"{queued} vectors still queued, status {', '.join(states)}"
 
         return vt.wait_until(state)
+
+    def unindexed_rows(self) -> int:
+        return sum(shard.vector_queue_length for shard in self._shards_now())
+
+    def _shards_now(self) -> list[Any]:
+        """State of every shard on every node."""
+        nodes = self._client.cluster.nodes(self._name, output="verbose")
+        return [shard for node in nodes for shard in node.shards]
 
     def upsert(self, batch: pa.RecordBatch) -> None:
         from weaviate.classes.data import DataObject
@@ -289,7 +313,10 @@ class Weaviate(vt.ServerStore):
         from weaviate.classes.query import MetadataQuery
 
         self._apply_search_params(request.params)
-        collection = self._at(_level(request.params))
+        level, protocol = _level(request.params), _protocol(request.params)
+        if protocol is Protocol.GRAPHQL:
+            return graphql.searcher(self._client, self._name, _VECTOR, request, level)
+        collection = self._at(level)
         search, k, returning = collection.query.near_vector, request.k, request.returning
         native_filter = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
@@ -312,6 +339,8 @@ class Weaviate(vt.ServerStore):
         return run
 
     def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
+        if _protocol(params) is Protocol.GRAPHQL:
+            raise vt.Unsupported("weaviate: hybrid searches are asked over gRPC alone")
         self._apply_search_params(params)
         column = self._names[blend.field]
         collection = self._at(_level(params))
@@ -329,6 +358,8 @@ class Weaviate(vt.ServerStore):
         # The client's own conversion, so that both lanes ask the same.
         from weaviate.collections.filters import _FilterToGRPC
 
+        if _protocol(request.params) is Protocol.GRAPHQL:
+            raise vt.Unsupported("weaviate: the engine asks over gRPC alone")
         self._apply_search_params(request.params)
         native_filter = None
         if request.where is not None:
@@ -385,6 +416,11 @@ class Weaviate(vt.ServerStore):
 def _level(params: vt.Params) -> Consistency | None:
     assert isinstance(params, Reads)
     return params.consistency
+
+
+def _protocol(params: vt.Params) -> Protocol:
+    assert isinstance(params, Reads)
+    return params.protocol
 
 
 def _uuid(id_: int) -> UUID:

@@ -48,12 +48,14 @@ def run(
     name: str = "search",
     check: AnswerCheck | None = None,
     from_machines: Callable[[Order], Sent] | None = None,
+    until: Callable[[], bool] | None = None,
 ) -> Phase:
     """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
     client was to its limits.
 
     check: called with the phase and its records; `probed` has the answers themselves.
     from_machines: has other machines send it; see `Context.from_machines`.
+    until: as of `dispatch.search`; not asked where other machines send it.
     """
     judge = judge_of(truth)
     clients = load.clients if isinstance(load, ClosedLoop) else None
@@ -74,9 +76,11 @@ def run(
             [_source(load)],
             threads=placement.threads,
             cores=placement.pins,
-            progress=follower(load, placement.threads, name, progress, show),
+            progress=follower(load, placement.threads, name, progress, show, until),
             **settings,
         )
+        if until is not None:
+            outcome["cancelled"] = False  # that end is the phase's own
     else:
         order = Order(
             to=search.native.target,

@@ -1,0 +1,89 @@
+"""Parts of a dataset that are inserted apart from one another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.datasets import library
+from vectrial.datasets.truth import truth_of
+from vectrial.model.context import Context
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.errors import StoreError
+from vectrial.model.lane import writes_natively
+from vectrial.model.progress import Progress
+from vectrial.model.store import Store
+from vectrial.workload import ingest
+from vectrial.workload.native import inserts
+
+
+def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
+    """The given rows (positions) of a dataset, to be inserted: its fingerprint is the whole's."""
+    return replace(
+        dataset,
+        vectors=np.ascontiguousarray(dataset.vectors[rows]),
+        ids=dataset.ids[rows],
+        metadata=None if dataset.metadata is None else dataset.metadata.take(rows),
+    )
+
+
+def insert(store: Store, context: Context, rows: Dataset, progress: Progress) -> None:
+    """Insert all rows, by the engine where it writes them: a client in Python would take processor
+    time from searches that go on.
+
+    Raises:
+        StoreError: not every row was taken.
+    """
+    task = (rows, context.schema, context.batch_rows, progress)
+    if not writes_natively(type(store)):
+        ingest.load(store, *task)
+        return
+    loaded = inserts.load(store.native_rows(), *task, context.certificate)
+    if loaded.metrics["count"] != rows.rows:
+        raise StoreError(f"rows could not be inserted: {loaded.reason}")
+
+
+def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArray[np.int64]]:
+    """Rows that are nobody's neighbours: whether they are there or not, the truth of every query
+    is the same, so that answers can be judged while they are inserted.
+
+    Where too few rows are left over, the last queries are left out.
+
+    Args:
+        count: of the rows.
+
+    Returns:
+        The context with the queries that are asked, and positions of the rows, ascending, drawn
+        by its seed.
+
+    Raises:
+        StoreError: the neighbours of a single query leave fewer rows.
+    """
+    dataset = context.dataset
+    truth = context.truth(context.k, None)
+    asked = _askable(truth, dataset.rows - count)
+    if not asked:
+        raise StoreError(
+            f"{count:,} of {dataset.rows:,} rows cannot be told from the neighbours of a query:"
+            " set a smaller share, or use more rows"
+        )
+    taken = truth.accept_ids[: truth.accept_offsets[asked]]
+    (free,) = np.nonzero(~np.isin(dataset.ids, taken))
+    rng = np.random.default_rng([context.seed, 7])
+    rows = np.sort(rng.choice(free, count, replace=False))
+    if asked < len(dataset.queries):
+        fewer = library.subset(dataset, queries=asked)
+        context = replace(context, dataset=fewer, truth=partial(truth_of, fewer))
+    return context, rows
+
+
+def _askable(truth: Truth, most: int) -> int:
+    """Number of the first queries that have at most so many neighbours together."""
+    _, first = np.unique(truth.accept_ids, return_index=True)
+    of = np.searchsorted(truth.accept_offsets, first, side="right") - 1
+    queries = len(truth.accept_offsets) - 1
+    together = np.cumsum(np.bincount(of, minlength=queries))
+    return int(np.searchsorted(together, most, side="right"))

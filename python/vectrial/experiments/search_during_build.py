@@ -1,0 +1,247 @@
+"""Searches while rows are added and indexed, beside the same searches of an idle server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
+from vectrial.experiments.base import (
+    Experiment,
+    Numbers,
+    Target,
+    Values,
+    client_points,
+    search_points,
+)
+from vectrial.experiments.common.row_parts import apart_from_neighbours, insert, part
+from vectrial.model.context import Context
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.inputs import PositiveSeconds, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
+from vectrial.model.workload import ClosedLoop
+from vectrial.workload import dispatch, ingest
+from vectrial.workload.python.timed import describe
+
+_METRICS = (
+    MetricName("added_rows", "1", None, "rows inserted while searching", "Rows added"),
+    MetricName("added_s", "s", "lower", "from the first added row to the last one", "Added in"),
+    MetricName(
+        "indexed_s",
+        "s",
+        "lower",
+        "from the first added row until they are flushed, and served by the final index",
+        "Indexed in",
+    ),
+    MetricName(
+        "p50_to_idle",
+        "1",
+        "lower",
+        "latency_p50 while building over that of the idle server",
+        "p50",
+    ),
+    MetricName(
+        "p99_to_idle",
+        "1",
+        "lower",
+        "latency_p99 while building over that of the idle server",
+        "p99",
+    ),
+    MetricName(
+        "qps_to_idle", "1", "higher", "QPS while building over that of the idle server", "QPS"
+    ),
+)
+_OWN = {one.name: one for one in _METRICS}
+_RATIOS = {
+    "p50_to_idle": "latency_p50",
+    "p99_to_idle": "latency_p99",
+    "qps_to_idle": "qps",
+}
+
+_SHEET = Sheet(
+    "Searches while an index is built",
+    "idle: before rows are added. building: the same load from the first added row until the final "
+    "index serves all of them. idle_again: afterwards, with all rows. Added rows are nobody's "
+    "neighbours, so recall means the same in the three phases.",
+    ("idle", "building", "idle_again"),
+    (("added", "Added"), ("clients", "Clients"), (SETTING, "Setting"), ("phase", "When")),
+    (
+        metric("qps", "QPS"),
+        *LATENCY,
+        metric("recall_mean", "Recall"),
+        metric(_OWN["p50_to_idle"], "p50", "To idle"),
+        metric(_OWN["p99_to_idle"], "p99", "To idle"),
+        metric(_OWN["qps_to_idle"], "QPS", "To idle"),
+        metric(_OWN["added_s"], "Added in"),
+        metric(_OWN["indexed_s"], "Indexed in"),
+        metric("count", "Searches"),
+        metric("errors", "Errors"),
+    ),
+    sparse=True,
+)
+
+
+class SearchDuringBuild(Experiment):
+    """Search a finished collection, then search it at the same load while a share of the rows is
+    inserted, flushed and indexed, and once more afterwards.
+
+    The rows are inserted by one client in batches, through a connection of their own; then the
+    store is asked to flush, build and wait until the final index serves every row. They are rows
+    that are not among the neighbours of any query, so that the truth does not depend on how many
+    of them are there. If too few are left over, the last queries of the dataset are not asked.
+
+    added: shares of all rows that are inserted while searching; the others are there before.
+    clients: of the closed loop, in the native lane. search: search parameters; lists are grids.
+    duration_s: of the idle phases. max_s: the searches end then, even if the index is not built.
+    warmup_queries: of each client before each phase, for at most five seconds: a server that
+        compiles its code while it runs is slow at first, and would seem faster while it builds.
+    """
+
+    name: ClassVar[str] = "search_during_build"
+    title: ClassVar[str] = "Searches while an index is built"
+    place: ClassVar[int] = 76
+    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
+    terms: ClassVar[Mapping[str, str]] = {
+        "added": "share of rows added",
+    }
+    sheet: ClassVar[Sheet | None] = _SHEET
+    starts_from: ClassVar[State] = State.EMPTY
+    axes: ClassVar[frozenset[str]] = frozenset({"added", "clients", "search"})
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
+
+    added: tuple[float, ...] = Field(default=(0.2,), min_length=1)
+    clients: Numbers = (4,)
+    search: dict[str, Values] = Field(default_factory=dict)
+    duration_s: PositiveSeconds = 5.0
+    max_s: PositiveSeconds = 300.0
+    warmup_queries: Warmup = 1000
+
+    @field_validator("added")
+    @classmethod
+    def _shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < share < 1 for share in value):
+            raise ValueError("shares of the rows lie between 0 and 1")
+        return value
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.can.inserts_after_build:
+            kind = target.index.kind
+            raise Unsupported(
+                f"{target.name} cannot insert after the index is built with index '{kind}'"
+            )
+        found = client_points(self.clients, search_points(target, self.search))
+        return [{"added": share, **point} for share in dict.fromkeys(self.added) for point in found]
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """As the point says."""
+        return int(point["clients"])
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        dataset, store = context.dataset, context.store
+        count = max(1, round(float(point["added"]) * dataset.rows))
+        context, rows = apart_from_neighbours(context, count)
+        others = np.setdiff1d(np.arange(dataset.rows), rows)
+        store.create(context.schema, context.index)
+        insert(store, context, part(dataset, others), context.progress)
+        ingest.finish(store, context.progress)
+        idle = self._searched(context, point, "idle")
+        yield idle
+        builder = _Builder(context, part(dataset, rows))
+        try:
+            phase = self._searched(context, point, "building", until=builder.has_ended)
+        finally:
+            builder.join()
+        builder.describe(phase)
+        for ratio, of in _RATIOS.items():
+            one, other = phase.metrics.get(of), idle.metrics.get(of)
+            if one and other:
+                phase.metrics[ratio] = one / other
+        yield phase
+        yield self._searched(context, point, "idle_again")
+
+    def _searched(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        name: str,
+        until: Callable[[], bool] | None = None,
+    ) -> Phase:
+        """A phase of searches: for `duration_s`, or until something has ended."""
+        seconds = self.duration_s if until is None else self.max_s
+        load = ClosedLoop(int(point["clients"]), seconds, seconds)
+        warmup = self.warmup_queries
+        return dispatch.search(context, point, load, warmup_queries=warmup, name=name, until=until)
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Two loads, of which the second is slower, and the searches of the idle server."""
+        return 2.0 + 2 * self.duration_s + rows * (60e-6 + dim * 2e-6)
+
+
+class _Builder:
+    """Inserts rows and has them indexed, in a thread and through a connection of its own. The
+    engine writes to the server without holding Python's lock, and the steps after it only wait."""
+
+    def __init__(self, context: Context, rows: Dataset) -> None:
+        self._context, self._rows = context, rows
+        self._thread = threading.Thread(target=self._work, name="builder", daemon=True)
+        self._started_ns = self._added_ns = self._indexed_ns = 0
+        self._failure: BaseException | None = None
+        self._in_time = False
+
+    def has_ended(self) -> bool:
+        """True when every row is indexed, or a step has failed. The first call begins the work:
+        the clock of the searches has started by then."""
+        if not self._started_ns:
+            self._started_ns = perf_counter_ns()
+            self._thread.start()
+        self._in_time = not self._thread.is_alive()
+        return self._in_time
+
+    def join(self) -> None:
+        """Wait until the work has ended, if it has begun.
+
+        Raises:
+            StoreError: a step failed.
+        """
+        if self._started_ns:
+            self._thread.join()
+        if self._failure is not None:
+            said = ": ".join(describe(self._failure))
+            raise StoreError(f"the rows were not indexed: {said}") from self._failure
+
+    def describe(self, phase: Phase) -> None:
+        """Write into the phase of the searches how long the work took, and when it outlasted
+        them."""
+        phase.metrics |= {
+            "added_rows": float(self._rows.rows),
+            "added_s": (self._added_ns - self._started_ns) / 1e9,
+            "indexed_s": (self._indexed_ns - self._started_ns) / 1e9,
+        }
+        if not self._in_time:
+            phase.remark("max_s was over before the index was built")
+
+    def _work(self) -> None:
+        context = self._context
+        try:
+            with closing(type(context.store)(context.store.location, context.address)) as store:
+                store.durability = context.store.durability
+                store.open(context.schema, context.index)
+                insert(store, context, self._rows, _quiet)
+                self._added_ns = perf_counter_ns()
+                ingest.finish(store, _quiet)
+                self._indexed_ns = perf_counter_ns()
+        except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+            self._failure = failure
+
+
+def _quiet(done: float, of: float, what: str) -> None:
+    """The searches report progress."""
