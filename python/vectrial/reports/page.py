@@ -69,6 +69,7 @@ def build(
             ("Published in", report.document),
             ("Measured there on", report.machine),
             ("Measured here on", about.machine),
+            *((("Memory of each server", about.memory),) if about.memory else ()),
             ("Repeats", str(about.repeats)),
             ("Options", about.options),
             *((("Run", about.made),) if about.made else ()),

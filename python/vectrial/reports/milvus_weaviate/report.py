@@ -140,6 +140,7 @@ REPORT = Reproduction(
     machine="HP laptop, Ryzen 4800H (8 cores), Windows 11 with WSL2 of 7.6 GB, containers, the"
     " client on the same machine",
     scale=0.005,
+    server_memory="7.6GB",
     parts=(
         Part(
             name="glove",
