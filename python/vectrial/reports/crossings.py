@@ -31,7 +31,7 @@ def crossing_rows(points: Sequence[tuple[float, float]], limit: float) -> float 
     for (rows, value), (more, above) in pairwise(ordered):
         if value <= limit < above:
             share = math.log(limit / value) / math.log(above / value)
-            return rows * (more / rows) ** share
+            return math.exp(math.log(rows) + share * math.log(more / rows))
     return None
 
 
