@@ -7,7 +7,9 @@ from functools import partial
 
 from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns, entry_of
 from vectrial.datasets.sources import (
+    edict,
     efficientnet,
+    gcide,
     images,
     minilm,
     sift,
@@ -24,6 +26,7 @@ _LABEL_FIELDS = columns(integers="label random_number", strings="label_name")
 _GLOSS_FIELDS = columns(
     integers="n_words n_pointers random_number", strings="word pos lex_file gloss"
 )
+_ENTRY_FIELDS = columns(integers="n_words random_number", strings="dictionary word text")
 _PACKAGE_FIELDS = columns(
     integers="download_size installed_kib n_depends n_recommends random_number",
     bools="has_suggests",
@@ -201,6 +204,19 @@ def _texts(filtered: bool) -> tuple[Entry, ...]:
     )
 
 
+_DICTIONARIES = _offline(
+    "dictionaries-minilm-384",
+    "MiniLM embeddings of three dictionaries: WordNet, GCIDE, EDICT",
+    licence="WordNet 3.0 licence, GPL-2+ (GCIDE), CC-BY-SA (EDICT), Apache-2.0 (model)",
+    shape=(467_566, 384, Metric.COSINE, 1_000),
+    cost=Cost(109, 800, 2_400),
+    packages=(wordnet.PACKAGE, gcide.PACKAGE, edict.PACKAGE, minilm.PACKAGE),
+    build=texts.dictionaries,
+    fields=_ENTRY_FIELDS,
+    stand_in_for="arxiv-titles-384-angular",
+    fallback="wordnet-minilm-384",
+)
+
 _PIXELS = (
     _offline(
         "fashion-mnist-784",
@@ -231,4 +247,4 @@ _PIXELS = (
 )
 
 
-OFFLINE = (*_ANOMALY, *_WORDS, *_SIFT, *_texts(False), *_texts(True), *_PIXELS)
+OFFLINE = (*_ANOMALY, *_WORDS, *_SIFT, *_texts(False), _DICTIONARIES, *_texts(True), *_PIXELS)
