@@ -57,11 +57,11 @@ def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material
         "EDICT": edict.read(progress),
     }
     entries = [(name, word, text) for name, held in found.items() for word, text in held]
-    names, entry_words, entry_texts = (list(column) for column in zip(*entries, strict=True))
+    entry_texts = [text for _, _, text in entries]
     metadata = pa.table(
         {
-            "dictionary": names,
-            "word": entry_words,
+            "dictionary": [name for name, _, _ in entries],
+            "word": [word for _, word, _ in entries],
             "n_words": pa.array([len(text.split()) for text in entry_texts], pa.int64()),
             "text": entry_texts,
         }
