@@ -50,8 +50,8 @@ def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bo
 def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material:
     """WordNet's glosses, GCIDE's senses and EDICT's entries, a text of several once."""
     glosses_, about = wordnet.read(progress)
-    words = about.column("word").to_pylist()
-    found = {
+    words = map(str, about.column("word").to_pylist())
+    found: dict[str, list[tuple[str, str]]] = {
         "WordNet": list(zip(words, glosses_, strict=True)),
         "GCIDE": gcide.read(progress),
         "EDICT": edict.read(progress),

