@@ -181,7 +181,7 @@ def test_a_defect_changes_a_small_part(kind: str) -> None:
 
 
 def test_the_entries_say_what_they_bring() -> None:
-    for name in ("texture-defects-1280", "fashion-outliers-2048"):
+    for name in ("texture-defects-384", "texture-defects-1280", "fashion-outliers-2048"):
         entry = catalog.entry(name)
         assert {field.name for field in entry.query_fields} == {CLASS, ANOMALOUS, DEFECT}
         assert entry.filtered

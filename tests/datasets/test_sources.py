@@ -16,7 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.datasets.sources import blocks, debian, filter_sets, sift, wordnet, words
+from vectrial.datasets.sources import (
+    blocks,
+    debian,
+    edict,
+    filter_sets,
+    gcide,
+    sift,
+    wordnet,
+    words,
+)
 from vectrial.datasets.sources.images import read_idx
 from vectrial.datasets.sources.material import (
     extra,
@@ -189,6 +198,47 @@ def test_torch_file_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "m.pth").write_bytes(content)
     with pytest.raises(DataError):
         read_tensors(tmp_path / "m.pth")
+
+
+def test_senses_of_an_entry_of_gcide() -> None:
+    numbered = """Abuse \\A*buse"\\, v. t. [F. abuser; L. abusus.
+   See {Use}.]
+   1. To put to a wrong use; to
+      misapply; to {misuse}.
+      [1913 Webster]
+
+            A quotation of someone.      --Froude.
+      [1913 Webster]
+
+   2. To use ill.
+      [1913 Webster]
+
+   Syn: To maltreat; injure.
+"""
+    assert list(gcide.senses(numbered)) == [
+        "To put to a wrong use; to misapply; to misuse.",
+        "To use ill.",
+    ]
+    alone = """Tarsal \\Tar"sal\\ (t[aum]r"sal), n. [NL. tarsale.] (Zool.)
+   Same as {Tercel}. [Obs.]
+   [1913 Webster]
+"""
+    assert list(gcide.senses(alone)) == ["(Zool.) Same as Tercel."]
+    assert not list(gcide.senses("Ox \\Ox\\, n.\n   A beast."))
+    assert gcide.base64_number("BA") == 64
+    assert gcide.base64_number("Fz") == 5 * 64 + 51
+
+
+def test_a_line_of_edict() -> None:
+    several = (
+        "がくがく /(adv,vs) (1) (on-mim) trembling (with fear)/shaking/(adv,vs) (2) loose/(P)/"
+    )
+    assert edict.parse_line(several) == ("がくがく", "trembling (with fear); shaking; loose")
+    assert edict.parse_line("回音 [かいおん] /(n) turn (melodic ornament)/") == (
+        "回音",
+        "turn (melodic ornament)",
+    )
+    assert edict.parse_line("空") == ("空", "")
 
 
 def test_wordnet_line() -> None:

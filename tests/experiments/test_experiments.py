@@ -38,6 +38,7 @@ from vectrial.experiments.storage.experiment import GrowingStorage, Storage
 from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
 from vectrial.experiments.transport import Transport
 from vectrial.model.capabilities import Index, IndexKind, NoParams, Params
+from vectrial.model.context import Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import OPERATORS, Filter, evaluate, fields
@@ -433,6 +434,22 @@ def test_every_arm_loads_the_same_rows(tmp_path: Path) -> None:
     assert {p.params["fields"] for p in phases if p.name == "arm"} == {0, 6}
     assert any(p.name == "overhead" and "load_overhead" in p.metrics for p in phases)
     assert len({p.metrics["batches"] for p in phases if p.name == "arm"}) == 1
+
+
+def test_arms_can_have_the_columns_of_the_dataset(tmp_path: Path) -> None:
+    own = pa.table({"name": ["a", "b"] * (ROWS // 2), "size": range(ROWS), "more": range(ROWS)})
+    given = replace(dataset(), metadata=own)
+    asked = Ingest(payload_index=ARMS, fields=2, columns="own")
+    with world(SqliteStore, "flat", tmp_path, State.LOADED, given) as context:
+        data = Data(context.schema, ROWS)
+        experiment = asked.resolve(data)
+        (point,) = experiment.points(target(SqliteStore, FLAT, data))
+        phases = list(experiment.run(context, point))
+    every(phases)
+    assert {p.params["fields"] for p in phases if p.name == "arm"} == {0, 2}
+    more = Ingest(payload_index=ARMS, fields=4, columns="own").resolve(data)
+    with pytest.raises(Unsupported, match=r"4 columns of the dataset are asked for.* 3 of its 3"):
+        more.points(target(SqliteStore, FLAT, data))
 
 
 def test_arms_of_unlike_batches_are_not_compared() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -99,9 +100,11 @@ def test_published_sizes_are_their_own_where_they_fit() -> None:
 
 
 def test_the_dataset_is_the_first_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = {part.name: part for part in REPRODUCTIONS["milvus-weaviate"].parts}
-    arxiv = parts["arxiv"]
-    _, wordnet, debian = arxiv.sources
+    report = REPRODUCTIONS["milvus-weaviate"]
+    (arxiv,) = (part for part in report.parts if part.name == "arxiv")
+    wordnet, debian = "wordnet-minilm-384", "debian-minilm-384"
+    arxiv = replace(arxiv, sources=(arxiv.sources[0], wordnet, debian))
+    report = replace(report, parts=(arxiv,))
     rows_of = {wordnet: 116_033, debian: 59_004}
     kept = SimpleNamespace(queries=range(1000))
     monkeypatch.setattr(
@@ -114,9 +117,19 @@ def test_the_dataset_is_the_first_that_is_large_enough(monkeypatch: pytest.Monke
         ([debian], 0.1, (debian, 59_004)),
     ):
         monkeypatch.setattr(planning.library, "names", lambda here=here: here)
-        plans = plan_parts(REPRODUCTIONS["milvus-weaviate"], Settings(scale), KINDS)
-        plan = next(one for one in plans if one.part is arxiv)
+        (plan,) = plan_parts(report, Settings(scale), KINDS)
         assert (plan.dataset, plan.rows) == wanted
+
+
+def test_texts_that_are_not_here_are_made_only_as_far_as_they_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning.library, "names", list)
+    for scale, wanted in ((0.005, 20_000), (0.1, 213_859), (1.0, 467_566)):
+        plans = plan_parts(REPRODUCTIONS["milvus-weaviate"], Settings(scale), KINDS)
+        (plan,) = (one for one in plans if one.part.name == "arxiv")
+        cut = "" if scale == 1 else f"-{wanted}"
+        assert (plan.dataset, plan.rows) == (f"dictionaries-minilm-384{cut}", wanted)
 
 
 def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) -> None:

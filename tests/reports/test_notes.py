@@ -101,7 +101,7 @@ def test_the_overhead_of_columns_with_their_indexes_is_not_that_of_indexes(
         "weaviate", "hnsw", "ingest", "overhead", {"of": of},
         {"ready_overhead": 0.5}, 105_100,
     )  # fmt: skip
-    cell = beside("milvus-weaviate", "hnm", run, "overhead", of="Weaviate")
+    cell = beside("milvus-weaviate", "hnm-columns", run, "overhead", of="Weaviate")
     assert cell.measured == 50
     assert ("columns together with their indexes" in cell.note) is said
 
@@ -115,7 +115,7 @@ def test_a_load_without_indexes_is_compared_on_either_store() -> None:
         run = run_of(trial(store, "hnsw", "ingest", arms, 105_100))
         for indexed, ready in ((False, 8), (True, 9)):
             cell = beside(
-                "milvus-weaviate", "hnm", run, "ingest_time", of=published, indexed=indexed
+                "milvus-weaviate", "hnm-columns", run, "ingest_time", of=published, indexed=indexed
             )
             assert cell.measured == ready
 
@@ -134,7 +134,7 @@ def test_who_filters_by_no_column_without_an_index_has_nothing_there_and_says_wh
 
 def test_what_a_run_did_not_come_to_is_no_lack_of_the_store() -> None:
     run = run_of(trial("milvus", "hnsw", "crud", [], 105_100))
-    cell = beside("milvus-weaviate", "hnm", run, "ingest_time", of="Milvus", indexed=False)
+    cell = beside("milvus-weaviate", "hnm-columns", run, "ingest_time", of="Milvus", indexed=False)
     assert cell.why == "skipped: not measured in this run"
 
 

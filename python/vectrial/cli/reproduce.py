@@ -28,6 +28,7 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports import folder as reproduction_folder
+from vectrial.reports.memory import check_memory
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import PartPlan, Settings, plan_parts
 from vectrial.reports.published import figures
@@ -84,6 +85,13 @@ def reproduce(
             " notes list the differences.",
         ),
     ] = False,
+    memory_limit: Annotated[
+        bool,
+        typer.Option(
+            "--memory-limit",
+            help="Limit the memory of each server to what the report's systems had.",
+        ),
+    ] = False,
     repeats: options.RepeatsOption = 1,
     dry_run: options.DryRunOption = False,
     form: Annotated[
@@ -128,7 +136,9 @@ def reproduce(
         assert name is not None
         report = REPRODUCTIONS.load(name)
         size = report.scale if scale is None else scale
-        settings = Settings(size, tuple(store or ()), faithful, repeats, tuple(part or ()))
+        settings = Settings(
+            size, tuple(store or ()), faithful, repeats, tuple(part or ()), memory_limit
+        )
     else:
         if show is not None and resume is not None:
             raise UserError("--show and --resume exclude each other", remedy="give one of them")
@@ -137,11 +147,13 @@ def reproduce(
                 "--show measures nothing, with or without --dry-run",
                 remedy="--resume FOLDER --dry-run prints what is left to measure",
             )
-        if name is not None or scale is not None or store or part or faithful or repeats > 1:
+        chosen = any((store, part, faithful, memory_limit, repeats > 1))
+        if name is not None or scale is not None or chosen:
             raise UserError(
                 "the folder has its own report and settings",
                 where=str(folder),
-                remedy="leave REPORT, --scale, --store, --part, --faithful and --repeats out",
+                remedy="leave REPORT, --scale, --store, --part, --faithful, --memory-limit and"
+                " --repeats out",
             )
         begun = reproduction_folder.read(folder)
         report, settings = begun.report, begun.settings
@@ -269,6 +281,7 @@ def _measure(
     ]
     for _, _, plan in planned:
         check_machine(plan)
+        check_memory(plan)
     folder.mkdir(parents=True, exist_ok=True)
     reproduction_folder.begin(folder, report, settings, list(parts))
     for part, suite, plan in planned:

@@ -9,6 +9,7 @@ from typing import Any
 
 from vectrial.analysis.run_data import RunData
 from vectrial.reports.collect import ComparedFigure, Measured, stand_in
+from vectrial.reports.memory import OPTION, memory_in_words
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import Settings
 from vectrial.reports.tables import system
@@ -66,7 +67,8 @@ class System:
 @dataclass(frozen=True)
 class Conditions:
     """The conditions of all parts. machine: ours. made: date and version of Vectrial. only: the
-    parts that were asked for; none: all."""
+    parts that were asked for; none: all. memory: what limited that of the servers, in words; empty
+    where the report does not say what its systems had."""
 
     scale: float
     machine: str
@@ -76,6 +78,8 @@ class Conditions:
     repeats: int = 1
     made: str = ""
     only: tuple[str, ...] = ()
+    memory: str = ""
+    memory_limit: bool = False
 
     @property
     def whole(self) -> bool:
@@ -104,7 +108,8 @@ class Conditions:
         """The options of the command line."""
         own = ", --faithful: by the report's own method as far as the method notes say"
         parts = "".join(f" --part {name}" for name in self.only)
-        return f"--scale {self.scale:g}{parts}{own if self.faithful else ''}"
+        limit = f" {OPTION}" if self.memory_limit else ""
+        return f"--scale {self.scale:g}{parts}{limit}{own if self.faithful else ''}"
 
 
 def conditions_of(
@@ -135,6 +140,8 @@ def conditions_of(
         settings.repeats,
         _machines(runs),
         settings.only,
+        memory_in_words(report, measured, limited=settings.memory_limit),
+        settings.memory_limit,
     )
 
 

@@ -50,6 +50,7 @@ def read(folder: Path) -> Manifest:
         told["faithful"],
         told["repeats"],
         tuple(told.get("only", ())),
+        told.get("memory_limit", False),
     )
     return Manifest(REPRODUCTIONS.load(told["report"]), settings, told["parts"])
 

@@ -267,6 +267,7 @@ class Reproduction:
     """A published report.
 
     document: where it was published. machine: that it was measured on. scale: the default.
+    server_memory: that its systems had, as `Placement.server_memory`; empty where it is not said.
     not_yet: part of the report, or "part.metric" → why nothing here measures it, for what no
         measure covers.
     claims: its conclusions that are judged here.
@@ -281,3 +282,4 @@ class Reproduction:
     notes: tuple[Note, ...]
     not_yet: Mapping[str, NotYet] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
+    server_memory: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
 from vectrial.document.charts.moments import MOMENTS
-from vectrial.reports import claims
+from vectrial.reports import claims, crossings
 from vectrial.reports.collect import ComparedFigure, Measured
 from vectrial.reports.conditions import FEWER, Conditions, invalid_figures
 from vectrial.reports.figures_data import Dot, Plot, plot
@@ -69,6 +69,7 @@ def build(
             ("Published in", report.document),
             ("Measured there on", report.machine),
             ("Measured here on", about.machine),
+            *((("Memory of each server", about.memory),) if about.memory else ()),
             ("Repeats", str(about.repeats)),
             ("Options", about.options),
             *((("Run", about.made),) if about.made else ()),
@@ -152,7 +153,7 @@ def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
     yield doc.Figure(
         drawing.name,
         title,
-        " ".join(_caption(one)),
+        " ".join(_caption(one, palette)),
         _spoken(one, palette),
         chart(one, palette),
         () if drawing.kind == "share" else palette.shown(one),
@@ -161,7 +162,7 @@ def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
     yield _data(one, palette)
 
 
-def _caption(one: Plot) -> Iterator[str]:
+def _caption(one: Plot, palette: Palette) -> Iterator[str]:
     drawing = one.drawing
     yield f"{drawing.source[0].upper()}{drawing.source[1:]}."
     if drawing.kind == "share":
@@ -175,6 +176,7 @@ def _caption(one: Plot) -> Iterator[str]:
         yield f"Measured on {fewer}."
     if drawing.limit is not None:
         yield f"Dotted: {formatting.number(drawing.limit)}, where the report draws a line."
+        yield from crossings.sentences(one, palette.measured)
     if drawing.derived:
         yield f"Derived, published and measured alike: {drawing.derived}."
     yield from filter(None, (drawing.note, *one.remarks))

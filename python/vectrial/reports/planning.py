@@ -11,6 +11,7 @@ from vectrial.datasets import catalog, library
 from vectrial.model.errors import UserError
 from vectrial.model.lane import Lane
 from vectrial.model.store import Store
+from vectrial.reports.memory import placement_of
 from vectrial.reports.model import Arm, Ask, Part, Reproduction
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
@@ -23,6 +24,7 @@ class Settings:
 
     scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
         own method where it differs from ours. only: names of parts; none: all.
+    memory_limit: servers have no more memory than the report's systems had.
     """
 
     scale: float
@@ -30,6 +32,7 @@ class Settings:
     faithful: bool = False
     repeats: int = 1
     only: tuple[str, ...] = ()
+    memory_limit: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ def plan_parts(
     kinds: the stores there are, by name.
 
     Raises:
-        UserError: a store that the report does not name, a part that it has not, or a scale out of
-            bounds.
+        UserError: a store that the report does not name, a part that it has not, a scale out of
+            bounds, or a memory limit where the report does not say what its systems had.
     """
     if not 0 < settings.scale <= 1:
         raise UserError(
@@ -95,6 +98,7 @@ def _plan(
             repeats=settings.repeats,
             k=part.k,
             batch_rows=min(part.batch_rows, rows),
+            placement=placement_of(report, limited=settings.memory_limit),
             datasets=[DatasetRef(name=dataset, rows=rows, queries=queries, metadata=part.metadata)],
             stores=[
                 ref

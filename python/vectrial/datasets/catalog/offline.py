@@ -7,12 +7,15 @@ from functools import partial
 
 from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns, entry_of
 from vectrial.datasets.sources import (
+    edict,
     efficientnet,
+    gcide,
     images,
     minilm,
     sift,
     texts,
     textures,
+    vit,
     wordnet,
     words,
 )
@@ -24,6 +27,7 @@ _LABEL_FIELDS = columns(integers="label random_number", strings="label_name")
 _GLOSS_FIELDS = columns(
     integers="n_words n_pointers random_number", strings="word pos lex_file gloss"
 )
+_ENTRY_FIELDS = columns(integers="n_words random_number", strings="dictionary word text")
 _PACKAGE_FIELDS = columns(
     integers="download_size installed_kib n_depends n_recommends random_number",
     bools="has_suggests",
@@ -45,18 +49,28 @@ _labelled = partial(
     stand_in_for="mvtec-dino-384",
 )
 
+#: Pictures of textures: rows, and queries.
+_DRAWN = (
+    textures.CLASSES * textures.STORED,
+    textures.CLASSES * (textures.GOOD_ONES + textures.FAULTY),
+)
 # Queries are labelled: normal ones, and anomalies. See `vectrial.model.labels`.
 _ANOMALY = (
+    _labelled(
+        "texture-defects-384",
+        "ViT-S/14 features of textures, whole and with synthetic defects",
+        licence="GPL-2+ and public domain (images, by class), MIT (model)",
+        shape=(_DRAWN[0], vit.DIM, Metric.COSINE, _DRAWN[1]),
+        cost=Cost(198, 4, 660),
+        packages=(textures.SCIKIT_IMAGE, textures.OPENARENA, vit.PACKAGE),
+        build=textures.made_by_transformer,
+        fallback="texture-defects-1280",
+    ),
     _labelled(
         "texture-defects-1280",
         "EfficientNet-Lite0 features of textures, whole and with synthetic defects",
         licence="GPL-2+ and public domain (images, by class), Apache-2.0 (model)",
-        shape=(
-            textures.CLASSES * textures.STORED,
-            efficientnet.HEAD_DIM,
-            Metric.COSINE,
-            textures.CLASSES * (textures.GOOD_ONES + textures.FAULTY),
-        ),
+        shape=(_DRAWN[0], efficientnet.HEAD_DIM, Metric.COSINE, _DRAWN[1]),
         cost=Cost(125, 14, 40),
         packages=(textures.SCIKIT_IMAGE, textures.OPENARENA, efficientnet.PACKAGE),
         build=textures.made,
@@ -201,6 +215,19 @@ def _texts(filtered: bool) -> tuple[Entry, ...]:
     )
 
 
+_DICTIONARIES = _offline(
+    "dictionaries-minilm-384",
+    "MiniLM embeddings of three dictionaries: WordNet, GCIDE, EDICT",
+    licence="WordNet 3.0 licence, GPL-2+ (GCIDE), CC-BY-SA (EDICT), Apache-2.0 (model)",
+    shape=(467_566, 384, Metric.COSINE, 1_000),
+    cost=Cost(109, 800, 2_600),
+    packages=(wordnet.PACKAGE, gcide.PACKAGE, edict.PACKAGE, minilm.PACKAGE),
+    build=texts.dictionaries,
+    fields=_ENTRY_FIELDS,
+    stand_in_for="arxiv-titles-384-angular",
+    fallback="wordnet-minilm-384",
+)
+
 _PIXELS = (
     _offline(
         "fashion-mnist-784",
@@ -231,4 +258,4 @@ _PIXELS = (
 )
 
 
-OFFLINE = (*_ANOMALY, *_WORDS, *_SIFT, *_texts(False), *_texts(True), *_PIXELS)
+OFFLINE = (*_ANOMALY, *_WORDS, *_SIFT, *_texts(False), _DICTIONARIES, *_texts(True), *_PIXELS)

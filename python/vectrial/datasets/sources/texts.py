@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from vectrial.datasets.sources import debian, filter_sets, minilm, wordnet
+from vectrial.datasets.sources import debian, edict, filter_sets, gcide, minilm, wordnet
 from vectrial.datasets.sources.material import (
     Material,
     at_most,
@@ -45,6 +45,30 @@ def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bo
     categories = ("section", "maintainer", "homepage_domain", "architecture", "role")
     corpus = Corpus(texts, metadata, categories, ("installed_kib", "n_depends"), (release,))
     return _material(corpus, rows, queries, progress, filtered=filtered)
+
+
+def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material:
+    """WordNet's glosses, GCIDE's senses and EDICT's entries, a text of several once."""
+    glosses_, about = wordnet.read(progress)
+    words = map(str, about.column("word").to_pylist())
+    found: dict[str, list[tuple[str, str]]] = {
+        "WordNet": list(zip(words, glosses_, strict=True)),
+        "GCIDE": gcide.read(progress),
+        "EDICT": edict.read(progress),
+    }
+    entries = [(name, word, text) for name, held in found.items() for word, text in held]
+    entry_texts = [text for _, _, text in entries]
+    metadata = pa.table(
+        {
+            "dictionary": [name for name, _, _ in entries],
+            "word": [word for _, word, _ in entries],
+            "n_words": pa.array([len(text.split()) for text in entry_texts], pa.int64()),
+            "text": entry_texts,
+        }
+    )
+    counts = ", ".join(f"{len(held)} of {name}" for name, held in found.items())
+    corpus = Corpus(entry_texts, metadata, ("dictionary",), ("n_words",), (counts,))
+    return _material(corpus, rows, queries, progress, filtered=False)
 
 
 def _material(

@@ -9,13 +9,13 @@ figures on this set say what a store loses against exact search, and nothing of 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import efficientnet
+from vectrial.datasets.sources import efficientnet, vit
 from vectrial.datasets.sources.defects import KINDS, flawed
 from vectrial.datasets.sources.inspection import Shot, decoded, material
 from vectrial.datasets.sources.material import Material, extra
@@ -23,6 +23,8 @@ from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
 
+#: Number of pictures, a slice of them (n, 224, 224, 3), progress → unit vectors (number, dim).
+Features = Callable[[int, Callable[[slice], NDArray[np.uint8]], Progress], NDArray[np.float32]]
 SCIKIT_IMAGE = Package(
     Client.PIP,
     "scikit-image",
@@ -66,10 +68,18 @@ _SEED = 7
 
 def made(rows: int | None, queries: int, progress: Progress) -> Material:
     """1280 features of every picture; `rows` and `queries` are those of the whole."""
+    return _made(efficientnet.head_features, progress)
+
+
+def made_by_transformer(rows: int | None, queries: int, progress: Progress) -> Material:
+    """The same pictures, by 384 features of a vision transformer."""
+    return _made(vit.features, progress)
+
+
+def _made(features: Features, progress: Progress) -> Material:
     pictures, shots = drawn(_textures(progress), progress)
-    features = efficientnet.head_features(len(pictures), lambda rows: pictures[rows], progress)
     return material(
-        features,
+        features(len(pictures), lambda rows: pictures[rows], progress),
         shots,
         (
             f"{CLASSES} photographed textures; defects ({', '.join(KINDS)}) are synthetic: not"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from time import perf_counter_ns
 
@@ -10,21 +10,38 @@ import pyarrow as pa
 
 from vectrial.experiments.common import generated_columns
 from vectrial.model.context import Context
+from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase
+from vectrial.model.schema import FieldType, Schema
 
 #: Subject of a comparison → (the arm with it, the arm without it).
 PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
 
 
-def load_arm(context: Context, arm: str, fields: int) -> Phase:
-    """The phase "arm": the context's rows with this many generated columns, loaded into an empty
-    store beside until they are ready.
+def own_columns(schema: Schema, types: Iterable[FieldType], count: int) -> list[str]:
+    """Names of the first `count` columns of a dataset that a store of these types holds.
+
+    Raises:
+        Unsupported: there are fewer.
+    """
+    can = set(types)
+    names = [field.name for field in schema.fields if field.type in can]
+    if len(names) < count:
+        raise Unsupported(
+            f"{count} columns of the dataset are asked for, and the store holds {len(names)} of its"
+            f" {len(schema.fields)}"
+        )
+    return names[:count]
+
+
+def load_arm(context: Context, arm: str, columns: pa.Table) -> Phase:
+    """The phase "arm": the context's rows with these columns, loaded into an empty store beside
+    until they are ready.
 
     arm: "none", "off", "on" or "fixed".
     """
-    types = context.store.capabilities.under(context.index.kind).field_types
     rows = context.dataset.rows
-    table = pa.table({}) if arm == "none" else generated_columns.columns(rows, fields, types)
+    table = pa.table({}) if arm == "none" else columns
     dataset = generated_columns.with_columns(context.dataset, table)
     schema = generated_columns.schema_of(context, table, indexed=arm != "off")
     started = perf_counter_ns()

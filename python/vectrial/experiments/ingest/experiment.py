@@ -8,13 +8,15 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 from pydantic import Field, field_validator, model_validator
 
 from vectrial._engine import Recorder
 from vectrial.document.sheet import STEPS, Sheet, metric
 from vectrial.experiments.base import Experiment, Numbers, Target, looking_for, refuse_library
+from vectrial.experiments.common import generated_columns
 from vectrial.experiments.common.disk_usage import settled
-from vectrial.experiments.common.payload_arms import PAIRS, load_arm, overhead
+from vectrial.experiments.common.payload_arms import PAIRS, load_arm, overhead, own_columns
 from vectrial.experiments.common.readiness import cold_searches, finishing
 from vectrial.experiments.common.sizes import Size, checked, resolved
 from vectrial.model.context import Context, Data
@@ -87,10 +89,11 @@ class Ingest(Experiment):
     settle_s: bytes on disk are counted as well, as `storage` does, when the store has come to rest;
         no longer is waited for that. None: they are not.
     payload_index: loads to compare instead, each into an empty store beside: "none" has no
-        metadata, "off" generated columns that are not indexed, "on" the same columns indexed. They
+        metadata, "off" columns that are not indexed, "on" the same columns indexed. They
         take turns, in the opposite order every other time. Where a store leaves no choice, its own
         ("fixed") stands for "off" and "on". Of `checkpoints`, only those in the suite are loaded.
-    fields: of `payload_index`: number of columns. rounds: how often everything is loaded.
+    fields: of `payload_index`: number of columns. columns: whether these are generated, or the
+        first of the dataset's own. rounds: how often everything is loaded.
     """
 
     name: ClassVar[str] = "ingest"
@@ -119,6 +122,7 @@ class Ingest(Experiment):
     settle_s: Seconds | None = None
     payload_index: tuple[Arm, ...] | None = Field(default=None, min_length=1)
     fields: int = Field(default=24, ge=1, le=100)
+    columns: Literal["generated", "own"] = "generated"
     rounds: int = Field(default=1, ge=1, le=20)
 
     _sizes = field_validator("checkpoints")(checked)
@@ -126,7 +130,8 @@ class Ingest(Experiment):
     @model_validator(mode="after")
     def _of_one_kind(self) -> Self:
         if self.payload_index is None:
-            self._refuse_set(["fields", "rounds"], "applies to loads with `payload_index` only")
+            only = ["fields", "columns", "rounds"]
+            self._refuse_set(only, "applies to loads with `payload_index` only")
         else:
             others = ["concurrency", "batch_rows", "probes", "probe_limit_s", "settle_s"]
             self._refuse_set(others, "does not apply to loads with `payload_index`")
@@ -283,6 +288,8 @@ class PayloadIngest(Ingest):
     def points(self, target: Target) -> list[dict[str, Any]]:
         if not target.can.field_types:
             raise Unsupported(f"{target.name} keeps no metadata")
+        if self.columns == "own":
+            own_columns(target.data.schema, target.can.field_types, self.fields)
         rows, default = target.data.rows, type(self).model_fields["checkpoints"].default
         if self.checkpoints == default:
             return [{"rows": rows}]
@@ -299,11 +306,12 @@ class PayloadIngest(Ingest):
         chosen = context.store.capabilities.under(context.index.kind).payload_index
         named = self.payload_index or ()
         arms = list(dict.fromkeys(a if chosen or a == "none" else "fixed" for a in named))
+        columns = self._columns(context)
         phases: dict[str, list[Phase]] = defaultdict(list)
         started = perf_counter_ns()
         for turn in range(self.rounds):
             for arm in arms if (context.seed + turn) % 2 else reversed(arms):
-                phase = load_arm(context, arm, self.fields)
+                phase = load_arm(context, arm, columns)
                 phases[arm].append(phase)
                 yield phase
         for of, (more, less) in PAIRS.items():
@@ -312,6 +320,14 @@ class PayloadIngest(Ingest):
                 about = {"fields": self.fields, "batch_rows": context.batch_rows}
                 phase.params = {**phase.params, **about}
                 yield phase
+
+    def _columns(self, context: Context) -> pa.Table:
+        types = context.store.capabilities.under(context.index.kind).field_types
+        if self.columns == "generated":
+            return generated_columns.columns(context.dataset.rows, self.fields, types)
+        names = own_columns(context.schema, types, self.fields)
+        assert context.dataset.metadata is not None, "a schema with fields goes with metadata"
+        return context.dataset.metadata.select(names)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A load for each arm and round, with columns."""

@@ -96,6 +96,7 @@ REPORT = Reproduction(
     document="DocArray's documentation, “One Million Scale Benchmark”, v0.12, April 2022",
     machine="AMD Threadripper 3960X, 40 GB, Python 3.8.5, servers in containers on the same host",
     scale=0.01,
+    server_memory="40GB",
     parts=(
         *(part for part, _ in _EACH),
         *(report.on_edge(part, built) for part, built in _EACH),

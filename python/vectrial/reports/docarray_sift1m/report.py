@@ -134,6 +134,7 @@ REPORT = Reproduction(
     machine="AWS t2.2xlarge (8 burstable cores, 32 GiB), Python 3.10.6, servers in containers on"
     " the same host",
     scale=0.005,
+    server_memory="32GiB",
     parts=(
         _SIFT,
         on_edge(_SIFT, _GRID),

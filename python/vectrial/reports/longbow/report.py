@@ -255,6 +255,7 @@ REPORT = Reproduction(
     document="Longbow's performance page, January 2026 (three states of its code on one page)",
     machine="MacBook Pro with Apple silicon, loopback, one run of each",
     scale=0.2,
+    server_memory="1GB",  # 4 GB in a stress test, without saying which figures are of it
     parts=(*_PARTS, *map(_stood_in, _PARTS), _built()),
     claims=(
         Claim(
