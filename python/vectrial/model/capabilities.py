@@ -140,22 +140,22 @@ class Hybrid:
     text: tokenization and scoring of words, for the reader.
     whole_text: every row with a word of the query takes part, and not only the best of them.
     rows_per_k: rows that each ranking brings for each row of the answer, where the store decides.
-    even: any α between 0 and 1 weighs both rankings alike.
+    equal_weights: any α between 0 and 1 weighs both rankings alike.
     """
 
     fusions: Mapping[Fusion, str]
     text: str
     whole_text: bool = False
     rows_per_k: int | None = None
-    even: bool = False
+    equal_weights: bool = False
 
-    def candidates(self, asked: int, k: int) -> int:
-        """Rows that each ranking brings to an answer of k rows when `asked` are asked for."""
-        return max(asked, k) if self.rows_per_k is None else self.rows_per_k * k
+    def candidates(self, wanted: int, k: int) -> int:
+        """Rows that each ranking brings to an answer of k rows, if the search asks for `wanted`."""
+        return max(wanted, k) if self.rows_per_k is None else self.rows_per_k * k
 
-    def heeds(self, alpha: float) -> bool:
-        """True if the two rankings are weighed by this α."""
-        return not self.even or alpha in (0.0, 0.5, 1.0)
+    def weighs(self, alpha: float) -> bool:
+        """True if the store weighs the two rankings by this α."""
+        return not self.equal_weights or alpha in (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,12 @@ class HybridSearch(Experiment):
             context.dataset, self.text, self.related, self.queries, context.seed
         )
         context.progress(0, 1, "hybrid: the exact fusion")
-        alphas = [alpha for alpha in self.alphas if can.heeds(alpha)]
+        alphas = [alpha for alpha in self.alphas if can.weighs(alpha)]
         if not alphas:
-            raise Unsupported(f"{context.store.name} heeds no α but 0, 0.5 and 1")
+            raise Unsupported(
+                f"{context.store.name} weighs both rankings alike at any α between 0 and 1",
+                remedy="alphas = [0.0, 0.5, 1.0], or some of them",
+            )
         blends = [Blend(task.field, alpha, fusion, candidates) for alpha in alphas]
         every = hybrid_truth.exact(task, k, blends, whole_text=can.whole_text)
         column = Column(task.field, FieldType.STRING, indexed=False, text=True)

@@ -77,6 +77,17 @@ def given(variable: str) -> Path | None:
     return Path(path).resolve()
 
 
+def own_program(variable: str, name: str) -> Path | None:
+    """The program that the environment names, else the one of this name on the PATH, resolved; None
+    where there is neither.
+
+    Raises:
+        UserError: the environment names one that is not there.
+    """
+    found = given(variable) or shutil.which(name)
+    return None if found is None else Path(found).resolve()
+
+
 def made_once(
     folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: LineProgress
 ) -> Path:

@@ -13,10 +13,10 @@ assemble on x86-64:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,7 @@ from vectrial.model.filters import Eq, Filter
 from vectrial.stores import common as vt
 from vectrial.stores.flight.filters import written
 from vectrial.stores.flight.longbow_server import TEXT_COLUMN, revision
-from vectrial.stores.flight.store import FlightStore, found
-
-if TYPE_CHECKING:
-    from pyarrow import flight
+from vectrial.stores.flight.store import FlightStore, hits
 
 #: Ids are cut to so many bits in the answer to a search.
 _ID_BITS = 32
@@ -74,7 +71,7 @@ class LongbowStore(FlightStore):
                 vt.Fusion.RECIPROCAL_RANK: "both alike at any α between 0 and 1, 2 k rows of each"
             },
             rows_per_k=2,
-            even=True,
+            equal_weights=True,
             text="its own inverted index of the column 'text'; BM25",
         ),
         caveats=(
@@ -85,9 +82,9 @@ class LongbowStore(FlightStore):
             "no deletes and no updates: a deleted row is still found by searches, and a row that"
             " is put again is there twice",
             "search parameter cached = true: answers are remembered for a minute, also when rows"
-            " were put meanwhile",
-            "a get is a scan that is filtered by the id, of one id; a find reads all rows that the"
-            " filter keeps, whatever the limit",
+            " were put meanwhile; those of hybrid searches always are",
+            "a get is one filtered scan for each id; a find reads every row that the filter keeps,"
+            " whatever the limit",
             "booleans cannot be filtered by, nor can alternatives, negations and missing values",
             "vectors and filters of a search travel as JSON",
         ),
@@ -119,12 +116,12 @@ class LongbowStore(FlightStore):
         self.wait_indexed()
 
     def flush(self) -> None:
-        """Nothing to be asked for: the log is written out by the server itself."""
+        """Do nothing: the server writes its log by itself."""
 
     def insert(self, batch: pa.RecordBatch) -> None:
         ids = batch.column("id").to_numpy()
         if len(ids) and (ids.min() < 0 or ids.max() >= 1 << _ID_BITS):
-            raise vt.StoreError(f"ids come back with {_ID_BITS} bits: these need more")
+            raise vt.StoreError(f"Longbow returns {_ID_BITS} bits of an id: these ids need more")
         super().upsert(batch)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
@@ -156,48 +153,24 @@ class LongbowStore(FlightStore):
             if _NO_ROWS not in str(error):  # it sends no schema where there are none
                 raise
 
-    def _get(self, ticket: Mapping[str, Any]) -> flight.FlightStreamReader:
-        from pyarrow import flight
-
-        client: flight.FlightClient = self._client
-        return client.do_get(flight.Ticket(_json(ticket)), self._options)
-
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         if _params(request).cached:
             return super()._searcher(request)
-        body = self._body(request)
+        from pyarrow import flight
+
+        search = self._search_json(request)
+        act, options, action = self._client.do_action, self._options, flight.Action
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            return found(self._act_stream("VectorSearch", body(vector)))
+            (answer,) = act(action("VectorSearch", search(vector)), options)
+            return hits(pa.ipc.open_stream(answer.body).read_all())
 
         return run
 
-    def _body(self, request: vt.SearchRequest) -> Callable[[NDArray[np.float32]], bytes]:
-        members: dict[str, Any] = {"dataset": self._name, "k": request.k}
-        if request.where is not None:
-            members["filters"] = self._translate(request.where)
-        head = _json(members)[:-1]
-        return lambda vector: b'%b,"vector":%b}' % (head, _json(vector.tolist()))
-
-    def _act_stream(self, name: str, body: bytes) -> pa.Table:
-        """The rows of an action whose answer is a stream of Arrow's."""
-        from pyarrow import flight
-
-        results = list(self._client.do_action(flight.Action(name, body), self._options))
-        return pa.ipc.open_stream(results[0].body).read_all()
-
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
+        native = super()._native_search(request)
         search = "ticket" if _params(request).cached else "action"
-        condition = None
-        if request.where is not None:
-            condition = _json(self._translate(request.where))
-        options = {"dataset": self._name, "search": search}
-        return vt.NativeSearch(self._native_target(), options, condition)
-
-
-def _json(value: Any) -> bytes:
-    """As it is read there: an escape such as \\u00fc stays six letters."""
-    return json.dumps(value, ensure_ascii=False).encode()
+        return replace(native, options={**native.options, "search": search})
 
 
 def _params(request: vt.SearchRequest) -> LongbowSearch:

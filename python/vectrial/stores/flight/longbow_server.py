@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, NoProgram, NotReady, Recipe
 from vectrial.servers.local import HOST
-from vectrial.servers.programs.base import given
-from vectrial.stores.flight.server import answers
+from vectrial.servers.programs.base import own_program
+from vectrial.stores.flight.server import readiness
 
 #: The column whose words it indexes.
 TEXT_COLUMN = "text"
@@ -42,30 +41,25 @@ _REVISION = re.compile(rb"vcs\.revision=([0-9a-f]{7,40})")
 _MODIFIED = b"vcs.modified=true"
 
 
-def _found() -> Path | None:
-    at = given(_BIN) or shutil.which("longbow")
-    return Path(at).resolve() if at else None
-
-
 def _program(progress: LineProgress) -> Path:
-    if (found := _found()) is None:
+    if (program := own_program(_BIN, "longbow")) is None:
         raise NoProgram(_NOWHERE)
-    return found
+    return program
 
 
 def _at_hand() -> Availability:
-    return Availability(_found() is not None, "" if _found() else _NOWHERE)
+    return Availability(True) if own_program(_BIN, "longbow") else Availability(False, _NOWHERE)
 
 
 def revision() -> str:
-    """The commit that the program at hand was built from, as Go notes it there; "" where there is
-    no program or no note."""
-    if (program := _found()) is None:
+    """The commit that the program of this machine was built from, as Go writes it there; "" where
+    there is no program, or none is written."""
+    if (program := own_program(_BIN, "longbow")) is None:
         return ""
     data = program.read_bytes()
-    if (noted := _REVISION.search(data)) is None:
+    if (commit := _REVISION.search(data)) is None:
         return ""
-    return noted[1][:7].decode() + (", changed" if _MODIFIED in data else "")
+    return commit[1][:7].decode() + (", changed" if _MODIFIED in data else "")
 
 
 def _command(
@@ -87,9 +81,9 @@ def _command(
 
 
 def _ready(address: Address) -> None:
-    answer = answers(LONGBOW, address)
+    answer = readiness(LONGBOW, address)
     if b"NOT_FOUND" not in answer:
-        raise NotReady(f"check_readiness of no dataset says {answer!r}")
+        raise NotReady(f"check_readiness for a dataset that does not exist says {answer!r}")
 
 
 LONGBOW = Recipe(

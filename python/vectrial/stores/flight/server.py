@@ -55,8 +55,8 @@ def _command(
     return Command((str(program), *module, *where), env, needs=needs)
 
 
-def answers(recipe: Recipe, address: Address) -> bytes:
-    """What `check_readiness` of a dataset says that there is not.
+def readiness(recipe: Recipe, address: Address) -> bytes:
+    """The server's answer to `check_readiness` for a dataset that does not exist.
 
     Raises:
         NotReady: the server does not answer yet.
@@ -80,7 +80,7 @@ def answers(recipe: Recipe, address: Address) -> bytes:
 
 
 def _ready(address: Address) -> None:
-    answers(FLIGHT, address)
+    readiness(FLIGHT, address)
 
 
 FLIGHT = Recipe(

@@ -9,7 +9,7 @@ A store is a dataset, made by a put of no rows, whose schema names the metric.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,7 +168,7 @@ class FlightStore(vt.ServerStore):
         """The answer to an action, which is an object or nothing to be read."""
         from pyarrow import flight
 
-        action = flight.Action(name, json.dumps(members).encode())
+        action = flight.Action(name, _json(members))
         results = [one.body.to_pybytes() for one in self._client.do_action(action, self._options)]
         if not results or not results[0].startswith(b"{"):
             return {}
@@ -216,23 +216,27 @@ class FlightStore(vt.ServerStore):
         from pyarrow import flight
 
         client: flight.FlightClient = self._client
-        return client.do_get(flight.Ticket(json.dumps(ticket).encode()), self._options)
+        return client.do_get(flight.Ticket(_json(ticket)), self._options)
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from pyarrow import flight
 
-        search: dict[str, Any] = {"dataset": self._name, "vector": [], "k": request.k}
-        search |= _members(request.params, request.returning)
-        if request.where is not None:
-            search["filters"] = self._translate(request.where)
-        head, tail = (part.encode() for part in json.dumps({"search": search}).split("[]", 1))
+        search = self._search_json(request)
         get, options, ticket = self._client.do_get, self._options, flight.Ticket
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            body = b"%b%b%b" % (head, json.dumps(vector.tolist()).encode(), tail)
-            return found(get(ticket(body), options).read_all())
+            return hits(get(ticket(b'{"search":%b}' % search(vector)), options).read_all())
 
         return run
+
+    def _search_json(self, request: vt.SearchRequest) -> Callable[[NDArray[np.float32]], bytes]:
+        """The search as a JSON object, of which only the vector is written at each call."""
+        search: dict[str, Any] = {"dataset": self._name, "k": request.k}
+        search |= _members(request.params, request.returning)
+        if request.where is not None:
+            search["filters"] = self._translate(request.where)
+        head = _json(search)[:-1]
+        return lambda vector: b'%b,"vector":%b}' % (head, _json(vector.tolist()))
 
     def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         if blend.alpha == 1.0:
@@ -242,7 +246,7 @@ class FlightStore(vt.ServerStore):
         ticket, get = flight_text.build_query(search, blend, self._names[blend.field]), self._get
 
         def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
-            return found(get(ticket(vector.tolist(), text)).read_all())
+            return hits(get(ticket(vector.tolist(), text)).read_all())
 
         return run
 
@@ -250,7 +254,7 @@ class FlightStore(vt.ServerStore):
         members = json.dumps(_members(request.params, request.returning))
         options = {"dataset": self._name, "params": members}
         where = request.where
-        condition = None if where is None else json.dumps(self._translate(where)).encode()
+        condition = None if where is None else _json(self._translate(where))
         return vt.NativeSearch(self._native_target(), options, condition)
 
     def native_rows(self) -> vt.NativeRows:
@@ -273,6 +277,11 @@ class FlightStore(vt.ServerStore):
         return written(renamed(vt.coerce_values(where, self._schema), self._names))
 
 
+def _json(value: Any) -> bytes:
+    """Text as it is: Longbow takes an escape such as \\u00fc for six letters."""
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
 def _members(params: vt.Params, returning: vt.Returning) -> dict[str, Any]:
     """Members of a search beside what every search has."""
     members: dict[str, Any] = dict(_RETURNING[returning])
@@ -281,7 +290,7 @@ def _members(params: vt.Params, returning: vt.Returning) -> dict[str, Any]:
     return members
 
 
-def found(rows: pa.Table) -> vt.Hits:
+def hits(rows: pa.Table) -> vt.Hits:
     """Ids and scores of an answer."""
     return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 

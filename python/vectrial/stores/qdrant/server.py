@@ -5,7 +5,6 @@ It is in no package registry: what crates.io has under this name is an empty pla
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, Image, NoProgram, NotReady, Recipe
 from vectrial.servers.local import HOST
-from vectrial.servers.programs.base import given
+from vectrial.servers.programs.base import own_program
 from vectrial.stores.common.readiness import http_ready
 
 #: The variable of its environment that holds the key it accepts.
@@ -44,14 +43,13 @@ _NOWHERE = (
 
 
 def _program(progress: LineProgress) -> Path:
-    found = given(_BIN) or shutil.which("qdrant")
-    if found is None:
+    if (program := own_program(_BIN, "qdrant")) is None:
         raise NoProgram(_NOWHERE)
-    return Path(found).resolve()
+    return program
 
 
 def _at_hand() -> Availability:
-    if given(_BIN) or shutil.which("qdrant"):
+    if own_program(_BIN, "qdrant"):
         return Availability(True)
     return Availability(False, _NOWHERE)
 

@@ -137,7 +137,7 @@ def test_it_agrees_with_an_exact_fusion(
 ) -> None:
     if "BM25" not in hybrid.text and alpha < 1:
         pytest.skip(f"its text is not ranked by BM25: {hybrid.text}")
-    if not hybrid.heeds(alpha):
+    if not hybrid.weighs(alpha):
         pytest.skip("it weighs both rankings alike")
     most = hybrid.candidates(CANDIDATES, K)
     index = Bm25(texts)
@@ -164,7 +164,7 @@ def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
     text_store: Store,
     alpha: float,
 ) -> None:
-    if not hybrid.heeds(alpha):
+    if not hybrid.weighs(alpha):
         pytest.skip("it weighs both rankings alike")
     at = {int(id_): row for row, id_ in enumerate(texts_world.ids)}
 
