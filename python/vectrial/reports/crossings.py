@@ -48,14 +48,14 @@ def sentences(one: Plot, name: Callable[[str], str]) -> Iterator[str]:
             series.setdefault(dot.system, []).append((dot.x, dot.value))
     if limit is None or not series:
         return
-    found = "; ".join(f"{name(system)} {_said(of, limit)}" for system, of in series.items())
+    found = "; ".join(f"{name(system)} {_crossing(of, limit)}" for system, of in series.items())
     yield (
         "Rows at which each crosses that line, interpolated between the measured sizes (log-log):"
         f" {found}."
     )
 
 
-def _said(points: Sequence[tuple[float, float]], limit: float) -> str:
+def _crossing(points: Sequence[tuple[float, float]], limit: float) -> str:
     sizes = [rows for rows, _ in points]
     rows = crossing_rows(points, limit)
     if rows is None:

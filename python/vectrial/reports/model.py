@@ -7,7 +7,7 @@ in the results each of its published metrics is found; and what its method did t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Scalar = bool | int | float | str
@@ -147,6 +147,19 @@ class Part:
             return min(published, rows)
         floor = min(rows, max(200, 2 * self.k))
         return max(floor, min(rows, round(published * rows / self.rows)))
+
+    def substitute(self, store: str, arm: Arm, suffix: str, title: str) -> Part:
+        """The same part measured by `arm` alone, only where `store` cannot run.
+
+        suffix, title: added to the part's own name and title.
+        """
+        return replace(
+            self,
+            name=f"{self.name}-{suffix}",
+            title=f"{self.title}: {title}",
+            arms=(arm,),
+            instead_of=store,
+        )
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vectrial.reports.model import (
     Arm,
     Ask,
@@ -89,13 +87,7 @@ def on_edge(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
         " Searches use the graph however few rows there are, as theirs did with a million",
         here="Qdrant Edge, in process",
     )
-    return replace(
-        part,
-        name=f"{part.name}-edge",
-        title=f"{part.title}: Qdrant's engine in process",
-        arms=(arm,),
-        instead_of="qdrant",
-    )
+    return part.substitute("qdrant", arm, "edge", "Qdrant's engine in process")
 
 
 _SLOWER = ("Qdrant", "Weaviate", "ElasticSearch")

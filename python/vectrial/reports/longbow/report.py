@@ -9,19 +9,15 @@ from vectrial.reports.model import Arm, Ask, Claim, Measure, Note, Part, Reprodu
 _ARMS = (Arm("Longbow", "longbow", "hnsw"),)
 _REFERENCE = "reference server"
 #: What stands in for Longbow where there is none.
-_REFERENCES = (
-    Arm(
-        "Longbow", "flight", "flat",
-        note="the reference server of Arrow Flight that comes with Vectrial, one Python process"
-        " that compares with every row, and no Longbow; one is measured where"
-        " VECTRIAL_LONGBOW_BIN or VECTRIAL_LONGBOW_ADDRESS names it",
-        here=_REFERENCE,
-    ),
+_FLAT = Arm(
+    "Longbow", "flight", "flat",
+    note="the reference server of Arrow Flight that comes with Vectrial, one Python process"
+    " that compares with every row, and no Longbow; one is measured where"
+    " VECTRIAL_LONGBOW_BIN or VECTRIAL_LONGBOW_ADDRESS names it",
+    here=_REFERENCE,
 )  # fmt: skip
 #: An index that is built, with Longbow's own parameters.
-_GRAPH = (
-    Arm("Longbow", "flight", "hnsw", {"m": 32, "ef_construction": 400}, here=_REFERENCE),
-)  # fmt: skip
+_GRAPH = Arm("Longbow", "flight", "hnsw", {"m": 32, "ef_construction": 400}, here=_REFERENCE)
 #: Bytes that are counted, theirs as Arrow: 528 a row there, 520 here.
 _BYTES = (
     "their MB are 2^20 bytes of ids, vectors and time stamps, ours 10^6 of ids and vectors:"
@@ -82,15 +78,9 @@ def _put(dim: int) -> Part:
     )  # fmt: skip
 
 
-def _stood_in(part: Part) -> Part:
+def _on_reference(part: Part) -> Part:
     """The part on the reference server, where Longbow cannot run."""
-    return replace(
-        part,
-        name=f"{part.name}-reference",
-        title=f"{part.title}: the reference server",
-        arms=_REFERENCES,
-        instead_of="longbow",
-    )
+    return part.substitute("longbow", _FLAT, "reference", "the reference server")
 
 
 def _built() -> Part:
@@ -103,15 +93,15 @@ def _built() -> Part:
         name="put-128-graph",
         title="Put into a graph, 128 dimensions",
         rows=max(sizes),
-        arms=_GRAPH,
+        arms=(_GRAPH,),
         asks=(replace(ask, sizes={"sizes": sizes}),),
         measures=(),
         instead_of="longbow",
     )
 
 
-def _hybrid(dim: int, sources: tuple[str, ...], told: str) -> Part:
-    """Their text was a column of made-up words. told: what ours is."""
+def _hybrid(dim: int, sources: tuple[str, ...], texts: str) -> Part:
+    """Their text was a column of made-up words. texts: what ours are."""
     return Part(
         name=f"hybrid-{dim}",
         title=f"Dense and text together, {dim} dimensions",
@@ -133,9 +123,9 @@ def _hybrid(dim: int, sources: tuple[str, ...], told: str) -> Part:
             Measure(
                 ("ingest", "hybrid_latency_p99"), "hybrid", "search", "latency_p99",
                 recall=True,
-                note=f"with a text index, which theirs had not on the column that it names; {told};"
-                " their texts were ten of ten words that come alike, and every query asked for the"
-                " same two; 500 of the rows are taken out as the queries",
+                note="with a text index, which theirs had not on the column that it names;"
+                f" {texts}; their texts were ten of ten words that come alike, and every query"
+                " asked for the same two; 500 of the rows are taken out as the queries",
             ),
         ),
     )  # fmt: skip
@@ -256,7 +246,7 @@ REPORT = Reproduction(
     machine="MacBook Pro with Apple silicon, loopback, one run of each",
     scale=0.2,
     server_memory="1GB",  # 4 GB in a stress test, without saying which figures are of it
-    parts=(*_PARTS, *map(_stood_in, _PARTS), _built()),
+    parts=(*_PARTS, *map(_on_reference, _PARTS), _built()),
     claims=(
         Claim(
             "A filter brings 25 % more searches per second",
@@ -294,19 +284,19 @@ REPORT = Reproduction(
             "puts",
             "acknowledged only: the log is synced and the index built afterwards; 3,000 rows in"
             " 8 ms, once",
-            "the compared figures are acknowledged rows per second too, of a reference server that"
-            " has no graph to build and is one Python process",
+            "the compared figures are acknowledged rows per second too. Where the reference server"
+            " stands in, it has no graph to build and is one Python process",
             "the same",
         ),
         Note(
             "acknowledged and indexed",
             "how long the index took after the last acknowledgement is not told",
-            "3,000 and 10,000 rows of 128 dimensions are put once more where a graph is built"
-            " (m = 32 and ef_construction = 400, as Longbow's), which is compared with nothing: the"
-            " run of that part has rows a second acknowledged and until ready side by side"
-            " (`vectrial report FOLDER/put-128-graph`). The reference server acknowledges a row"
-            " when it is in the index: between its two rates lies only the flush to the disk, and"
-            " what building costs is the distance between the two indexes",
+            "of each put, the run of its part has rows a second acknowledged and until ready side"
+            " by side (`vectrial report FOLDER/put-128`). The reference server acknowledges a row"
+            " when it is in the index: between its two rates lies only the flush to the disk."
+            " Where it stands in, 3,000 and 10,000 rows of 128 dimensions are therefore put once more into a"
+            " graph (m = 32 and ef_construction = 400, as Longbow's), which is compared with"
+            " nothing: what building costs is the distance between the two indexes",
             "the same",
         ),
         Note(
@@ -342,8 +332,8 @@ REPORT = Reproduction(
             " since",
             "in a collection each is timed once without a filter and once under one. Where it is"
             " without a filter, the correctness gate has asked the first fifty before the clock"
-            " starts: a server that remembers answers has these at hand, the reference server"
-            " remembers none",
+            " starts: a server that remembers answers has these at hand. Longbow is asked by the"
+            " action that computes each answer, and the reference server remembers none",
             "the same",
         ),
         Note(
@@ -359,9 +349,9 @@ REPORT = Reproduction(
             "the index",
             "a graph, searched with 50 candidates by a request that cannot ask for more; on vectors"
             " without structure its recall was .70 of 5,000 rows where we could try it",
-            "the reference server compares every row, so that puts are those of the transport and"
-            " recall is 1; a graph over 100,000 such vectors takes minutes, and found a tenth of"
-            " what it should with 10 candidates",
+            "Longbow's own graph, with the recall beside every figure. Where the reference server"
+            " stands in, it compares every row, so that puts are those of the transport and recall"
+            " is 1: a graph over 100,000 such vectors takes minutes",
             "not repeated: searches of a graph are compared at equal recall, and theirs is unknown",
         ),
         Note(
