@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -60,6 +61,20 @@ def test_files_may_vanish_while_they_are_counted(tmp_path: Path) -> None:
         thread.join()
 
 
+def conversation(*argv: str) -> tuple[subprocess.Popen[str], IO[str], IO[str]]:
+    """A process of Python, the lines written to it, and those read from it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process, process.stdin, process.stdout
+
+
 #: More than 0.3 s of processor time: counters are told in steps of 10 ms, each rounded down.
 WORK = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass\n"
 #: Starts a child when it is told to, and sees it end when it is told to.
@@ -75,20 +90,12 @@ print(flush=True); input()
 
 def test_a_tree_remembers_those_that_ended() -> None:
     """Not the tree of this process, which has the servers of other tests in it."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, WORK + "input()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    )
-    assert parent.stdin is not None
-    assert parent.stdout is not None
+    parent, to_parent, from_parent = conversation(PARENT, WORK + "input()")
     try:
-        parent.stdout.readline()
+        from_parent.readline()
         tree = ProcessTree(parent.pid)
         before = tree.usage()
-        parent.stdin.write("\n")
+        to_parent.write("\n")
         deadline = time.monotonic() + 60
         while True:
             during = tree.usage()
@@ -99,8 +106,8 @@ def test_a_tree_remembers_those_that_ended() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert during.rss_bytes > before.rss_bytes
-        parent.stdin.write("\n")
-        parent.stdout.readline()
+        to_parent.write("\n")
+        from_parent.readline()
         after = tree.usage()
     finally:
         parent.communicate("\n\n\n")
@@ -140,21 +147,13 @@ input()
 
 def test_bytes_of_a_process_that_was_waited_for_count_once(tmp_path: Path) -> None:
     """The kernel adds them to its parent's."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", WRITERS_PARENT, WRITER, str(tmp_path / "file")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    )
-    assert parent.stdin is not None
-    assert parent.stdout is not None
+    parent, to_parent, from_parent = conversation(WRITERS_PARENT, WRITER, str(tmp_path / "file"))
     try:
-        parent.stdout.readline()  # of the child: it has written
+        from_parent.readline()  # of the child: it has written
         tree = ProcessTree(parent.pid)
         before = tree.usage()
-        parent.stdin.write("\n")
-        parent.stdout.readline()  # of the parent: it has waited for the child
+        to_parent.write("\n")
+        from_parent.readline()  # of the parent: it has waited for the child
         after = tree.usage()
     finally:
         parent.communicate("\n")

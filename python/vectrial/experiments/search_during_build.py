@@ -17,13 +17,16 @@ from vectrial.experiments.base import (
     Numbers,
     Target,
     Values,
-    client_points,
-    search_points,
 )
-from vectrial.experiments.common.row_parts import apart_from_neighbours, insert, part
+from vectrial.experiments.common.row_parts import (
+    apart_from_neighbours,
+    insert,
+    part,
+    share_points,
+)
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
-from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.errors import StoreError
 from vectrial.model.inputs import PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
@@ -133,13 +136,7 @@ class SearchDuringBuild(Experiment):
         return value
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        if not target.can.inserts_after_build:
-            kind = target.index.kind
-            raise Unsupported(
-                f"{target.name} cannot insert after the index is built with index '{kind}'"
-            )
-        found = client_points(self.clients, search_points(target, self.search))
-        return [{"added": share, **point} for share in dict.fromkeys(self.added) for point in found]
+        return share_points(target, "added", self.added, self.clients, self.search)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """As the point says."""

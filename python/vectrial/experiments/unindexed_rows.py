@@ -15,15 +15,12 @@ from vectrial.experiments.base import (
     Numbers,
     Target,
     Values,
-    client_points,
     looking_for,
     refuse_threads,
-    search_points,
     seeing_writes,
 )
-from vectrial.experiments.common.row_parts import insert, part
+from vectrial.experiments.common.row_parts import insert, part, share_points
 from vectrial.model.context import Context
-from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
@@ -107,14 +104,7 @@ class UnindexedRows(Experiment):
         return value
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        if not target.can.inserts_after_build:
-            kind = target.index.kind
-            raise Unsupported(
-                f"{target.name} cannot insert after the index is built with index '{kind}'"
-            )
-        found = client_points(self.clients, search_points(target, self.search))
-        shares = dict.fromkeys(self.unindexed)
-        return [{"unindexed": share, **point} for share in shares for point in found]
+        return share_points(target, "unindexed", self.unindexed, self.clients, self.search)
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """As of every experiment; and several clients where the store allows one thread."""

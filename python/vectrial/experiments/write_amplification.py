@@ -124,14 +124,14 @@ class _Ledger:
 
     def __init__(self, context: Context, point: Mapping[str, Any]) -> None:
         metadata = context.dataset.metadata
-        self._given = context.dataset.raw_bytes + (0 if metadata is None else metadata.nbytes)
+        self._ingested = context.dataset.raw_bytes + (0 if metadata is None else metadata.nbytes)
         self._written, self._point = context.written_bytes, point
         self._before = context.written_bytes()
         self._batch_rows = context.batch_rows
 
     def describe(self, phase: Phase, started_ns: int, rows: int) -> Phase:
-        """Write what was written until now into a phase, which began earlier: with the step whose
-        sizes it has."""
+        """Add the bytes written until now to a phase of sizes, and let it begin with the step that
+        they are the result of."""
         now = self._written()
         phase.name = "compacted" if phase.name == "settled" else phase.name
         phase.started_ns = started_ns
@@ -143,5 +143,5 @@ class _Ledger:
         else:
             written = now - self._before
             phase.metrics["written_bytes"] = float(written)
-            phase.metrics["write_amplification"] = written / self._given
+            phase.metrics["write_amplification"] = written / self._ingested
         return phase

@@ -92,14 +92,14 @@ def handled() -> Iterator[None]:
     before = {one: signal.getsignal(one) for one in _SIGNALS}
     unraisable = sys.unraisablehook
 
-    def dropped(what: sys.UnraisableHookArgs) -> None:
+    def raise_again(what: sys.UnraisableHookArgs) -> None:
         if what.exc_type is KeyboardInterrupt and _Heard.raised:
             os.write(writing, bytes([_Heard.number + _AGAIN]))
         else:
             unraisable(what)
 
     try:
-        sys.unraisablehook = dropped
+        sys.unraisablehook = raise_again
         for one in _SIGNALS:
             if before[one] is not signal.SIG_IGN:
                 signal.signal(one, _raise_once)

@@ -49,14 +49,14 @@ def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bo
 
 def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material:
     """WordNet's glosses, GCIDE's senses and EDICT's entries, a text of several once."""
-    glosses_, about = wordnet.read(progress)
+    meanings, about = wordnet.read(progress)
     words = map(str, about.column("word").to_pylist())
-    found: dict[str, list[tuple[str, str]]] = {
-        "WordNet": list(zip(words, glosses_, strict=True)),
+    sources: dict[str, list[tuple[str, str]]] = {
+        "WordNet": list(zip(words, meanings, strict=True)),
         "GCIDE": gcide.read(progress),
         "EDICT": edict.read(progress),
     }
-    entries = [(name, word, text) for name, held in found.items() for word, text in held]
+    entries = [(name, word, text) for name, own in sources.items() for word, text in own]
     entry_texts = [text for _, _, text in entries]
     metadata = pa.table(
         {
@@ -66,7 +66,7 @@ def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material
             "text": entry_texts,
         }
     )
-    counts = ", ".join(f"{len(held)} of {name}" for name, held in found.items())
+    counts = ", ".join(f"{len(own)} of {name}" for name, own in sources.items())
     corpus = Corpus(entry_texts, metadata, ("dictionary",), ("n_words",), (counts,))
     return _material(corpus, rows, queries, progress, filtered=False)
 

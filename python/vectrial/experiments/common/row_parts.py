@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.datasets import library
 from vectrial.datasets.truth import truth_of
+from vectrial.experiments.base import Target, Values, client_points, search_points
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset, Truth
-from vectrial.model.errors import StoreError
+from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.lane import writes_natively
 from vectrial.model.progress import Progress
 from vectrial.model.store import Store
 from vectrial.workload import ingest
 from vectrial.workload.native import inserts
+
+
+def share_points(
+    target: Target,
+    name: str,
+    shares: Iterable[float],
+    clients: Sequence[int],
+    search: Mapping[str, Values],
+) -> list[dict[str, Any]]:
+    """Points of searches at each share, under this name, of rows that are inserted last.
+
+    Raises:
+        Unsupported: the store takes no rows after the index is built.
+    """
+    if not target.can.inserts_after_build:
+        raise Unsupported(
+            f"{target.name} cannot insert after the index is built with index '{target.index.kind}'"
+        )
+    points = client_points(clients, search_points(target, search))
+    return [{name: share, **point} for share in dict.fromkeys(shares) for point in points]
 
 
 def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
@@ -64,23 +87,23 @@ def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArra
     """
     dataset = context.dataset
     truth = context.truth(context.k, None)
-    asked = _askable(truth, dataset.rows - count)
-    if not asked:
+    queries = _queries_within(truth, dataset.rows - count)
+    if not queries:
         raise StoreError(
             f"{count:,} of {dataset.rows:,} rows cannot be told from the neighbours of a query:"
             " set a smaller share, or use more rows"
         )
-    taken = truth.accept_ids[: truth.accept_offsets[asked]]
-    (free,) = np.nonzero(~np.isin(dataset.ids, taken))
+    neighbours = truth.accept_ids[: truth.accept_offsets[queries]]
+    (free,) = np.nonzero(~np.isin(dataset.ids, neighbours))
     rng = np.random.default_rng([context.seed, 7])
     rows = np.sort(rng.choice(free, count, replace=False))
-    if asked < len(dataset.queries):
-        fewer = library.subset(dataset, queries=asked)
+    if queries < len(dataset.queries):
+        fewer = library.subset(dataset, queries=queries)
         context = replace(context, dataset=fewer, truth=partial(truth_of, fewer))
     return context, rows
 
 
-def _askable(truth: Truth, most: int) -> int:
+def _queries_within(truth: Truth, most: int) -> int:
     """Number of the first queries that have at most so many neighbours together."""
     _, first = np.unique(truth.accept_ids, return_index=True)
     of = np.searchsorted(truth.accept_offsets, first, side="right") - 1
