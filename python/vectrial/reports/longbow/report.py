@@ -294,9 +294,9 @@ REPORT = Reproduction(
             "of each put, the run of its part has rows a second acknowledged and until ready side"
             " by side (`vectrial report FOLDER/put-128`). The reference server acknowledges a row"
             " when it is in the index: between its two rates lies only the flush to the disk."
-            " Where it stands in, 3,000 and 10,000 rows of 128 dimensions are therefore put once more into a"
-            " graph (m = 32 and ef_construction = 400, as Longbow's), which is compared with"
-            " nothing: what building costs is the distance between the two indexes",
+            " Where it stands in, 3,000 and 10,000 rows of 128 dimensions are therefore put once"
+            " more into a graph (m = 32 and ef_construction = 400, as Longbow's), which is compared"
+            " with nothing: what building costs is the distance between the two indexes",
             "the same",
         ),
         Note(
