@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vectrial.util import interrupts
+
 START = """
 import os, signal, sys, time
 from vectrial.util import interrupts
@@ -82,6 +84,31 @@ except KeyboardInterrupt:
 """)
     said, errors = process.communicate(timeout=30)
     assert (process.returncode, said, errors) == (128 + number, "heard\n", "")
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
+def test_one_that_a_library_turns_into_an_error_is_raised(number: signal.Signals) -> None:
+    """DuckDB raises RuntimeError from it when it comes during a query."""
+    process = command("""
+import duckdb
+interrupts.allow(600)
+print(begin.pop(), flush=True)
+try:
+    with interrupts.unwrapped():
+        million = "range(1000000)"
+        duckdb.sql(f"select sum(hash(a.range + b.range)) from {million} a, {million} b").fetchall()
+except KeyboardInterrupt:
+    print("heard")
+    sys.exit(interrupts.code())
+""")
+    process.send_signal(number)
+    said, errors = process.communicate(timeout=30)
+    assert (process.returncode, said, errors) == (128 + number, "heard\n", "")
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(ValueError, match="other"), interrupts.unwrapped():
+        raise ValueError("other")
 
 
 @pytest.mark.slow

@@ -58,7 +58,8 @@ def run_command_line() -> None:
         with interrupts.handled():
             interrupts.set_hint(f"interrupted; start again with: {again}")
             try:
-                _run()
+                with interrupts.unwrapped():
+                    _run()
             except (SystemExit, KeyboardInterrupt):
                 if not interrupts.came():
                     raise

@@ -244,8 +244,9 @@ def measure(
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             try:
-                outcome = run_plan(plan, writer, view, allow_exposed, where.execute, disturbed)
-                writer.finish()
+                with interrupts.unwrapped():
+                    outcome = run_plan(plan, writer, view, allow_exposed, where.execute, disturbed)
+                    writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
                 raise

@@ -3,7 +3,8 @@
 The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. Since that can
 be lost in a library, or come late where one computes, it is noted, too: loops that last ask
 `check`, and a thread ends the process when it takes too long, or another signal comes. One that
-Python itself drops, since it was raised in a callback of the garbage collector's, is raised again.
+Python itself drops, since it was raised in a callback of the garbage collector's, is raised again;
+one that a library turned into another error is raised by `unwrapped`.
 """
 
 from __future__ import annotations
@@ -110,6 +111,25 @@ def handled() -> Iterator[None]:
         signal.set_wakeup_fd(wakeup)
         sys.unraisablehook = unraisable
         os.close(writing)  # which ends the thread
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """An interruption that a library turned into an error of its own, as DuckDB does in a query, is
+    raised as what it is.
+
+    Raises:
+        KeyboardInterrupt: the error in the block came from one.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None and came():
+            raise KeyboardInterrupt from error
+        raise
 
 
 @contextmanager
