@@ -13,7 +13,7 @@ from vectrial.analysis.run_data import RunData
 from vectrial.experiments.storage.report import KINDS
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.reports.collect import Measured
+from vectrial.reports.matching import Measured
 from vectrial.reports.page_tables import further
 
 CAME = {"disk_rows_bytes": 3e6, "disk_index_bytes": 2e6, "disk_log_bytes": -1e6}

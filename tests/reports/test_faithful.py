@@ -11,7 +11,8 @@ from reproduction_runs import measured, run_of, trial
 
 from vectrial.model.availability import Availability
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import ComparedFigure, Measured, cells
+from vectrial.reports.collect import ComparedFigure, cells
+from vectrial.reports.matching import Measured
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
 from vectrial.stores import registry

@@ -11,8 +11,8 @@ from vectrial.model.errors import UserError
 from vectrial.model.placement import size_bytes
 from vectrial.plan.model import Plan
 from vectrial.reports import REPRODUCTIONS, folder
-from vectrial.reports.collect import Measured
 from vectrial.reports.conditions import conditions_of
+from vectrial.reports.matching import Measured
 from vectrial.reports.memory import check_memory, memory_in_words
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.run.prepare import plan_of

@@ -17,9 +17,10 @@ from vectrial.document.blocks import Figure as Drawn
 from vectrial.document.blocks import Report, Table, footnoted
 from vectrial.document.render import markdown, terminal
 from vectrial.reports import REPRODUCTIONS, figure_text
-from vectrial.reports.collect import ComparedFigure, Measured, cells
+from vectrial.reports.collect import ComparedFigure, cells
 from vectrial.reports.conditions import Conditions, conditions_of
 from vectrial.reports.jsonl import as_json
+from vectrial.reports.matching import Measured
 from vectrial.reports.page import build, drawn
 from vectrial.reports.page_tables import Layout
 from vectrial.reports.planning import Settings

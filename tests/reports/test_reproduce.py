@@ -14,10 +14,11 @@ import pytest
 from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Table
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import ComparedFigure, Measured, cells
+from vectrial.reports.collect import ComparedFigure, cells
 from vectrial.reports.figures_data import Plot, plot
 from vectrial.reports.figures_render import Palette, chart
 from vectrial.reports.jsonl import KEYS
+from vectrial.reports.matching import Measured
 from vectrial.reports.model import Arm, Curve, Drawing, Part, Reproduction
 from vectrial.reports.page_tables import further
 from vectrial.reports.published import figures
@@ -223,7 +224,9 @@ def test_through_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == len(figures("aistor-index"))
-    more = ("rows", "source", "measured_store", "repeats", "low", "high")
+    more = (
+        "rows", "source", "measured_store", "repeats", "low", "high", "client", "through",
+    )  # fmt: skip
     assert {tuple(row) for row in rows} == {(*KEYS, *more)}
     measured = {row["metric"]: row for row in rows if row["measured"] is not None}
     assert set(measured) == {"index_time", "speed_up"}

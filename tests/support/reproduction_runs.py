@@ -13,7 +13,8 @@ from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Trial
 from vectrial.model.gate import CheckResult
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.collect import ComparedFigure, Measured, cells
+from vectrial.reports.collect import ComparedFigure, cells
+from vectrial.reports.matching import Measured
 from vectrial.reports.published import figures
 
 #: What a run says of itself.

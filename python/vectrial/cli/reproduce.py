@@ -15,6 +15,7 @@ from rich.table import Table
 
 from vectrial.cli import options
 from vectrial.cli import run as run_command
+from vectrial.cli.one_store import parameters
 from vectrial.cli.output import (
     CleanConsole,
     print_json,
@@ -77,6 +78,14 @@ def reproduce(
             help="Measure only this part, by its name in the plan (repeatable).",
         ),
     ] = None,
+    build: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--build",
+            metavar="NAME=VALUE",
+            help="Of a grid of build parameters measure only this value, e.g. m=16 (repeatable).",
+        ),
+    ] = None,
     faithful: Annotated[
         bool,
         typer.Option(
@@ -119,6 +128,7 @@ def reproduce(
     vectrial reproduce                               list the reports
     vectrial reproduce docarray-sift1m --dry-run     print the plan
     vectrial reproduce docarray-sift1m --scale 0.1   with 10 % of its rows
+    vectrial reproduce docarray-sift1m --scale 1 --build m=16 --build ef_construction=64
     vectrial reproduce --show FOLDER -f md           the tables as Markdown
     vectrial reproduce --show FOLDER -f html         the page with its figures
 
@@ -137,8 +147,9 @@ def reproduce(
         report = REPRODUCTIONS.load(name)
         size = report.scale if scale is None else scale
         settings = Settings(
-            size, tuple(store or ()), faithful, repeats, tuple(part or ()), memory_limit
-        )
+            size, tuple(store or ()), faithful, repeats, tuple(part or ()), memory_limit,
+            parameters(build or (), "--build"),
+        )  # fmt: skip
     else:
         if show is not None and resume is not None:
             raise UserError("--show and --resume exclude each other", remedy="give one of them")
@@ -147,13 +158,13 @@ def reproduce(
                 "--show measures nothing, with or without --dry-run",
                 remedy="--resume FOLDER --dry-run prints what is left to measure",
             )
-        chosen = any((store, part, faithful, memory_limit, repeats > 1))
+        chosen = any((store, part, build, faithful, memory_limit, repeats > 1))
         if name is not None or scale is not None or chosen:
             raise UserError(
                 "the folder has its own report and settings",
                 where=str(folder),
-                remedy="leave REPORT, --scale, --store, --part, --faithful, --memory-limit and"
-                " --repeats out",
+                remedy="leave REPORT, --scale, --store, --part, --build, --faithful, --memory-limit"
+                " and --repeats out",
             )
         begun = reproduction_folder.read(folder)
         report, settings = begun.report, begun.settings

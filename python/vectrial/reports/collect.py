@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vectrial.analysis.audit import of_phase
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult
 from vectrial.experiments.registry import all_metrics
 from vectrial.reports.inconsistencies import inconsistencies
-from vectrial.reports.model import Arm, Ask, Measure, NotYet, Part, Reproduction
+from vectrial.reports.matching import Measured, point_at
+from vectrial.reports.model import Arm, Measure, NotYet, Part, Reproduction
 from vectrial.reports.published import PublishedFigure, figures
 from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
@@ -41,6 +41,9 @@ class ComparedFigure:
     doubtful: whether what was published cannot be believed; `notes` say why.
     spread: of what was measured, over the repeats. store: that it was measured on.
     here: what that store is, where it is not the system as the report had it. differs: how.
+    client: that the report called the system through, if it was measured so. through: the same
+        figure measured so, beside the system by its own client or on the wire; None where no store
+        here is that.
     """
 
     figure: PublishedFigure
@@ -56,20 +59,23 @@ class ComparedFigure:
     store: str = ""
     here: str = ""
     differs: str = ""
+    client: str = ""
+    through: ComparedFigure | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Measured through the report's client over measured without it; None unless both are
+        valid. Of a rate the inverse, so that it is what a call costs."""
+        other = self.through
+        if other is None or not (self.valid and other.valid and self.measured and other.measured):
+            return None
+        ratio = other.measured / self.measured
+        return 1 / ratio if self.figure.unit in _RATES else ratio
 
     @property
     def note(self) -> str:
         """Everything to know, as one sentence."""
         return "; ".join(self.notes)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A part that was measured: its run, and how many rows were loaded of which dataset."""
-
-    run: RunData
-    dataset: str
-    rows: int
 
 
 def cells(
@@ -85,12 +91,30 @@ def cells(
     Args:
         measured: by the name of the part.
         known: names of the stores there are. stores: those to compare; none: all.
-        faithful: whether the report's own method was repeated.
+        faithful: whether the report's own method was repeated: a system that can be called through
+            its client is.
     """
-    return [
-        _doubted(_cell(report, figure, measured, known, stores, faithful), why)
-        for figure, why in zip(figures(report.name), inconsistencies(report.name), strict=True)
-    ]
+    found = []
+    for figure, why in zip(figures(report.name), inconsistencies(report.name), strict=True):
+        asked = (report, figure, measured, known, stores, faithful)
+        cell, client = _cell(*asked), _client(report, figure, measured)
+        if client:
+            through = replace(_cell(*asked, client), client=client)
+            instead = faithful and through.measured is not None
+            cell = through if instead else replace(cell, through=_doubted(through, why))
+        found.append(_doubted(cell, why))
+    return found
+
+
+def _client(report: Reproduction, figure: PublishedFigure, measured: Mapping[str, Measured]) -> str:
+    """The client that the report called a figure's system through, if that was tried here."""
+    for part, _ in places(report, figure):
+        there = measured[part.name].run.trials if part.name in measured else ()
+        tried = {trial.series.store for trial in there}
+        for arm in part.arms:
+            if arm.through and arm.store in tried and stands_for(arm, figure):
+                return arm.through
+    return ""
 
 
 def _doubted(cell: ComparedFigure, why: Sequence[str]) -> ComparedFigure:
@@ -132,12 +156,18 @@ def _cell(
     known: Collection[str],
     stores: Collection[str],
     faithful: bool,
+    client: str = "",
 ) -> ComparedFigure:
+    """client: that the system is called through; empty for its own."""
+
+    def fits(arm: Arm) -> bool:
+        return stands_for(arm, figure) and arm.through == client
+
     def nothing(why: str) -> ComparedFigure:
         return _nothing(figure, why)
 
     def in_part(part: Part, measure: Measure) -> ComparedFigure:
-        arm = next((arm for arm in part.arms if stands_for(arm, figure)), None)
+        arm = next(filter(fits, part.arms), None)
         if arm is None or arm.store not in known:
             return nothing(f"not yet: no store here stands for {figure.store}")
         if stores and arm.store not in stores:
@@ -149,7 +179,7 @@ def _cell(
     found = list(places(report, figure))
     if not found:
         return nothing(f"not yet: {wanting(report, figure).why}")
-    named = [one for one in found if any(stands_for(arm, figure) for arm in one[0].arms)]
+    named = [one for one in found if any(map(fits, one[0].arms))]
     found = named or found  # a part that stands in for some systems says nothing of the others
     every = [in_part(part, measure) for part, measure in found]
     # What stands in was measured because the other could not be: why it has nothing is the reason.
@@ -170,7 +200,7 @@ def _compared(
     faithful: bool,
 ) -> ComparedFigure:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
-    point = _point(figure, part, measure, arm, measured, faithful)
+    point = point_at(figure, part, measure, arm, measured, faithful)
     minus = measure.minus if metric == measure.metric else ()
     spread, lacks = _taken(point, metric, minus)
     if point is None or spread is None:
@@ -291,68 +321,6 @@ def stand_in(part: Part, dataset: str) -> str:
     first = part.sources[0]
     its_own = dataset == first and not part.instead_of
     return "" if its_own or "{rows}" in first else dataset
-
-
-def _point(
-    figure: PublishedFigure,
-    part: Part,
-    measure: Measure,
-    arm: Arm,
-    measured: Measured,
-    faithful: bool,
-) -> Point | None:
-    """The point measured at the figure's settings; of several the one preferred by `where`.
-    faithful: at those of the report's method, which may be others than it published."""
-    rows = int(figure.params.get("rows", part.rows))
-    asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
-    sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
-    expected = part.size(rows, measured.rows) if sizes else measured.rows
-    published = dict(figure.params)
-    if faithful:
-        for name in _otherwise(asks, arm):
-            published.pop(name, None)
-    select = measured.run.select
-    points = [*select(measure.experiment, measure.phase)]
-    if faithful and measure.faithful_phase:
-        points = [*select(measure.experiment, measure.faithful_phase), *points]
-    fitting = [
-        point
-        for point in points
-        if point.series.store == arm.store
-        and point.dataset == measured.dataset
-        and point.series.index_kind == arm.index
-        and point.rows == expected
-        and _same(published, {**({} if once else point.index_params), **point.params})
-    ]
-    for name, wanted in measure.where.items():
-        choices = wanted if isinstance(wanted, tuple) else (wanted,)
-        fitting = next(
-            (
-                own
-                for choice in choices
-                if (own := [p for p in fitting if p.params.get(name) == choice])
-            ),
-            [],
-        )
-    return fitting[0] if fitting else None
-
-
-def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
-    """Parameters that the report's own method sets otherwise for a system than it published."""
-    if arm.faithful is not None:
-        yield from arm.params
-    for ask in asks:
-        if "search" in ask.faithful_of.get(arm.store, {}):
-            yield from ask.settings.get("search", {})
-
-
-def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """True if all parameters that both name are equal; filters are equal if both are set."""
-    return all(
-        (bool(ours[name]) if name == "filter" else ours[name]) == value
-        for name, value in published.items()
-        if ours.get(name) is not None and name not in ("dataset", "rows", "queries")
-    )
 
 
 def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured: Measured) -> str:

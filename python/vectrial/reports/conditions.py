@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.analysis.run_data import RunData
-from vectrial.reports.collect import ComparedFigure, Measured, stand_in
+from vectrial.reports.collect import ComparedFigure, stand_in
+from vectrial.reports.matching import Measured
 from vectrial.reports.memory import OPTION, memory_in_words
-from vectrial.reports.model import Reproduction
+from vectrial.reports.model import Reproduction, Scalar
 from vectrial.reports.planning import Settings
 from vectrial.reports.tables import system
 from vectrial.stats.intervals import LEAST_REPEATS, RANGE_REPEATS
@@ -67,8 +68,8 @@ class System:
 @dataclass(frozen=True)
 class Conditions:
     """The conditions of all parts. machine: ours. made: date and version of Vectrial. only: the
-    parts that were asked for; none: all. memory: what limited that of the servers, in words; empty
-    where the report does not say what its systems had."""
+    parts that were asked for; none: all. builds: likewise of the grid. memory: what limited that of
+    the servers, in words; empty where the report does not say what its systems had."""
 
     scale: float
     machine: str
@@ -80,6 +81,7 @@ class Conditions:
     only: tuple[str, ...] = ()
     memory: str = ""
     memory_limit: bool = False
+    builds: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -108,6 +110,7 @@ class Conditions:
         """The options of the command line."""
         own = ", --faithful: by the report's own method as far as the method notes say"
         parts = "".join(f" --part {name}" for name in self.only)
+        parts += "".join(f" --build {name}={value}" for name, value in self.builds.items())
         limit = f" {OPTION}" if self.memory_limit else ""
         return f"--scale {self.scale:g}{parts}{limit}{own if self.faithful else ''}"
 
@@ -142,6 +145,7 @@ def conditions_of(
         settings.only,
         memory_in_words(report, measured, limited=settings.memory_limit),
         settings.memory_limit,
+        settings.builds,
     )
 
 
@@ -187,9 +191,11 @@ def invalid_figures(cells: Sequence[ComparedFigure]) -> Iterator[str]:
     reasons are few."""
     found: dict[str, dict[str, None]] = {}
     counts: Counter[str] = Counter()
-    for cell in cells:
+    every = (one for cell in cells for one in (cell, cell.through) if one is not None)
+    for cell in every:
         if cell.valid is False:
             name = system(cell.figure.store, cell.here)
+            name += f" through {cell.client}" if cell.client else ""
             found.setdefault(name, {})[cell.why] = None
             counts[name] += 1
     for name, reasons in found.items():

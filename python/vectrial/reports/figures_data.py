@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from vectrial.analysis.run_data import RunData
 from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports import figure_text
-from vectrial.reports.collect import ComparedFigure, Measured
-from vectrial.reports.model import Curve, Drawing, Reproduction
+from vectrial.reports.collect import ComparedFigure
+from vectrial.reports.matching import Measured
+from vectrial.reports.model import Arm, Curve, Drawing, Part, Reproduction
 from vectrial.reports.published import SECONDS, PublishedFigure
 from vectrial.util import formatting
 
@@ -248,10 +250,12 @@ def _curve(
     if part.name not in measured:
         return [], {("", "skipped: not measured in this run"): []}
     run = measured[part.name].run
-    systems = {(arm.store, arm.index): arm.published for arm in part.arms}
-    here = {arm.published: arm.here for arm in part.arms}
+    arms = _drawn_arms(part, run)
     for point in run.select(curve.experiment, curve.phase):
-        system = systems[point.series.store, point.series.index_kind]
+        arm = arms.get((point.series.store, point.series.index_kind))
+        if arm is None:
+            continue
+        system = arm.published
         x = float(point.rows) if curve.x == "rows" else point.value(curve.x)
         value = point.value(curve.metric)
         at = formatting.rows(point.rows) if curve.x == "rows" else formatting.number(x or 0.0)
@@ -260,11 +264,13 @@ def _curve(
             missing.setdefault((system, f"{point.state}: {why}"), []).append(at)
             continue
         value *= curve.times
-        dots.append(Dot(system, False, at, x, value, rows=point.rows, here=here[system]))
+        dots.append(Dot(system, False, at, x, value, rows=point.rows, here=arm.here))
     for trial in run.trials:
-        if trial.experiment == curve.experiment and trial.status in ("failed", "skipped"):
-            system = systems[trial.series.store, trial.series.index_kind]
-            missing.setdefault((system, f"{trial.status}: {trial.reason}"), [])
+        arm = arms.get((trial.series.store, trial.series.index_kind))
+        if arm is None or trial.experiment != curve.experiment:
+            continue
+        if trial.status in ("failed", "skipped"):
+            missing.setdefault((arm.published, f"{trial.status}: {trial.reason}"), [])
     if not dots and not missing:
         missing["", "skipped: not measured in this run"] = []
     return sorted(dots, key=lambda dot: (dot.system, dot.x or 0.0)), missing
@@ -277,11 +283,26 @@ def _moments(
     part = next(part for part in report.parts if part.name == curve.part)
     if part.name not in measured or not curve.moments:
         return
-    systems = {(arm.store, arm.index): arm.published for arm in part.arms}
-    for point in measured[part.name].run.select(curve.experiment, curve.moments):
+    run = measured[part.name].run
+    arms = _drawn_arms(part, run)
+    for point in run.select(curve.experiment, curve.moments):
+        arm = arms.get((point.series.store, point.series.index_kind))
         for metric in MOMENTS:
-            if point.state == "ok" and (x := point.value(metric)) is not None:
-                yield Moment(systems[point.series.store, point.series.index_kind], metric, x)
+            value = point.value(metric)
+            if arm is not None and point.state == "ok" and value is not None:
+                yield Moment(arm.published, metric, value)
+
+
+def _drawn_arms(part: Part, run: RunData) -> dict[tuple[str, str], Arm]:
+    """By store and index, the arm that stands for each system in a drawing: the one called through
+    the report's client only where the run has no other."""
+    there = {trial.series.store for trial in run.trials}
+    others = {arm.published for arm in part.arms if not arm.through and arm.store in there}
+    return {
+        (arm.store, arm.index): arm
+        for arm in part.arms
+        if not arm.through or arm.published not in others
+    }
 
 
 def _once(dots: Sequence[Dot]) -> Iterator[Dot]:

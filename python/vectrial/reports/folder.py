@@ -10,7 +10,7 @@ from typing import Any
 
 from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
-from vectrial.reports.collect import Measured
+from vectrial.reports.matching import Measured
 from vectrial.reports.model import Reproduction
 from vectrial.reports.planning import PartPlan, Settings
 from vectrial.reports.registry import REPRODUCTIONS
@@ -51,6 +51,7 @@ def read(folder: Path) -> Manifest:
         told["repeats"],
         tuple(told.get("only", ())),
         told.get("memory_limit", False),
+        told.get("builds", {}),
     )
     return Manifest(REPRODUCTIONS.load(told["report"]), settings, told["parts"])
 

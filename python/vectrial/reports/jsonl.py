@@ -17,7 +17,8 @@ KEYS = (
 
 def as_json(cell: ComparedFigure) -> dict[str, Any]:
     """One cell as an object with `KEYS`, then the rows loaded, the figure's source, the store that
-    was measured, and how many repeats lie between what."""
+    was measured, how many repeats lie between what, and the same cell through the report's own
+    client, or null."""
     figure = cell.figure
     instead = f"{cell.stand_in} stands in for {figure.params['dataset']}" if cell.stand_in else ""
     spread = cell.spread
@@ -39,6 +40,8 @@ def as_json(cell: ComparedFigure) -> dict[str, Any]:
         "repeats": None if spread is None else spread.n,
         "low": None if spread is None else spread.low,
         "high": None if spread is None else spread.high,
+        "client": cell.client or None,
+        "through": None if cell.through is None else as_json(cell.through),
     }
 
 

@@ -13,7 +13,7 @@ from vectrial.model.limits import Limits
 from vectrial.model.placement import Placement
 from vectrial.model.provider import Provider
 from vectrial.plan.model import Plan
-from vectrial.reports.collect import Measured
+from vectrial.reports.matching import Measured
 from vectrial.reports.model import Reproduction
 from vectrial.servers.limits import NotPossible, group_name, make_groups
 from vectrial.servers.provide import choose, recipe_of

@@ -26,6 +26,8 @@ class Arm:
         published metric → why there is no ratio where other numbers of rows were loaded.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
+    through: the client that the report called all its systems through, if this store is the system
+        called so; another arm is the same system by its own client or on the wire.
     nodes: of the cluster that stands for it. given: published parameters of its figures, where the
         report calls several systems by one name.
     """
@@ -40,6 +42,7 @@ class Arm:
     of_ours: Mapping[str, str] = field(default_factory=dict)
     of_filtered: Mapping[str, str] = field(default_factory=dict)
     here: str = ""
+    through: str = ""
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
     nodes: int = 1
     given: Mapping[str, Scalar] = field(default_factory=dict)

@@ -10,12 +10,13 @@ from pathlib import Path
 from vectrial.document import blocks as doc
 from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
 from vectrial.document.charts.moments import MOMENTS
-from vectrial.reports import claims, crossings
-from vectrial.reports.collect import ComparedFigure, Measured
+from vectrial.reports import claims, crossings, interface
+from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.conditions import FEWER, Conditions, invalid_figures
 from vectrial.reports.figures_data import Dot, Plot, plot
 from vectrial.reports.figures_render import Palette, chart
 from vectrial.reports.figures_spec import DRAWINGS
+from vectrial.reports.matching import Measured
 from vectrial.reports.model import Reproduction
 from vectrial.reports.page_tables import Layout, further, glance, method, ran, sheet_tables, words
 from vectrial.reports.tables import section_of, sheets
@@ -78,6 +79,7 @@ def build(
         sections=(
             *claims.section(report, cells, palette),
             glance(cells, palette),
+            *interface.section(cells, palette),
             *ran(about),
             *_parts(cells, plots, palette, measured, layout),
             method(report),

@@ -17,9 +17,10 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.storage import report as storage
 from vectrial.experiments.time_to_searchable import report as searchable
 from vectrial.reports import figure_text
-from vectrial.reports.collect import ComparedFigure, Measured
+from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.conditions import Conditions
 from vectrial.reports.figures_render import Palette
+from vectrial.reports.matching import Measured
 from vectrial.reports.model import Reproduction, Scalar
 from vectrial.reports.tables import Sheet, parted, system
 from vectrial.util import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectrial.datasets import catalog, library
@@ -12,7 +12,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.lane import Lane
 from vectrial.model.store import Store
 from vectrial.reports.memory import placement_of
-from vectrial.reports.model import Arm, Ask, Part, Reproduction
+from vectrial.reports.model import Arm, Ask, Part, Reproduction, Scalar
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 from vectrial.util.suggest import suggestion
@@ -25,6 +25,7 @@ class Settings:
     scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
         own method where it differs from ours. only: names of parts; none: all.
     memory_limit: servers have no more memory than the report's systems had.
+    builds: of a grid of build parameters only these values, by name.
     """
 
     scale: float
@@ -33,6 +34,7 @@ class Settings:
     repeats: int = 1
     only: tuple[str, ...] = ()
     memory_limit: bool = False
+    builds: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,15 @@ def plan_parts(
     kinds: the stores there are, by name.
 
     Raises:
-        UserError: a store that the report does not name, a part that it has not, a scale out of
-            bounds, or a memory limit where the report does not say what its systems had.
+        UserError: a store that the report does not name, a part or a build that it has not, a scale
+            out of bounds, or a memory limit where the report does not say what its systems had.
     """
     if not 0 < settings.scale <= 1:
         raise UserError(
             f"a scale of {settings.scale:g} is not between 0 and 1", remedy="--scale 0.1"
         )
     _check_stores(report, settings.stores)
+    _check_builds(report, settings.builds)
     names = [part.name for part in report.parts]
     for name in settings.only:
         if name not in names:
@@ -77,17 +80,37 @@ def _check_stores(report: Reproduction, stores: Iterable[str]) -> None:
             )
 
 
+def _check_builds(report: Reproduction, builds: Mapping[str, Scalar]) -> None:
+    grids: dict[str, set[Scalar]] = {}
+    for arm in (arm for part in report.parts for arm in part.arms):
+        for name, values in arm.params.items():
+            if isinstance(values, list):
+                grids.setdefault(name, set()).update(values)
+    for name, value in builds.items():
+        if value not in grids.get(name, ()):
+            every = (f"{own}: {', '.join(map(str, sorted(grids[own])))}" for own in sorted(grids))
+            raise UserError(
+                f"{report.name} builds nothing with {name}={value}",
+                where="--build",
+                remedy="; ".join(every) or "leave --build out: the report has no grid of builds",
+            )
+
+
 def _plan(
     report: Reproduction, part: Part, settings: Settings, kinds: dict[str, type[Store]]
 ) -> PartPlan:
     dataset, rows, queries = _dataset(part, settings.scale)
-    arms = [arm for arm in part.arms if arm.store in kinds and is_requested(arm, settings.stores)]
+    arms = [
+        _with_builds(arm, settings.builds)
+        for arm in part.arms
+        if arm.store in kinds and is_requested(arm, settings.stores)
+    ]
+    if settings.faithful:
+        called = {a.published for a in arms if a.through and _works(a.store, kinds)}
+        arms = [arm for arm in arms if arm.through or arm.published not in called]
     if settings.only and part.name not in settings.only:
         arms = []
-    if (
-        part.instead_of in kinds
-        and registry.availability(kinds[part.instead_of]).works is not False
-    ):
+    if _works(part.instead_of, kinds):
         arms = []
     suite = None
     if arms:
@@ -112,6 +135,20 @@ def _plan(
             ],
         )
     return PartPlan(part, dataset, rows, suite)
+
+
+def _works(store: str, kinds: Mapping[str, type[Store]]) -> bool:
+    """True unless the store cannot run here, or is none."""
+    return store in kinds and registry.availability(kinds[store]).works is not False
+
+
+def _with_builds(arm: Arm, builds: Mapping[str, Scalar]) -> Arm:
+    """The arm with only these values of its grid."""
+    params = {
+        name: builds.get(name, values) if isinstance(values, list) else values
+        for name, values in arm.params.items()
+    }
+    return replace(arm, params=params)
 
 
 def is_requested(arm: Arm, stores: Collection[str]) -> bool:

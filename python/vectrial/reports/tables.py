@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,8 @@ from vectrial.reports.published import PublishedFigure
 
 #: Parameters that every row of a table shares are in its title.
 _TITLED = ("dataset", "settings", "k")
+#: The client of a system that was not called through the report's.
+_OWN = "own"
 #: Rows of a table that one still reads as one.
 _LONG = 40
 
@@ -101,12 +103,25 @@ def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> Sheet:
     title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
     rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, ComparedFigure]] = {}
     shared = _same([cell.figure for cell in cells])
-    for cell in cells:
-        row = rows.setdefault((cell.figure.store, _setting(cell.figure, shared)), {})
+    for cell, client in _by_client(cells):
+        setting = (*_setting(cell.figure, shared), *client)
+        row = rows.setdefault((cell.figure.store, setting), {})
         row[cell.figure.metric] = cell
     lines = [Line(store, dict(setting), held) for (store, setting), held in rows.items()]
     joined = " · ".join(part for part in title if part)
     return Sheet(experiment, joined, _metrics(cells), tuple(_ordered(lines)))
+
+
+def _by_client(
+    cells: Sequence[ComparedFigure],
+) -> Iterator[tuple[ComparedFigure, tuple[tuple[str, Scalar], ...]]]:
+    """Every cell, with the client as a setting where the system was called through two."""
+    for cell in cells:
+        if cell.through is None:
+            yield cell, ()
+            continue
+        yield cell, (("client", _OWN),)
+        yield cell.through, (("client", cell.through.client),)
 
 
 def parted(sheet: Sheet) -> list[Sheet]:

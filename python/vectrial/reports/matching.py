@@ -1,0 +1,82 @@
+"""Which measured point belongs to a published figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.reports.model import Arm, Ask, Measure, Part
+from vectrial.reports.published import PublishedFigure
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A part that was measured: its run, and how many rows were loaded of which dataset."""
+
+    run: RunData
+    dataset: str
+    rows: int
+
+
+def point_at(
+    figure: PublishedFigure,
+    part: Part,
+    measure: Measure,
+    arm: Arm,
+    measured: Measured,
+    faithful: bool,
+) -> Point | None:
+    """The point measured at the figure's settings; of several the one preferred by `where`.
+    faithful: at those of the report's method, which may be others than it published."""
+    rows = int(figure.params.get("rows", part.rows))
+    asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
+    sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
+    expected = part.size(rows, measured.rows) if sizes else measured.rows
+    published = dict(figure.params)
+    if faithful:
+        for name in _otherwise(asks, arm):
+            published.pop(name, None)
+    select = measured.run.select
+    points = [*select(measure.experiment, measure.phase)]
+    if faithful and measure.faithful_phase:
+        points = [*select(measure.experiment, measure.faithful_phase), *points]
+    fitting = [
+        point
+        for point in points
+        if point.series.store == arm.store
+        and point.dataset == measured.dataset
+        and point.series.index_kind == arm.index
+        and point.rows == expected
+        and _same(published, {**({} if once else point.index_params), **point.params})
+    ]
+    for name, wanted in measure.where.items():
+        choices = wanted if isinstance(wanted, tuple) else (wanted,)
+        fitting = next(
+            (
+                own
+                for choice in choices
+                if (own := [p for p in fitting if p.params.get(name) == choice])
+            ),
+            [],
+        )
+    return fitting[0] if fitting else None
+
+
+def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
+    """Parameters that the report's own method sets otherwise for a system than it published."""
+    if arm.faithful is not None:
+        yield from arm.params
+    for ask in asks:
+        if "search" in ask.faithful_of.get(arm.store, {}):
+            yield from ask.settings.get("search", {})
+
+
+def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    """True if all parameters that both name are equal; filters are equal if both are set."""
+    return all(
+        (bool(ours[name]) if name == "filter" else ours[name]) == value
+        for name, value in published.items()
+        if ours.get(name) is not None and name not in ("dataset", "rows", "queries")
+    )
