@@ -275,6 +275,21 @@ def test_a_store_with_a_text_index_agrees_with_the_exact_fusion(tmp_path: Path) 
     assert [phase.metrics["fusion_agreement"] for phase in phases] == [1, 1, 1]
 
 
+class OneWeight(Told):
+    capabilities = replace(
+        Told.capabilities,
+        hybrid=Hybrid({Fusion.RELATIVE_SCORE: "made up"}, "BM25", equal_weights=True),
+    )
+
+
+def test_a_weight_that_the_store_has_not_is_there_without_a_figure(tmp_path: Path) -> None:
+    asked = SHORT.model_copy(update={"alphas": (0.0, 0.25, 0.5, 1.0)})
+    phases = {one.params["alpha"]: one for one in run(asked, OneWeight, tmp_path, given=worded())}
+    assert {alpha for alpha, one in phases.items() if one.metrics["qps"]} == {0.0, 0.5, 1.0}
+    assert phases[0.25].metrics["qps"] is None
+    assert "alike" in phases[0.25].missing["qps"]
+
+
 @pytest.mark.parametrize(
     ("kind", "found"), [(NoTextIndex, " 0"), (HalfATextIndex, " 14"), (VectorForText, " 2")]
 )

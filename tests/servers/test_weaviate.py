@@ -20,8 +20,9 @@ from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.weaviate.parameters import HnswBuild, HnswSearch, Protocol, Reads
 from vectrial.stores.weaviate.server import WEAVIATE
-from vectrial.stores.weaviate.store import HnswBuild, HnswSearch, Protocol, Reads, Weaviate
+from vectrial.stores.weaviate.store import Weaviate
 from vectrial.testing.server_programs import prepared
 
 pytestmark = pytest.mark.server

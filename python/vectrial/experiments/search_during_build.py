@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
 from vectrial.experiments.base import (
@@ -27,7 +27,7 @@ from vectrial.experiments.common.row_parts import (
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
-from vectrial.model.inputs import PositiveSeconds, Warmup
+from vectrial.model.inputs import PositiveSeconds, Share, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
@@ -121,19 +121,12 @@ class SearchDuringBuild(Experiment):
     axes: ClassVar[frozenset[str]] = frozenset({"added", "clients", "search"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
 
-    added: tuple[float, ...] = Field(default=(0.2,), min_length=1)
+    added: tuple[Share, ...] = Field(default=(0.2,), min_length=1)
     clients: Numbers = (4,)
     search: dict[str, Values] = Field(default_factory=dict)
     duration_s: PositiveSeconds = 5.0
     max_s: PositiveSeconds = 300.0
     warmup_queries: Warmup = 1000
-
-    @field_validator("added")
-    @classmethod
-    def _shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(0 < share < 1 for share in value):
-            raise ValueError("shares of the rows lie between 0 and 1")
-        return value
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         return share_points(target, "added", self.added, self.clients, self.search)

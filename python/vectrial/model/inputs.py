@@ -76,6 +76,8 @@ Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Clients = Annotated[int, Field(ge=1, le=10_000)]
 #: Requests in flight of an open loop.
 InFlight = Annotated[int, Field(ge=1, le=1_000_000)]
+#: A share of the rows that is not none, nor all.
+Share = Annotated[float, Field(gt=0, lt=1)]
 #: Queries before the clock starts.
 Warmup = Annotated[int, Field(ge=0, le=1_000_000)]
 #: Operations that are made ready before the clock starts.

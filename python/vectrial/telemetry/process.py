@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
@@ -20,6 +20,8 @@ from vectrial.telemetry.disk import allocated_bytes
 from vectrial.telemetry.groups import Group
 from vectrial.telemetry.links import traffic
 from vectrial.telemetry.machine import machine_now
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,7 @@ class ProcessTree:
         self._root = psutil.Process(pid)
         self._alive: dict[psutil.Process, Usage] = {}
         self._ended: list[Usage] = []
-        self._cpu_s = 0.0
-        self._most: dict[str, int] = {}
+        self._most: dict[str, Any] = {}
 
     @property
     def pid(self) -> int:
@@ -78,10 +79,8 @@ class ProcessTree:
         self._ended += [usage for one, usage in self._alive.items() if one not in now]
         self._alive = now
         everyone = [*now.values(), *self._ended]
-        # One that nobody waited for takes its time with it; a counter never falls all the same.
-        self._cpu_s = max(self._cpu_s, sum(one.cpu_s for one in now.values()))
         return Usage(
-            cpu_s=self._cpu_s,
+            cpu_s=self._never_less("cpu", (one.cpu_s for one in now.values())) or 0.0,
             rss_bytes=sum(one.rss_bytes for one in now.values()),
             peak_rss_bytes=_total(one.peak_rss_bytes for one in now.values()),
             threads=sum(one.threads for one in now.values()),
@@ -92,12 +91,13 @@ class ProcessTree:
             major_faults=self._never_less("faults", (one.major_faults for one in now.values())),
         )
 
-    def _never_less(self, counter: str, values: Iterable[int | None]) -> int | None:
+    def _never_less(self, counter: str, values: Iterable[_Number | None]) -> _Number | None:
         """The sum of a counter that the kernel adds to a parent's when it waits for its child: one
-        that has ended is counted there, and must not be counted again."""
+        that has ended is counted there, and must not be counted again. One that nobody waited for
+        takes its share with it; the counter never falls all the same."""
         now = _total(values)
         if now is not None:
-            now = self._most[counter] = max(now, self._most.get(counter, 0))
+            now = self._most[counter] = max(now, self._most.get(counter, now))
         return now
 
 
@@ -153,7 +153,7 @@ def _waited_for(times: Any) -> float:
     return float(sum(parts))
 
 
-def _total(values: Iterable[int | None]) -> int | None:
+def _total(values: Iterable[_Number | None]) -> _Number | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

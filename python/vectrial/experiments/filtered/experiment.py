@@ -43,7 +43,7 @@ from vectrial.model.context import (
 )
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Filters, to_json
-from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
+from vectrial.model.inputs import PositiveSeconds, Seconds, Share, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import (
     Phase,
@@ -147,7 +147,7 @@ class Filtered(Experiment):
     uses_filters: ClassVar[bool] = True
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    selectivities: tuple[float, ...] = (0.001, 0.01, 0.1, 0.5)
+    selectivities: tuple[Share, ...] = (0.001, 0.01, 0.1, 0.5)
     predicates: tuple[Predicate, ...] | None = None
     own: bool | None = None
     payload_index: tuple[Arm, ...] = Field(default=("on", "off"), min_length=1)
@@ -162,13 +162,6 @@ class Filtered(Experiment):
     min_s: Seconds = 1.0
     max_s: PositiveSeconds = 20.0
     warmup_queries: Warmup = 100
-
-    @field_validator("selectivities")
-    @classmethod
-    def _shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if any(not 0 < share < 1 for share in value):
-            raise ValueError("expected shares of the rows between 0 and 1")
-        return value
 
     @field_validator("depths")
     @classmethod

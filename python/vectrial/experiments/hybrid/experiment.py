@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator
@@ -30,11 +31,11 @@ from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 
-if TYPE_CHECKING:
-    pass
-
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
+#: What a weight has that was measured.
+_FIGURES = ("qps", "latency_p50", "latency_p95", "latency_p99", "fusion_agreement", "ndcg")
+_EVEN = "it weighs both rankings alike at any α between 0 and 1"
 
 
 class HybridSearch(Experiment):
@@ -140,7 +141,7 @@ class HybridSearch(Experiment):
         alphas = [alpha for alpha in self.alphas if can.weighs(alpha)]
         if not alphas:
             raise Unsupported(
-                f"{context.store.name} weighs both rankings alike at any α between 0 and 1",
+                f"{context.store.name}: {_EVEN}",
                 remedy="alphas = [0.0, 0.5, 1.0], or some of them",
             )
         blends = [Blend(task.field, alpha, fusion, candidates) for alpha in alphas]
@@ -153,6 +154,9 @@ class HybridSearch(Experiment):
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
             for blend, exact in zip(blends, every, strict=True):
                 yield self._measured(held, point, task, exact, blend)
+        for alpha in self.alphas:
+            if not can.weighs(alpha):
+                yield _not_weighed(Blend(task.field, alpha, fusion, candidates), _EVEN)
 
     def _measured(
         self,
@@ -200,6 +204,13 @@ class HybridSearch(Experiment):
         """One load, the exact rankings, and a phase at each weight."""
         load = rows * (20e-6 + dim * 0.6e-6)
         return 2.0 + load + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
+
+
+def _not_weighed(blend: Blend, why: str) -> Phase:
+    """A weight that was asked for and that the store does not have: no figure, and why."""
+    now = time.perf_counter_ns()
+    params = {"alpha": blend.alpha, "fusion": str(blend.fusion), "text": blend.field}
+    return Phase("search", now, now, params, dict.fromkeys(_FIGURES), dict.fromkeys(_FIGURES, why))
 
 
 def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from vectrial.model.availability import Availability
@@ -21,9 +22,10 @@ from vectrial.stores.flight.server import readiness
 #: The column whose words it indexes.
 TEXT_COLUMN = "text"
 _BIN = "VECTRIAL_LONGBOW_BIN"
+_ADDRESS = "VECTRIAL_LONGBOW_ADDRESS"
 _NOWHERE = (
     f"no registry has Longbow: give a program that you have built by {_BIN}, or a running server"
-    " by VECTRIAL_LONGBOW_ADDRESS (on x86-64 the assembly of its source does not assemble; its"
+    f" by {_ADDRESS} (on x86-64 the assembly of its source does not assemble; its"
     " portable Go code does)"
 )
 SNIPPET = """\
@@ -53,13 +55,14 @@ def _at_hand() -> Availability:
 
 def revision() -> str:
     """The commit that the program of this machine was built from, as Go writes it there; "" where
-    there is no program, or none is written."""
-    if (program := own_program(_BIN, "longbow")) is None:
+    there is no program, or none is written, or another server is addressed."""
+    program = own_program(_BIN, "longbow")
+    if program is None or os.environ.get(_ADDRESS):
         return ""
-    data = program.read_bytes()
-    if (commit := _REVISION.search(data)) is None:
-        return ""
-    return commit[1][:7].decode() + (", changed" if _MODIFIED in data else "")
+    with program.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        if (commit := _REVISION.search(data)) is None:
+            return ""
+        return commit[1][:7].decode() + (", changed" if data.find(_MODIFIED) >= 0 else "")
 
 
 def _command(
