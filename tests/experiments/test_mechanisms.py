@@ -169,5 +169,5 @@ def test_a_parameter_that_the_engine_cannot_ask_with_is_refused() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_some_rows_are_added_and_some_are_there(share: float) -> None:
-    with pytest.raises(ValidationError, match="(greater|less) than [01]"):
+    with pytest.raises(ValidationError, match=r"(greater|less) than [01]"):
         SearchDuringBuild(added=(share,))

@@ -180,7 +180,7 @@ def reproduce(
             _check_same_data(folder, parts)
         _measure(report, settings, parts, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
-    _write(report, settings, folder, kinds, form, console, draw=show is None)
+    _write(folder, kinds, form, console, draw=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
 
 
@@ -309,8 +309,6 @@ def _measure(
 
 
 def _write(
-    report: Reproduction,
-    settings: Settings,
     folder: Path,
     kinds: Mapping[str, type[Store]],
     form: ReproductionFormat,
@@ -322,21 +320,17 @@ def _write(
     which always draws it."""
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.document.render import markdown, terminal
-    from vectrial.reports.collect import cells
-    from vectrial.reports.conditions import conditions_of
     from vectrial.reports.jsonl import jsonl
-    from vectrial.reports.page import build
     from vectrial.reports.page import drawn as with_figures
     from vectrial.reports.page_tables import Layout
+    from vectrial.reports.result import result_of
 
-    measured = reproduction_folder.measured(folder, reproduction_folder.read(folder))
-    every = cells(report, measured, known=kinds, stores=settings.stores, faithful=settings.faithful)
-    about = conditions_of(report, measured, settings)
+    result = result_of(folder, kinds)
     if draw or form is ReproductionFormat.HTML:
-        path = _draw(build(report, every, about, measured), folder, console)
-    page = build(report, every, about, measured, Layout.CELLS)
-    text = markdown.render(with_figures(page, folder / _FIGURES), _FIGURES)
-    lines = list(jsonl(every))
+        path = _draw(result.page(Layout.COLUMNS), folder, console)
+    page = with_figures(result.page(Layout.CELLS), folder / _FIGURES)
+    text = markdown.render(page, _FIGURES)
+    lines = list(jsonl(result.cells))
     (folder / "reproduction.md").write_text(text, encoding="utf-8")
     (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     match form:
@@ -349,7 +343,7 @@ def _write(
         case ReproductionFormat.TABLE:
             console = CleanConsole()
             console.width = max(console.width, _WIDTH)
-            console.print(terminal.render(build(report, every, about, measured, Layout.LIST)))
+            console.print(terminal.render(result.page(Layout.LIST)))
 
 
 def _draw(page: Report, folder: Path, console: Console) -> Path:

@@ -19,11 +19,10 @@ from vectrial.model.errors import VectrialError
 from vectrial.report.pages import FIGURES, Page, save, with_origin
 from vectrial.reports import REPRODUCTIONS, claims, folder
 from vectrial.reports.claims import Outcome
-from vectrial.reports.collect import ComparedFigure, cells
-from vectrial.reports.conditions import conditions_of
+from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.model import Reproduction
-from vectrial.reports.page import build
 from vectrial.reports.page_tables import Layout
+from vectrial.reports.result import result_of
 from vectrial.stores import registry
 
 PAGE = "reproduction.md"
@@ -52,19 +51,8 @@ def reproductions(results: Path) -> list[Committed]:
 
 
 def _committed(place: Path) -> Committed:
-    manifest = folder.read(place)
-    report, settings = manifest.report, manifest.settings
-    measured = folder.measured(place, manifest)
-    found = cells(
-        report,
-        measured,
-        known=registry.names(),
-        stores=settings.stores,
-        faithful=settings.faithful,
-    )
-    about = conditions_of(report, measured, settings)
-    page = build(report, found, about, measured, Layout.CELLS)
-    return Committed(place, report, tuple(found), page)
+    found = result_of(place, registry.names())
+    return Committed(place, found.report, found.cells, found.page(Layout.CELLS))
 
 
 def generate(one: Committed) -> Page:

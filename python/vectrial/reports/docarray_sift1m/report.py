@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from vectrial.reports.docarray_sift1m.claims import CLAIMS
 from vectrial.reports.model import (
     Arm,
     Ask,
-    Claim,
     Measure,
     Note,
     Part,
     Reproduction,
     Scalar,
-    Side,
 )
 
 _GRID: dict[str, Scalar | list[Scalar]] = {"m": [16, 32], "ef_construction": [64, 128, 256]}
@@ -103,10 +102,6 @@ def on_edge(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
     return part.substitute("qdrant", arm, "edge", "Qdrant's engine in process")
 
 
-_SLOWER = ("Qdrant", "Weaviate", "ElasticSearch")
-_SERVERS = (*_SLOWER, "Redis")
-_NO_NETWORK = "it runs in the client's process: what is between them is a network too"
-_BUILDS = "one build stands in all rows that differ in the ef of searches alone"
 _SIFT = Part(
     name="sift",
     title="SIFT1M: create, read, update, delete, find",
@@ -167,64 +162,7 @@ REPORT = Reproduction(
             instead_of="redis-search",
         ),
     ),
-    claims=(
-        Claim(
-            "AnnLite finds faster than every server", "find_by_vector",
-            Side("crud", stores=_SERVERS), Side("crud", stores=("AnnLite",)),
-            note=_NO_NETWORK,
-        ),
-        Claim(
-            "AnnLite reads a row faster than every server", "read",
-            Side("crud", stores=_SERVERS), Side("crud", stores=("AnnLite",)), note=_NO_NETWORK,
-        ),
-        Claim(
-            "Redis reads a row faster than the other servers", "read",
-            Side("crud", stores=_SLOWER), Side("crud", stores=("Redis",)),
-        ),
-        Claim(
-            "Redis finds faster than the other servers", "find_by_vector",
-            Side("crud", stores=_SLOWER), Side("crud", stores=("Redis",)),
-            note="at equal ef, which is not equal recall",
-        ),
-        Claim(
-            "Redis finds rows by condition faster than the other servers", "find_by_condition",
-            Side("crud", stores=_SLOWER), Side("crud", stores=("Redis",)),
-        ),
-        Claim(
-            "Qdrant finds the most at an ef of 32", "recall",
-            Side("crud", {"ef_search": 32}, ("Qdrant",)),
-            Side("crud", {"ef_search": 32}, ("AnnLite", "Weaviate", "ElasticSearch", "Redis")),
-            note="its index was not waited for: what is not indexed is searched exactly",
-        ),
-        Claim(
-            "A larger ef finds more", "recall",
-            Side("crud", {"ef_search": 256}), Side("crud", {"ef_search": 32}),
-        ),
-        Claim(
-            "A larger ef takes longer", "find_by_vector",
-            Side("crud", {"ef_search": 256}), Side("crud", {"ef_search": 32}),
-        ),
-        Claim(
-            "More links find more", "recall", Side("crud", {"m": 32}), Side("crud", {"m": 16}),
-        ),
-        Claim(
-            "More links make a build longer", "create",
-            Side("crud", {"m": 32}), Side("crud", {"m": 16}), note=_BUILDS,
-        ),
-        Claim(
-            "A larger ef_construction makes a build longer", "create",
-            Side("crud", {"ef_construction": 256}), Side("crud", {"ef_construction": 64}),
-            note=_BUILDS,
-        ),
-        Claim(
-            "SQLite finds slower than memory", "find_by_vector",
-            Side("crud", stores=("SQLite",)), Side("crud", stores=("In-Memory",)),
-        ),
-        Claim(
-            "SQLite deletes slower than memory", "delete",
-            Side("crud", stores=("SQLite",)), Side("crud", stores=("In-Memory",)),
-        ),
-    ),
+    claims=CLAIMS,
     notes=(
         Note(
             "samples",
