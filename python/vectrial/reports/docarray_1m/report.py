@@ -73,7 +73,7 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
                 },
                 unlike=report.COUNTED,
             ),
-            Arm("Annlite", "annlite", "hnsw", built, of=report.MADE),
+            Arm("Annlite", "annlite", "hnsw", built, of={**report.MADE, **report.COUNTS}),
             Arm("Qdrant", "qdrant", "hnsw", built),
             Arm("Weaviate", "weaviate", "hnsw", built),
             Arm(
