@@ -21,8 +21,10 @@ from vectrial.reports.model import (
 _HNSW: dict[str, Scalar | list[Scalar]] = {"m": 30, "ef_construction": 360}
 _ARMS = (
     Arm("Milvus", "milvus", "hnsw", _HNSW, "the report's own code left Milvus its defaults"),
-    Arm("Weaviate", "weaviate", "hnsw", _HNSW),
-)
+    Arm("Weaviate", "weaviate", "hnsw", _HNSW,
+        of={"disk": "two thirds of it can be the graph's log of changes, which shrinks to a small"
+                    " part when it is condensed: files of more rows may be smaller"}),
+)  # fmt: skip
 #: What a store does under filters alone, of the metrics that filtered searches have.
 _FEW_KEPT = (
     "where a filter keeps fewer than 40,000 rows, these are compared one by one whatever ef is"
