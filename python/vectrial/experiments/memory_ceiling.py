@@ -21,6 +21,7 @@ from vectrial.experiments.base import (
 )
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
+from vectrial.model.faults import Crash
 from vectrial.model.inputs import PositiveSeconds
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
@@ -139,7 +140,7 @@ class MemoryCeiling(Experiment):
                 phase.remark("the server ended, or hardly answered, under this limit")
                 yield phase
                 if context.crash is not None:
-                    context.crash()  # so that it is there for what follows
+                    context.crash(Crash.KILL)  # so that it is there for what follows
                 return
         finally:
             with suppress(Unsupported):  # one that has ended has no limit

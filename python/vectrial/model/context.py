@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
-from vectrial.model.faults import Fault, Struck
+from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
@@ -61,8 +61,13 @@ class Context:
     truth: exact neighbours for k under a filter.
     repeat_queries: timed searches ask the dataset's own queries again and again; else none twice,
         as far as there are enough: see `load.queries`.
-    crash: kills the store's server, starts it again on the same data, and says where it listens;
-        None where the store has none. Raises `Unsupported` where the server is somebody else's.
+    crash: ends the store's server so, starts it again on the same data, and says where it listens;
+        None where the store has none. Raises `Unsupported` where the server is somebody else's, or
+        no power cut can be made.
+    cut_power: leaves of the files of a store without a server what a power cut would leave; its
+        processes stand still, and are ended afterwards. None where there is no disk for it.
+    fill_disk: has the disk of the store's data full (True), or as it was before. None where there
+        is no disk for it.
     strike: makes a fault of the node of this number of the server's cluster, or ends it (True), and
         says what it did; may be called while the store is used, from one other thread. None where
         there is no cluster. Raises `Unsupported` where the fault cannot be made.
@@ -94,7 +99,9 @@ class Context:
     repeat_queries: bool = False
     address: Address | None = None
     empty_disk: Mapping[FileKind, int] = field(default_factory=dict)
-    crash: Callable[[], Address] | None = None
+    crash: Callable[[Crash], Address] | None = None
+    cut_power: Callable[[], None] | None = None
+    fill_disk: Callable[[bool], None] | None = None
     strike: Callable[[int, Fault, bool], Struck] | None = None
     objects: Callable[[ObjectsRequest], AbstractContextManager[ObjectsAccess]] | None = None
     from_machines: Callable[[Any], Any] | None = None

@@ -1,4 +1,4 @@
-"""Faults of a node of a cluster."""
+"""Faults of servers and their nodes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ class Fault(StrEnum):
     KILL = "kill"  # its processes end at once; it is started again on the same data
     PAUSE = "pause"  # its processes stand still; they go on
     CUT = "cut"  # its link is down; it is up again
+
+
+class Crash(StrEnum):
+    """End of whoever holds a store's rows."""
+
+    KILL = "kill"  # its processes end at once; what they gave to the system is kept
+    POWER_CUT = "power_cut"  # so does the machine: only what was on the disk is kept
 
 
 @dataclass(frozen=True)

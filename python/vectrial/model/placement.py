@@ -31,6 +31,9 @@ class Placement(ExactModel):
         Where nothing would be left for one of the two, both go where the system puts them.
     server_cpus: processor time that a server started here gets, in processors; all unless given.
     server_memory: memory that it gets, with its unit ("2GiB", "500MB"); all unless given.
+    data_disk: size of a file system of its own on which the data of each store lie ("2GiB"), so
+        that its power can be cut and it can be full: an ext4 on a loop device, which needs root.
+        Unless given, data lie beside the results.
     client_machines: machines of a cluster that send the searches of the native lane together; 0:
         the machine that has the store's server.
     dedicated: the native lane waits for arrivals in a loop that keeps its cores busy: the least
@@ -44,10 +47,11 @@ class Placement(ExactModel):
     server_cores: tuple[Core, ...] | None = None
     server_cpus: float | None = Field(default=None, gt=0, le=100_000)
     server_memory: str | None = None
+    data_disk: str | None = None
     client_machines: int = Field(default=0, ge=0, le=1000)
     dedicated: bool = False
 
-    @field_validator("server_memory")
+    @field_validator("server_memory", "data_disk")
     @classmethod
     def _a_size(cls, given: str | None) -> str | None:
         if given is not None:
@@ -56,8 +60,9 @@ class Placement(ExactModel):
 
     def facts(self) -> dict[str, Any]:
         """The settings as plain data, for what trials are known by; the number of client machines
-        only where there are any."""
+        and the disk only where there are any."""
         left_out = set() if self.client_machines else {"client_machines"}
+        left_out |= set() if self.data_disk else {"data_disk"}
         return self.model_dump(mode="json", exclude=left_out)
 
     @property

@@ -26,8 +26,10 @@ from vectrial.suite.model import Suite
 from vectrial.util import environments
 from vectrial.worker.messages import (
     CloseObjects,
-    Crash,
+    CrashServer,
+    CutPower,
     Drive,
+    FillDisk,
     Finished,
     LimitMemory,
     OpenObjects,
@@ -150,8 +152,12 @@ def _measure(
                             watcher.progress(message)
                         case Live():
                             watcher.live(message)
-                        case Crash():
-                            process.crash_server()
+                        case CrashServer():
+                            process.crash_server(message.how)
+                        case CutPower():
+                            process.cut_power()
+                        case FillDisk():
+                            process.fill_disk(full=message.full)
                         case Strike():
                             process.strike(message)
                         case LimitMemory():

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
@@ -17,11 +17,13 @@ from typing import Any
 from vectrial.engine.parts import Sent
 from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.faults import Crash
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run import heartbeat
 from vectrial.run.client_ceilings import ClientMachines
+from vectrial.run.data_disk import DataDisk
 from vectrial.run.heartbeat import Heartbeat
 from vectrial.run.object_servers import ObjectServers
 from vectrial.run.redact import Secrecy
@@ -106,6 +108,9 @@ class MeasuringProcess:
         self._output = Log(self._log, site.secrecy)
         # On the disk of the results: a temporary folder may be in memory.
         self._data = folder / WORK / self._log.stem
+        self._disk = DataDisk(
+            site.certificate.placement, self._data.with_suffix(".disk"), self._data
+        )
         self._choice, self._clients = site.choice, site.clients
         self._objects = ObjectServers(
             folder,
@@ -136,10 +141,13 @@ class MeasuringProcess:
         self._log.parent.mkdir(exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(parents=True)
+        self._disk.mount()
         let_pass(self._log.parents[1], self._data.parent, self._data)
         with ExitStack() as undone:
+            undone.callback(self._disk.unmount)
             if self._server is not None:
                 undone.enter_context(self._server)
+                self._disk.sync()
                 self._listen_to(self._server)
             self._start(self._serving())
             undone.pop_all()
@@ -158,8 +166,8 @@ class MeasuringProcess:
         self._heartbeat = Heartbeat(server)
         self._heartbeat.__enter__()
 
-    def crash_server(self) -> None:
-        """Kill the server, start it again on the same data, and send the measuring process its
+    def crash_server(self, how: Crash) -> None:
+        """End the server so, start it again on the same data, and send the measuring process its
         address; or the reason why that is impossible.
 
         Raises:
@@ -168,15 +176,35 @@ class MeasuringProcess:
         assert self._server is not None, "the measuring process knows whether there is one"
         answer: Serving | str | None
         try:
-            self._server.kill()
+            if how is Crash.POWER_CUT:
+                self._disk.cut_power(self._server)
+            else:
+                self._server.kill()
             self._server.restart()
             self._listen_to(self._server)
         except Unsupported as error:
             answer = str(error)
         except ServerError as error:
-            raise ServerError(f"it did not start again after it was killed: {error}") from error
+            raise ServerError(f"it did not start again after a {how}: {error}") from error
         else:
             answer = self._serving()
+        self._pipe.send(answer)
+
+    def cut_power(self) -> None:
+        """Leave of the data what a power cut leaves, and tell the measuring process."""
+        self._answer(lambda: self._disk.cut_power(None))
+
+    def fill_disk(self, *, full: bool) -> None:
+        """Have the disk of the data full, or no longer, and tell the measuring process."""
+        self._answer(lambda: self._disk.fill(full=full))
+
+    def _answer(self, act: Callable[[], None]) -> None:
+        """Do something, and tell the measuring process that it is done, or why it is not."""
+        answer: Ack | str = Ack()
+        try:
+            act()
+        except Unsupported as error:
+            answer = str(error)
         self._pipe.send(answer)
 
     def strike(self, asked: Strike) -> None:
@@ -196,13 +224,9 @@ class MeasuringProcess:
 
     def limit_memory(self, asked: LimitMemory) -> None:
         """Change the memory of the running server, and tell the measuring process."""
-        assert self._server is not None, "the measuring process knows whether there is one"
-        answer: Ack | str = Ack()
-        try:
-            self._server.limit_memory(asked.limit_bytes)
-        except Unsupported as error:
-            answer = str(error)
-        self._pipe.send(answer)
+        server = self._server
+        assert server is not None, "the measuring process knows whether there is one"
+        self._answer(lambda: server.limit_memory(asked.limit_bytes))
 
     def open_objects(self, asked: OpenObjects) -> None:
         """Start an object store, and send the measuring process where it is."""
@@ -266,6 +290,7 @@ class MeasuringProcess:
                     self._server.stop()
                 else:
                     self._server.abandon()
+            self._disk.unmount()
         shutil.rmtree(self._data, ignore_errors=True)
 
     def server_facts(self) -> Mapping[str, Any] | None:

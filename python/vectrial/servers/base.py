@@ -258,6 +258,14 @@ class Server(ABC):
         """End a fault of `strike`; returns before the node is ready. Returns the node's name."""
         raise Unsupported("it has no nodes that could be lost")
 
+    def pause(self, *, on: bool) -> None:
+        """Have all its processes stand still, or go on.
+
+        Raises:
+            Unsupported: they are not ours.
+        """
+        raise Unsupported("its processes cannot be made to stand still")
+
     def limit_memory(self, limit_bytes: int | None) -> None:
         """Change the memory that it may use while it runs. None: what it was started with.
 

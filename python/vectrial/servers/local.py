@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.faults import Fault
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
@@ -204,8 +205,19 @@ class Local(StartedServer):
         except NotPossible as error:
             raise Unsupported(str(error)) from error
 
+    def strike(self, node: int, fault: Fault) -> str:
+        return self._stand_still(fault, on=True)
+
+    def mend(self, node: int, fault: Fault) -> str:
+        return self._stand_still(fault, on=False)
+
+    def _stand_still(self, fault: Fault, *, on: bool) -> str:
+        if fault is not Fault.PAUSE:
+            raise Unsupported("it has no nodes that could be lost")
+        self.pause(on=on)
+        return self._recipe.name
+
     def pause(self, *, on: bool) -> None:
-        """Have its processes stand still, or go on."""
         self._process.signal_all(signal.SIGSTOP if on else signal.SIGCONT)
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.engine.parts import Order
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import Certificate
-from vectrial.model.faults import Fault
+from vectrial.model.faults import Crash, Fault
 from vectrial.model.gate import CheckResult
 from vectrial.model.objects import ObjectsRequest
 from vectrial.model.phase import Phase
@@ -88,9 +88,25 @@ class Ack:
 
 
 @dataclass(frozen=True)
-class Crash:
-    """Kill the server and start it again on the same data. The answer is its `Serving`, or why it
+class CrashServer:
+    """End the server so and start it again on the same data. The answer is its `Serving`, or why it
     is impossible, as text."""
+
+    how: Crash
+
+
+@dataclass(frozen=True)
+class CutPower:
+    """Leave of the data on the disk what a power cut would leave; there is no server. The answer is
+    an `Ack`, or why it is impossible, as text."""
+
+
+@dataclass(frozen=True)
+class FillDisk:
+    """Have the disk of the data full, or as it was before. The answer is an `Ack`, or why it is
+    impossible, as text."""
+
+    full: bool
 
 
 @dataclass(frozen=True)

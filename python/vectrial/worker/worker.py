@@ -32,7 +32,7 @@ from vectrial.model.capabilities import Index
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.faults import Fault, Struck
+from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
@@ -53,8 +53,10 @@ from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
     Ack,
     CloseObjects,
-    Crash,
+    CrashServer,
+    CutPower,
     Drive,
+    FillDisk,
     Finished,
     JobSpec,
     LimitMemory,
@@ -127,9 +129,9 @@ class _Measurement:
             tree.usage()  # finds what the server has started
         self._data_trees = self._server_trees
 
-    def _crash(self) -> Address:
-        """Kill and restart the server; see `Context.crash`."""
-        self.pipe.send(Crash())
+    def _crash(self, how: Crash) -> Address:
+        """End and restart the server; see `Context.crash`."""
+        self._send_message(CrashServer(how))
         answer: Serving | str = self.pipe.recv()
         if isinstance(answer, str):
             raise Unsupported(answer)
@@ -151,9 +153,13 @@ class _Measurement:
                 self._sampler.follow(answer.processes)
         return Struck(answer.struck, fault, at_ns, took_s)
 
-    def _limit_memory(self, limit_bytes: int | None) -> None:
-        """Change the memory of the running server; see `Context.limit_memory`."""
-        self._send_message(LimitMemory(limit_bytes))
+    def _ask(self, message: object) -> None:
+        """Have the parent do something.
+
+        Raises:
+            Unsupported: it cannot.
+        """
+        self._send_message(message)
         answer: Ack | str = self.pipe.recv()
         if isinstance(answer, str):
             raise Unsupported(answer)
@@ -410,6 +416,7 @@ class _Measurement:
         return opened
 
     def _context(self, store: Store, trial: TrialSpec) -> Context:
+        disk = self.spec.certificate.placement.data_disk is not None
         return Context(
             store=store,
             lane=Lane(trial.lane),
@@ -428,18 +435,22 @@ class _Measurement:
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
             written_bytes=self._written_bytes,
-            limit_memory=None if self.spec.server is None else self._limit_memory,
+            limit_memory=(
+                None if self.spec.server is None else lambda size: self._ask(LimitMemory(size))
+            ),
             second_store=lambda name: temporary_store(
                 self.make, self.spec.data_dir / "beside" / name
             ),
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,
+            cut_power=(lambda: self._ask(CutPower())) if disk and not self.spec.server else None,
+            fill_disk=(lambda full: self._ask(FillDisk(full))) if disk else None,
             from_machines=(
                 self._from_machines if self.spec.certificate.placement.client_machines else None
             ),
             objects=partial(self._objects, trial.key),
-            strike=None if self.address is None or not self.address.nodes else self._strike,
+            strike=None if self.address is None else self._strike,
         )
 
     def _truth(self, k: int, where: Filters) -> Truth:

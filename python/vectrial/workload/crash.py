@@ -1,10 +1,15 @@
-"""Rows written to a library by a process that is then killed; see `crash_writer`."""
+"""Rows written by a process of its own, whose acknowledgements are noted here; see `crash_writer`.
+
+It can be stopped, made to stand still, and killed, at any moment: what it was told is known.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,34 +21,51 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.model.schema import Schema
 from vectrial.stores.common.arrow import ids_of, metadata_of, vectors_of
 from vectrial.util.children import python
+from vectrial.workload.ledger import Change, Outcome
 from vectrial.workload.python.sdk_process import Opening
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
+#: Ids (n,), vectors (n, d) and columns of metadata by name, of rows to be written.
+Rows = tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]]
+#: Seconds that the process has for its last request when it is asked to stop.
+_STOP_S = 60.0
 
 
 @dataclass(frozen=True)
-class Write:
-    """Insert batches in order; flush afterwards, or do not. batches: of each the ids (n,), the
-    vectors (n, d) and the columns of metadata by name."""
+class Script:
+    """Changes to be made in order, one every `interval_s` seconds or as soon as the one before is
+    done; `flush` afterwards, unless it is stopped before.
 
-    batches: tuple[tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]], ...]
-    flush: bool
+    rows: of each change what is written; None for deletes.
+    """
+
+    changes: tuple[Change, ...]
+    rows: tuple[Rows | None, ...]
+    interval_s: float = 0.0
+    flush: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The writer has made its changes, or was stopped. error: of the flush, or of opening the
+    store; empty if there was none."""
+
+    error: str = ""
 
 
 class CrashWriter:
-    """A separate process that creates a store, writes to it, and ends as a crash would.
+    """A separate process that creates or opens a store and writes to it.
 
     As a context manager it leaves no process behind.
 
     Args:
-        opening: the store, which does not exist yet.
+        opening: the store. create: it does not exist yet.
     """
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, *, create: bool) -> None:
         self._schema = opening.schema
         self._pipe, theirs = Pipe()
         with theirs:
@@ -56,41 +78,92 @@ class CrashWriter:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # it is killed with all that it starts
             )
-        self._pipe.send(opening)
+        self._pipe.send((opening, create))
+        self._script: Script | None = None
+        self._outcomes: list[Outcome] = []
+        self._ended: Ended | None = None
+        self._done = threading.Event()
+        self._reader: threading.Thread | None = None
 
     def __enter__(self) -> CrashWriter:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.crash()
+        self.kill()
 
-    def write(self, batches: Sequence[pa.RecordBatch], *, flush: bool) -> None:
-        """Return when every batch was acknowledged, and the flush.
+    def begin(self, script: Script) -> None:
+        """Have the changes made; returns at once."""
+        self._script, self._outcomes, self._ended = script, [], None
+        self._done.clear()
+        self._pipe.send(script)
+        self._reader = threading.Thread(target=self._read, daemon=True, name="acknowledgements")
+        self._reader.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all changes were made, or the process has ended; False if it takes longer.
 
         Raises:
-            StoreError: the store raised.
+            StoreError: the store could not be opened, or flushed.
         """
-        self._pipe.send(Write(tuple(_parts(batch, self._schema) for batch in batches), flush))
-        try:
-            failure = self._pipe.recv()
-        except (EOFError, ConnectionResetError):
-            failure = "the writing process ended; the log of the measuring process says more"
-        if failure is not None:
-            raise StoreError(failure)
+        done = self._done.wait(timeout_s)
+        if self._ended is not None and self._ended.error:
+            raise StoreError(self._ended.error)
+        return done
 
-    def crash(self) -> None:
-        """End it by SIGKILL. Harmless twice."""
+    def stop(self) -> Sequence[Outcome]:
+        """Have it stop after the change that is being made; returns what became of all that it
+        made. One that does not end in time is killed."""
+        with suppress(BrokenPipeError, OSError):
+            self._pipe.send(None)
+        if not self._done.wait(_STOP_S):
+            self.kill()
+        return self.outcomes()
+
+    def freeze(self) -> None:
+        """Have it and all that it started stand still."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """End it by SIGKILL. What it acknowledged before is known. Harmless twice."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        if self._reader is not None:
+            self._reader.join()
         self._pipe.close()
 
+    def outcomes(self) -> Sequence[Outcome]:
+        """What became of the changes so far. Of the one that was being made when the process ended
+        it is not known."""
+        known = tuple(self._outcomes)
+        if self._script is None or self._ended is not None:
+            return known
+        unknown = {
+            id_ for one in known if one.error for id_ in self._script.changes[one.change].ids
+        }
+        begun = known[-1].change + 1 if known else 0
+        for number, change in enumerate(self._script.changes[begun:], begun):
+            if unknown.isdisjoint(change.ids):
+                return (*known, Outcome(number, time.monotonic_ns(), "no answer"))
+        return known
 
-def _parts(
-    batch: pa.RecordBatch, schema: Schema
-) -> tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]]:
-    """A batch taken apart: pickled whole, it would forget which values cannot be missing."""
-    metadata = metadata_of(batch, schema)
-    columns = dict(zip(metadata.schema.names, metadata.columns, strict=True))
-    return ids_of(batch), np.array(vectors_of(batch)), columns
+    def rows(self, batch: pa.RecordBatch) -> Rows:
+        """A batch taken apart: pickled whole, it would forget which values cannot be missing."""
+        metadata = metadata_of(batch, self._schema)
+        columns = dict(zip(metadata.schema.names, metadata.columns, strict=True))
+        return ids_of(batch), np.array(vectors_of(batch)), columns
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = self._pipe.recv()
+                if isinstance(message, Ended):
+                    self._ended = message
+                    return
+                self._outcomes.append(message)
+        except (EOFError, OSError):
+            return
+        finally:
+            self._done.set()

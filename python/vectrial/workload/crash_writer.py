@@ -1,45 +1,95 @@
-"""The process that writes rows to a library and is killed: what it wrote is then looked for.
+"""The process that writes rows to a store, and may be killed: what it wrote is then looked for.
 
-Run as `python -m vectrial.workload.crash_writer FD PARENT`; the pipe carries all its instructions.
+Run as `python -m vectrial.workload.crash_writer FD PARENT`; the pipe carries all its instructions,
+and what became of each change.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
+import time
 from multiprocessing.connection import Connection
 
+import numpy as np
+
+from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.util.process import die_with_parent
-from vectrial.workload.crash import Write
+from vectrial.workload.crash import Ended, Rows, Script
+from vectrial.workload.ledger import Change, Kind, Outcome
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.python.timed import describe
 
 
 def _serve(pipe: Connection) -> None:
     """Do what is asked until the process is killed or nobody is there to ask."""
-    opening: Opening = pipe.recv()
+    opening, create = pipe.recv()
     store: Store | None = None
     while True:
         try:
-            asked: Write = pipe.recv()
+            script: Script | None = pipe.recv()
         except EOFError:
             return
-        failure = None
+        if script is None:  # it was stopped when it had just ended
+            continue
         try:
             if store is None:
-                store = registry.resolve(opening.store)(opening.location)
-                store.durability = opening.durability
-                store.create(opening.schema, opening.index)
-            for ids, vectors, columns in asked.batches:
-                store.insert(batch_of(opening.schema, ids, vectors, columns))
-            if asked.flush:
+                store = _created(opening) if create else opening.open()
+            if _run(pipe, store, opening.schema, script) and script.flush:
                 store.flush()
         except Exception as error:  # noqa: BLE001 - the parent raises it
-            failure = ": ".join(describe(error))
-        pipe.send(failure)
+            pipe.send(Ended(": ".join(describe(error))))
+        else:
+            pipe.send(Ended())
+
+
+def _created(opening: Opening) -> Store:
+    kind, at = registry.resolve(opening.store), opening.address
+    store = kind(opening.location) if at is None else kind(opening.location, at)
+    store.durability = opening.durability
+    store.create(opening.schema, opening.index)
+    return store
+
+
+def _run(pipe: Connection, store: Store, schema: Schema, script: Script) -> bool:
+    """Make the changes of a script; returns False if it was stopped before the last.
+
+    Rows of a change that failed are changed no more: what became of them is not known.
+    """
+    unknown: set[int] = set()
+    due = time.monotonic()
+    for number, (change, rows) in enumerate(zip(script.changes, script.rows, strict=True)):
+        if (wait_s := due - time.monotonic()) > 0:
+            time.sleep(wait_s)
+        due = max(due, time.monotonic() - script.interval_s) + script.interval_s
+        if pipe.poll():
+            pipe.recv()
+            return False
+        if not unknown.isdisjoint(change.ids):
+            continue
+        error = ""
+        try:
+            _make(store, schema, change, rows)
+        except Exception as raised:  # noqa: BLE001 - whatever a store raises is its answer
+            error = ": ".join(describe(raised))
+            unknown |= set(change.ids)
+        pipe.send(Outcome(number, time.monotonic_ns(), error))
+    return True
+
+
+def _make(store: Store, schema: Schema, change: Change, rows: Rows | None) -> None:
+    if change.kind is Kind.DELETE:
+        store.delete(np.array(change.ids, dtype=np.int64))
+        return
+    assert rows is not None
+    batch = batch_of(schema, *rows)
+    if change.kind is Kind.INSERT:
+        store.insert(batch)
+    else:
+        store.upsert(batch)
 
 
 def main() -> None:

@@ -1,0 +1,139 @@
+"""Changes to be made before a fault, and the rows that they write.
+
+The vector of a row follows from its id and its version, so that a row that is found tells which
+version it is, and a vector beside the columns of another version is recognised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.gate.model import same_vector
+from vectrial.model.capabilities import Capabilities, IndexKind
+from vectrial.model.dataset import Dataset
+from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.stores.common.arrow import columns_of, ids_of, vectors_of
+from vectrial.workload.crash import Rows, Script
+from vectrial.workload.ledger import FOREIGN, TORN, Change, Kind
+
+#: The column that holds a row's version, where a store has columns of integers.
+VERSION = "version"
+#: Rows are taken from the dataset in steps of this prime: neighbours in time are none in space.
+_STEP = 7919
+
+
+@dataclass
+class Rowmaker:
+    """Makes rows out of a dataset's vectors, and recognises them.
+
+    history: of each row the versions that were ever asked for.
+    """
+
+    dataset: Dataset
+    schema: Schema
+    kind: IndexKind
+    history: dict[int, list[int]] = field(default_factory=dict)
+
+    def vector(self, id_: int, version: int) -> NDArray[np.float32]:
+        """The vector of a version of a row."""
+        rows = self.dataset.rows
+        step = _STEP if math.gcd(_STEP, rows) == 1 else 1
+        vector: NDArray[np.float32] = self.dataset.vectors[(id_ + version * step) % rows]
+        return vector
+
+    def rows(self, change: Change) -> Rows | None:
+        """What a change writes; None of a delete."""
+        if change.kind is Kind.DELETE:
+            return None
+        for id_ in change.ids:
+            self.history.setdefault(id_, []).append(change.version)
+        vectors = np.array([self.vector(id_, change.version) for id_ in change.ids], np.float32)
+        columns = {
+            one.name: pa.array([change.version] * len(change.ids), pa.int64())
+            for one in self.schema.fields
+        }
+        return np.array(change.ids, np.int64), vectors, columns
+
+    def versions(self, table: pa.Table) -> dict[int, int]:
+        """The version of each row of a table of a store's, or `TORN`, `FOREIGN`."""
+        columns = columns_of(table, self.schema)
+        told: Sequence[object] = columns.get(VERSION, [None] * table.num_rows)
+        vectors = vectors_of(table)
+        return {
+            id_: self._version(id_, vectors[at], told[at])
+            for at, id_ in enumerate(ids_of(table).tolist())
+        }
+
+    def _version(self, id_: int, vector: NDArray[np.float32], told: object) -> int:
+        written = self.history.get(id_, [])
+        likely = [v for v in written if v == told] or reversed(written)
+        others = (v for v in reversed(written) if v != told)
+        for version in (*likely, *others):
+            if same_vector(vector, self.vector(id_, version), self.schema, self.kind):
+                return version if told in (None, version) else TORN
+        return FOREIGN
+
+
+def schema_of(dataset: Dataset, can: Capabilities, like: Schema) -> Schema:
+    """The vectors, and a column for the version where the store has such columns."""
+    columns = (Field(VERSION, FieldType.INT, indexed=False),)
+    return Schema(dataset.dim, like.metric, columns if FieldType.INT in can.field_types else ())
+
+
+@dataclass
+class Planner:
+    """Chooses the changes of each round: `shares` of inserts, updates and deletes.
+
+    version: of the last change. next_id: of the next new row.
+    """
+
+    rng: np.random.Generator
+    batch_rows: int
+    shares: Mapping[Kind, float]
+    version: int = 0
+    next_id: int = 0
+
+    def first(self, rows: int, maker: Rowmaker) -> Script:
+        """The rows that are there before the first fault."""
+        batch = max(self.batch_rows, min(rows, 100))
+        changes = [self._insert(min(batch, rows - at)) for at in range(0, rows, batch)]
+        return _script(changes, maker, 0.0)
+
+    def next(self, live: Sequence[int], count: int, interval_s: float, maker: Rowmaker) -> Script:
+        """`count` changes; rows that an earlier one deleted are not touched again.
+
+        live: ids of the rows that are there.
+        """
+        there = list(live)
+        changes = []
+        kinds = self.rng.choice(list(self.shares), count, p=list(self.shares.values()))
+        for kind in map(Kind, kinds):
+            if kind is Kind.INSERT or len(there) < 2 * self.batch_rows:
+                change = self._insert(self.batch_rows)
+                there += change.ids
+            else:
+                at = self.rng.choice(len(there), self.batch_rows, replace=False)
+                ids = tuple(int(there[one]) for one in at)
+                self.version += 1
+                change = Change(kind, ids, self.version)
+                if kind is Kind.DELETE:
+                    gone = set(ids)
+                    there = [one for one in there if one not in gone]
+            changes.append(change)
+        return _script(changes, maker, interval_s)
+
+    def _insert(self, rows: int) -> Change:
+        self.version += 1
+        ids = tuple(range(self.next_id, self.next_id + rows))
+        self.next_id += rows
+        return Change(Kind.INSERT, ids, self.version)
+
+
+def _script(changes: Sequence[Change], maker: Rowmaker, interval_s: float) -> Script:
+    return Script(tuple(changes), tuple(map(maker.rows, changes)), interval_s)

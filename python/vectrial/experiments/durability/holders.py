@@ -1,0 +1,196 @@
+"""Whoever holds the rows, a server or a process with a library, and the faults that it suffers."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from vectrial.model.context import Context
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.faults import Crash, Fault
+from vectrial.model.schema import Schema
+from vectrial.model.store import Store
+from vectrial.workload import dispatch
+from vectrial.workload.crash import CrashWriter, Script
+from vectrial.workload.ledger import Outcome
+
+#: Seconds that a disk is full, and that a server stands still.
+_FULL_S, _PAUSE_S = 3.0, 30.0
+_NO_DISK = "its files are not on a disk of their own: set data_disk in [placement]"
+
+
+class Outage(StrEnum):
+    """What happens to the holder of the rows while they change."""
+
+    KILL = "kill"
+    POWER_CUT = "power_cut"
+    DISK_FULL = "disk_full"
+    PAUSE = "pause"
+
+
+class Holder(ABC):
+    """The process that holds the rows. As a context manager it leaves nothing behind."""
+
+    def __init__(self, context: Context, schema: Schema) -> None:
+        self.context, self.schema = context, schema
+        self._created = False
+        self._writer: CrashWriter | None = None
+        self._store: Store | None = None
+
+    def __enter__(self) -> Holder:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end_writer()
+        self._close()
+
+    def load(self, script: Script) -> Sequence[Outcome]:
+        """Make all changes of a script, and stop writing; returns what became of each.
+
+        Raises:
+            StoreError: one failed.
+        """
+        self.begin(script)
+        assert self._writer is not None
+        self._writer.wait()
+        outcomes = self._writer.outcomes()
+        if failed := next((one.error for one in outcomes if one.error), ""):
+            raise StoreError(failed)
+        return outcomes
+
+    def begin(self, script: Script) -> None:
+        """Begin to make the changes."""
+        self._close()
+        if self._writer is None:
+            opening = replace(dispatch.opening(self.context), schema=self.schema)
+            self._writer = CrashWriter(self._addressed(opening), create=not self._created)
+            self._created = True
+        self._writer.begin(script)
+
+    def pause_until(self, ends: float) -> None:
+        """Wait until then (`time.monotonic`), while changes are made.
+
+        Raises:
+            StoreError: the writer could not open the store.
+        """
+        assert self._writer is not None
+        self._writer.wait(max(0.0, ends - time.monotonic()))
+        time.sleep(max(0.0, ends - time.monotonic()))
+
+    @abstractmethod
+    def strike(self, outage: Outage) -> Sequence[Outcome]:
+        """Have it suffer an outage, which has ended when this returns, and nobody writes any more;
+        returns what became of the changes.
+
+        Raises:
+            Unsupported: there is no such outage here.
+        """
+
+    def store(self) -> Store:
+        """The store after the outage, opened again."""
+        self._close()
+        self._store = self._opened()
+        return self._store
+
+    @abstractmethod
+    def _opened(self) -> Store: ...
+
+    def _addressed(self, opening: dispatch.Opening) -> dispatch.Opening:
+        return opening
+
+    def _end_writer(self) -> Sequence[Outcome]:
+        """Kill the writer; returns what became of its changes."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return ()
+        writer.kill()
+        return writer.outcomes()
+
+    def _stop_writer(self) -> Sequence[Outcome]:
+        """Let the writer end its change, and end it."""
+        assert self._writer is not None
+        self._writer.stop()
+        return self._end_writer()
+
+    def _close(self) -> None:
+        if self._store is not None:
+            store, self._store = self._store, None
+            store.close()
+
+
+class ServerHolder(Holder):
+    """The store's server."""
+
+    def __init__(self, context: Context, schema: Schema) -> None:
+        super().__init__(context, schema)
+        self._address = context.address
+
+    def strike(self, outage: Outage) -> Sequence[Outcome]:
+        context = self.context
+        match outage:
+            case Outage.KILL | Outage.POWER_CUT:
+                if context.crash is None:
+                    raise Unsupported("its server is not run here")
+                how = Crash.KILL if outage is Outage.KILL else Crash.POWER_CUT
+                self._address = context.crash(how)
+                return self._stop_writer()
+            case Outage.PAUSE:
+                if context.strike is None:
+                    raise Unsupported("its server is not run here")
+                context.strike(0, Fault.PAUSE, False)
+                time.sleep(_PAUSE_S)
+                context.strike(0, Fault.PAUSE, True)
+                return self._stop_writer()
+            case Outage.DISK_FULL:
+                _fill_disk(context)
+                return self._stop_writer()
+
+    def _addressed(self, opening: dispatch.Opening) -> dispatch.Opening:
+        return replace(opening, address=self._address)
+
+    def _opened(self) -> Store:
+        context = self.context
+        store = type(context.store)(context.store.location, self._address)
+        store.durability = context.store.durability
+        store.open(self.schema, context.index)
+        return store
+
+
+class LibraryHolder(Holder):
+    """A process that uses the library."""
+
+    def strike(self, outage: Outage) -> Sequence[Outcome]:
+        assert self._writer is not None
+        match outage:
+            case Outage.KILL:
+                return self._end_writer()
+            case Outage.POWER_CUT:
+                if self.context.cut_power is None:
+                    raise Unsupported(_NO_DISK)
+                self._writer.freeze()
+                self.context.cut_power()
+                return self._end_writer()
+            case Outage.DISK_FULL:
+                _fill_disk(self.context)
+                return self._stop_writer()
+            case Outage.PAUSE:
+                raise Unsupported("a library stands still with the process that uses it")
+
+    def _opened(self) -> Store:
+        context = self.context
+        store = type(context.store)(context.store.location)
+        store.durability = context.store.durability
+        store.open(self.schema, context.index)
+        return store
+
+
+def _fill_disk(context: Context) -> None:
+    """Have the disk full for a while."""
+    if context.fill_disk is None:
+        raise Unsupported(_NO_DISK)
+    context.fill_disk(True)
+    time.sleep(_FULL_S)
+    context.fill_disk(False)

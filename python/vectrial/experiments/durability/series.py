@@ -1,0 +1,241 @@
+"""A series of outages of one store, each after some changes, and what was there after each."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+
+from vectrial.experiments.durability.changes import Planner, Rowmaker, schema_of
+from vectrial.experiments.durability.holders import Holder, LibraryHolder, Outage, ServerHolder
+from vectrial.experiments.durability.metrics import rate_at_most
+from vectrial.model.capabilities import Durability
+from vectrial.model.context import Context
+from vectrial.model.phase import Phase
+from vectrial.model.store import Store
+from vectrial.workload.crash import Script
+from vectrial.workload.ledger import BROKEN, Found, Kind, Ledger, Loss, Outcome, tally
+from vectrial.workload.python.timed import describe
+
+#: Rows of a read; rows looked for by their own vector after each outage; neighbours asked for.
+_READ_ROWS, _LOOKED_FOR, _NEIGHBOURS = 1000, 100, 10
+#: Seconds that a server that answers may take to have every promised row, and until it answers.
+_FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 120.0, 0.25
+#: Seconds of changes before a flush, and of changes that are ready beyond the outage.
+_BEFORE_FLUSH_S, _SPARE_S = 0.2, 2.0
+#: Rows of which it is said what became of them.
+_NAMED = 20
+_SHARES = {Kind.INSERT: 0.5, Kind.UPDATE: 0.3, Kind.DELETE: 0.2}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """rows_per_s: changed, `batch_rows` in one request. least_s, most_s: from the first change to
+    the outage. window_s: of buffered writes."""
+
+    rows_per_s: float
+    batch_rows: int
+    least_s: float
+    most_s: float
+    window_s: float
+
+    @property
+    def interval_s(self) -> float:
+        """From one request to the next."""
+        return self.batch_rows / self.rows_per_s
+
+    def requests(self, seconds: float) -> int:
+        """In so many seconds; at least one."""
+        return max(1, round(seconds / self.interval_s))
+
+
+@dataclass
+class Record:
+    """What came of all outages until now. broken: those after which a promise was broken, or the
+    store could not be read. answers_s, whole_s: after each, until something was read, and until
+    all that was promised was."""
+
+    outages: int = 0
+    broken: int = 0
+    acknowledged: int = 0
+    unsearchable: int = 0
+    miscounts: int = 0
+    unanswered: int = 0
+    losses: Counter[Loss] = field(default_factory=Counter)
+    named: list[str] = field(default_factory=list)
+    answers_s: list[float] = field(default_factory=list)
+    whole_s: list[float] = field(default_factory=list)
+
+    def fill(self, phase: Phase) -> None:
+        """Put the figures into a phase."""
+        phase.metrics |= {
+            "outages": float(self.outages),
+            "broken_outages": float(self.broken),
+            "broken_rate_at_most": rate_at_most(self.broken, self.outages),
+            "acknowledged_rows": float(self.acknowledged),
+            "unsearchable_rows": float(self.unsearchable),
+            "miscounts": float(self.miscounts),
+            "unanswered": float(self.unanswered),
+            **{f"{loss}_rows": float(self.losses[loss]) for loss in Loss},
+        }
+        for name, values in (("answer_s", self.answers_s), ("whole_s", self.whole_s)):
+            phase.metrics[name] = median(values) if values else None
+            if not values:
+                phase.missing[name] = "it could not be read after the outage"
+        phase.params = {**phase.params, "verdict": "broken" if self.broken else "kept"}
+        if self.named:
+            phase.errors.append(("broken promise", len(self.named), self.named[:_NAMED]))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a store holds after an outage. why: it could not be read."""
+
+    versions: Mapping[int, int]
+    count: int = 0
+    why: str = ""
+
+
+class Series:
+    """Outages of one kind of one store. As a context manager it leaves no process behind."""
+
+    def __init__(self, context: Context, outage: Outage, pace: Pace) -> None:
+        self._context, self._outage, self._pace = context, outage, pace
+        self.record = Record()
+        can = context.store.capabilities
+        works = {Kind.INSERT: True, Kind.UPDATE: can.upsert, Kind.DELETE: can.delete}
+        held = {kind: share for kind, share in _SHARES.items() if works[kind]}
+        shares = {kind: share / sum(held.values()) for kind, share in held.items()}
+        self._rng = np.random.default_rng([context.seed, list(Outage).index(outage)])
+        schema = schema_of(context.dataset, can, context.schema)
+        self._maker = Rowmaker(context.dataset, schema, can.indexes[context.index.kind])
+        self._planner = Planner(self._rng, pace.batch_rows, shares)
+        self._ledger = Ledger()
+        of = ServerHolder if context.store.kind == "server" else LibraryHolder
+        self._holder: Holder = of(context, schema)
+        self._promise = context.store.durability
+
+    def __enter__(self) -> Series:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._holder.__exit__(*exc)
+
+    def load(self, rows: int) -> None:
+        """Insert the rows that are there before the first outage.
+
+        Raises:
+            StoreError: it failed.
+        """
+        script = self._planner.first(rows, self._maker)
+        self._ledger.record(script.changes, self._holder.load(script))
+        self._ledger.settle(self._versions(self._holder.store()))
+
+    def suffer(self, *, late: bool) -> None:
+        """Changes, an outage at a random moment, and a look at what is there afterwards.
+
+        late: where writes are buffered, the outage comes when the window of the first of them has
+            passed.
+
+        Raises:
+            Unsupported: there is no such outage here.
+        """
+        pace, live = self._pace, sorted(self._ledger.live())
+        lasts_s = float(self._rng.uniform(pace.least_s, pace.most_s))
+        promised_ns: int | None = None
+        if self._promise is Durability.BUFFERED:
+            lasts_s += pace.window_s * late
+        elif self._promise is not Durability.SYNCED:
+            promised_ns, live = self._flush(live)
+        count = pace.requests(lasts_s + _SPARE_S)
+        script = self._planner.next(live, count, pace.interval_s, self._maker)
+        ends = time.monotonic() + lasts_s
+        self._holder.begin(script)
+        self._holder.pause_until(ends)
+        fault_ns = time.monotonic_ns()
+        outcomes = self._holder.strike(self._outage)
+        if self._promise is Durability.SYNCED:
+            promised_ns = time.monotonic_ns()
+        elif self._promise is Durability.BUFFERED:
+            promised_ns = fault_ns - round(pace.window_s * 1e9)
+        self._note(script, outcomes)
+        self.record.outages += 1
+        self._look(fault_ns, promised_ns)
+
+    def _flush(self, live: list[int]) -> tuple[int, list[int]]:
+        """Changes, and a flush; returns when that was done, and the rows not touched."""
+        pace = self._pace
+        script = self._planner.next(
+            live, pace.requests(_BEFORE_FLUSH_S), pace.interval_s, self._maker
+        )
+        self._note(script, self._holder.load(replace(script, flush=True)))
+        touched = {id_ for change in script.changes for id_ in change.ids}
+        return time.monotonic_ns(), [id_ for id_ in live if id_ not in touched]
+
+    def _note(self, script: Script, outcomes: Sequence[Outcome]) -> None:
+        self._ledger.record(script.changes, outcomes)
+        self.record.acknowledged += sum(
+            len(script.changes[one.change].ids) for one in outcomes if not one.error
+        )
+
+    def _look(self, fault_ns: int, promised_ns: int | None) -> None:
+        """Read every row. A server is asked again until all that was promised is there, or for as
+        long as that may take."""
+        patient = isinstance(self._holder, ServerHolder)
+        began, answered_ns = time.monotonic(), 0
+        while True:
+            reading = self._read()
+            now_ns = time.monotonic_ns()
+            answered_ns = answered_ns or (0 if reading.why else now_ns)
+            found = self._ledger.judge(reading.versions, fault_ns, promised_ns)
+            broken = [one for one in found if one.loss in BROKEN]
+            limit_s = _ANSWERS_S if reading.why else _FINDS_S
+            late = time.monotonic() - began > limit_s
+            if not patient or late or not (broken or reading.why):
+                break
+            time.sleep(_POLL_S)
+        record, number = self.record, self.record.outages
+        if reading.why:
+            record.unanswered += 1
+            record.broken += 1
+            record.named.append(f"outage {number}: it could not be read: {reading.why}")
+            return
+        record.answers_s.append((answered_ns - fault_ns) / 1e9)
+        record.whole_s.append((now_ns - fault_ns) / 1e9)
+        record.miscounts += reading.count != len(reading.versions)
+        self._judged(found, broken)
+        self._ledger.settle(reading.versions)
+        record.unsearchable += self._unsearchable(self._holder.store())
+
+    def _judged(self, found: Sequence[Found], broken: Sequence[Found]) -> None:
+        self.record.losses.update(tally(found))
+        self.record.broken += bool(broken)
+        self.record.named += [f"outage {self.record.outages}, {one}" for one in broken]
+
+    def _read(self) -> _Reading:
+        try:
+            store = self._holder.store()
+            return _Reading(self._versions(store), store.count())
+        except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+            return _Reading({}, why=": ".join(describe(error)))
+
+    def _versions(self, store: Store) -> dict[int, int]:
+        """The version of each row of the ledger that is there."""
+        ids = np.array(self._ledger.ids, np.int64)
+        parts = [store.get(ids[at : at + _READ_ROWS]) for at in range(0, len(ids), _READ_ROWS)]
+        return self._maker.versions(pa.concat_tables(parts)) if parts else {}
+
+    def _unsearchable(self, store: Store) -> int:
+        """Number of the newest rows that are there and are not among the neighbours of their own
+        vector, at the search parameters at which the index is nearly exact."""
+        live = self._ledger.live()
+        newest = sorted(live, key=lambda id_: live[id_])[-_LOOKED_FOR:]
+        kind = store.capabilities.indexes[self._context.index.kind]
+        params = kind.search.model_validate(dict(kind.high_recall_params))
+        search = store.searcher(_NEIGHBOURS, params)
+        return sum(id_ not in search(self._maker.vector(id_, live[id_]))[0] for id_ in newest)

@@ -1,0 +1,172 @@
+"""A file system of its own for a store's data, of which a power cut can be made, and a full disk.
+
+It is an ext4 in a file, on a loop device. The content of the block device at one moment is what a
+power cut leaves: what programs wrote and nobody forced to the disk is in the page cache and not
+there, and the journal is replayed when it is mounted again. A disk with a write cache of its own
+may lose more; this one keeps every block that it was given.
+
+It is mounted in a mount namespace that begins with the first volume of this process: it is seen by
+this process and those that it starts from then on, and gone with the last of them, however they
+end. Needs root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from vectrial.model.errors import VectrialError
+
+_CLONE_NEWNS = 0x00020000
+_PROGRAMS = ("mkfs.ext4", "mount", "umount", "cp", "sync")
+#: How often the device's content is copied, where the kernel wrote to it meanwhile.
+_COPIES = 20
+#: Bytes that ext4 takes for itself at least; less is no file system.
+_LEAST_BYTES = 16 << 20
+_FILLER = ".filler"
+
+
+class NoVolume(VectrialError):
+    """No file system of its own can be made here; the message says why."""
+
+
+class Volume:
+    """A mounted file system of a given size. As a context manager it is there inside the block.
+
+    Args:
+        image: the file that holds it, which is made; sparse: it takes what was written.
+        folder: where it is mounted; it is made, and empty.
+        size_bytes: of the file system.
+    """
+
+    def __init__(self, image: Path, folder: Path, size_bytes: int) -> None:
+        self._image, self.folder, self._size_bytes = image, folder, size_bytes
+        self._cut = image.with_suffix(".cut")
+        self._mounted = False
+
+    def __enter__(self) -> Volume:
+        """Make it and mount it.
+
+        Raises:
+            NoVolume: it cannot be made here.
+        """
+        if why := lacking():
+            raise NoVolume(why)
+        if self._size_bytes < _LEAST_BYTES:
+            raise NoVolume(f"a file system needs {_LEAST_BYTES >> 20} MiB at least")
+        _own_mounts()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._image.open("wb") as file:
+            file.truncate(self._size_bytes)
+        # Lazy initialisation would write for minutes: the device would never be at rest.
+        options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", options, str(self._image))
+        self._mount()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._unmount()
+        for path in (self._image, self._cut):
+            path.unlink(missing_ok=True)
+
+    def cut_power(self, end: Callable[[], None]) -> int:
+        """Leave what a power cut at this moment would leave, mounted in the same place.
+
+        The processes that write to it stand still already. Their open files are those of the file
+        system that was there before, which is gone when they are.
+
+        Args:
+            end: ends them, when the content of the device is known.
+
+        Returns:
+            How often the device was copied until the kernel did not write meanwhile.
+
+        Raises:
+            NoVolume: the kernel never was at rest.
+        """
+        for copies in range(1, _COPIES + 1):  # noqa: B007 - it is returned
+            before = self._written()
+            # By extents: holes stay holes, and only what was written is read.
+            _run("cp", "--sparse=always", str(self._image), str(self._cut))
+            if before == self._written():
+                break
+        else:
+            raise NoVolume(f"the kernel wrote to {self.folder} in each of {_COPIES} copies")
+        end()
+        self._unmount()
+        self._cut.replace(self._image)
+        self._mount()
+        return copies
+
+    def sync(self) -> None:
+        """Have on the device what is in the page cache."""
+        _run("sync", "-f", str(self.folder))
+
+    def fill(self) -> int:
+        """Take all that is free; returns the bytes taken."""
+        free = shutil.disk_usage(self.folder).free
+        with (self.folder / _FILLER).open("wb") as file, suppress(OSError):
+            os.posix_fallocate(file.fileno(), 0, max(1, free))
+        # What fallocate could not take in one piece is taken block by block.
+        with (self.folder / _FILLER).open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        return (self.folder / _FILLER).stat().st_size
+
+    def release(self) -> None:
+        """Give back what `fill` took."""
+        (self.folder / _FILLER).unlink(missing_ok=True)
+
+    def _mount(self) -> None:
+        _run("mount", "-o", "loop,noatime", str(self._image), str(self.folder))
+        self._mounted = True
+
+    def _unmount(self) -> None:
+        """At once, even if a process that is ending has files of it open."""
+        if self._mounted:
+            _run("umount", "-l", str(self.folder))
+            self._mounted = False
+
+    def _written(self) -> str:
+        """The counters of the block device."""
+        device = self.folder.stat().st_dev
+        number = f"{os.major(device)}:{os.minor(device)}"
+        return Path(f"/sys/dev/block/{number}/stat").read_text()
+
+
+def lacking() -> str:
+    """Why no volume can be made on this machine; empty if one can."""
+    if os.geteuid() != 0:
+        return "a file system of its own needs root"
+    for program in _PROGRAMS:
+        if shutil.which(program) is None:
+            return f"there is no '{program}' here (Debian: e2fsprogs, mount)"
+    if not Path("/dev/loop-control").exists():
+        return "there are no loop devices here (/dev/loop-control)"
+    return ""
+
+
+_OWN = threading.local()
+
+
+def _own_mounts() -> None:
+    """Give this thread, and what it starts, mounts of its own; those of the machine still come."""
+    if getattr(_OWN, "made", False):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNS):
+        raise NoVolume(f"no mounts of its own: {os.strerror(ctypes.get_errno())}")
+    _run("mount", "--make-rslave", "/")
+    _OWN.made = True
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoVolume(f"{argv[0]}: {done.stderr.strip() or done.returncode}")

@@ -1,0 +1,184 @@
+"""What must be in a store after a fault: every change that was asked for, and when it was
+acknowledged.
+
+A row has a version, which grows with each change; 0: it is not there. One writer makes the changes
+one after the other, and changes no row again of whose last change it knows no outcome, so that the
+versions that a row may have after a fault follow from what was acknowledged alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+#: Found versions that are none: a vector of one version beside columns of another, and a vector that
+#: was never written.
+TORN, FOREIGN = -1, -2
+
+
+class Kind(StrEnum):
+    """Kind of a change."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One request: rows inserted, written again, or deleted. version: that they have then."""
+
+    kind: Kind
+    ids: tuple[int, ...]
+    version: int
+
+    @property
+    def state(self) -> int:
+        """The version of its rows afterwards; 0: they are gone."""
+        return 0 if self.kind is Kind.DELETE else self.version
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the writer knows of a change that it sent. at_ns: of the acknowledgement
+    (`time.monotonic_ns`), or of the error; error: empty if it was acknowledged."""
+
+    change: int
+    at_ns: int
+    error: str = ""
+
+
+class Loss(StrEnum):
+    """What became of a row that is not as it must be, or need not be."""
+
+    LOST = "lost"  # acknowledged, promised, and not there
+    OLD = "old"  # there as it was before a promised update
+    RETURNED = "returned"  # deleted, and there again
+    TORN = "torn"  # the vector of one version with the columns of another
+    FOREIGN = "foreign"  # a vector that was never written for this row
+    UNPROMISED = "unpromised"  # acknowledged, not promised, and undone: allowed
+    UNACKNOWLEDGED = "unacknowledged"  # never acknowledged, yet there: allowed
+
+
+#: Those that break a promise.
+BROKEN = frozenset({Loss.LOST, Loss.OLD, Loss.RETURNED, Loss.TORN, Loss.FOREIGN})
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row that is not, or need not be, as the last acknowledged change left it. age_s: of the
+    promise that is broken, at the fault; None where none is."""
+
+    id: int
+    loss: Loss
+    expected: int
+    version: int
+    age_s: float | None = None
+
+    def __str__(self) -> str:
+        state = {0: "absent", TORN: "torn", FOREIGN: "foreign"}
+        there = state.get(self.version, f"version {self.version}")
+        wanted = state.get(self.expected, f"version {self.expected}")
+        age = "" if self.age_s is None else f", acknowledged {self.age_s:.3g} s before"
+        return f"row {self.id}: {self.loss}: {there} instead of {wanted}{age}"
+
+
+@dataclass
+class _Row:
+    """base: the version that was found last. changes: since then, each with its version and the
+    time of its acknowledgement; None: its outcome is unknown."""
+
+    base: int = 0
+    changes: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+class Ledger:
+    """The rows that there should be."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, _Row] = {}
+        self._spoilt: set[int] = set()
+
+    @property
+    def ids(self) -> list[int]:
+        """Every row that was ever written, unless something that was never written was found in its
+        place."""
+        return sorted(self._rows)
+
+    def live(self) -> dict[int, int]:
+        """The rows that are there, with their versions, while no outcome is unknown."""
+        return {id_: row.base for id_, row in self._rows.items() if row.base}
+
+    def record(self, changes: Sequence[Change], outcomes: Collection[Outcome]) -> None:
+        """Note what became of the changes of a script that were sent."""
+        for outcome in sorted(outcomes, key=lambda one: one.change):
+            change = changes[outcome.change]
+            at_ns = None if outcome.error else outcome.at_ns
+            for id_ in change.ids:
+                if id_ not in self._spoilt:
+                    row = self._rows.setdefault(id_, _Row())
+                    row.changes.append((change.state, at_ns))
+
+    def judge(
+        self, found: Mapping[int, int], fault_ns: int, promised_ns: int | None
+    ) -> list[Found]:
+        """What became of every row.
+
+        Args:
+            found: version of each row that is there, or `TORN`, `FOREIGN`.
+            fault_ns: when the fault came. promised_ns: what was acknowledged until then had to
+                outlive it; None: nothing had, beyond what was found after the fault before.
+        """
+        return [
+            one
+            for id_ in self.ids
+            if (one := self._judge_row(id_, found.get(id_, 0), fault_ns, promised_ns)) is not None
+        ]
+
+    def _judge_row(
+        self, id_: int, version: int, fault_ns: int, promised_ns: int | None
+    ) -> Found | None:
+        row = self._rows[id_]
+        states = [(row.base, 0 if promised_ns is None else promised_ns), *row.changes]
+        acknowledged = [at for at, (_, ns) in enumerate(states) if ns is not None]
+        kept = [0]
+        if promised_ns is not None:
+            kept = [at for at in acknowledged if at == 0 or (states[at][1] or 0) <= promised_ns]
+        last, must = acknowledged[-1], kept[-1]
+        expected, since_ns = states[must]
+        if version in (TORN, FOREIGN):
+            loss = Loss.TORN if version == TORN else Loss.FOREIGN
+            return Found(id_, loss, states[last][0], version)
+        if version == states[last][0]:
+            return None
+        if version in (state for state, _ in states[last + 1 :]):
+            return Found(id_, Loss.UNACKNOWLEDGED, states[last][0], version)
+        if version in (state for state, _ in states[must:]):
+            return Found(id_, Loss.UNPROMISED, states[last][0], version)
+        if not version:
+            loss = Loss.LOST
+        elif not expected:
+            loss = Loss.RETURNED
+        else:
+            loss = Loss.OLD
+        age_s = None if must == 0 or since_ns is None else (fault_ns - since_ns) / 1e9
+        return Found(id_, loss, expected, version, age_s)
+
+    def settle(self, found: Mapping[int, int]) -> None:
+        """What is there is what there is from now on; rows in whose place something else was found
+        are not looked at again."""
+        for id_ in self.ids:
+            version = found.get(id_, 0)
+            if version in (TORN, FOREIGN):
+                self._spoilt.add(id_)
+                del self._rows[id_]
+            else:
+                self._rows[id_] = _Row(version)
+
+
+def tally(found: Collection[Found]) -> dict[Loss, int]:
+    """How many rows there are of each kind, all kinds named."""
+    counts = Counter(one.loss for one in found)
+    return {loss: counts[loss] for loss in Loss}
