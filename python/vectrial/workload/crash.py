@@ -21,17 +21,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.stores.common.arrow import ids_of, metadata_of, vectors_of
 from vectrial.util.children import python
 from vectrial.workload.ledger import Change, Outcome
 from vectrial.workload.python.sdk_process import Opening
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
-#: Ids (n,), vectors (n, d) and columns of metadata by name, of rows to be written.
-Rows = tuple[Ids, Vectors, Mapping[str, pa.Array[Any]]]
 #: Seconds that the process has for its last request when it is asked to stop.
 _STOP_S = 60.0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to be written: ids (n,), vectors (n, d), and columns of metadata by name."""
+
+    ids: Ids
+    vectors: Vectors
+    columns: Mapping[str, pa.Array[Any]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,6 @@ class CrashWriter:
     """
 
     def __init__(self, opening: Opening, *, create: bool) -> None:
-        self._schema = opening.schema
         self._pipe, theirs = Pipe()
         with theirs:
             command = python(
@@ -140,20 +145,13 @@ class CrashWriter:
         known = tuple(self._outcomes)
         if self._script is None or self._ended is not None:
             return known
-        unknown = {
-            id_ for one in known if one.error for id_ in self._script.changes[one.change].ids
-        }
+        failed = (self._script.changes[one.change] for one in known if one.error)
+        unknown = {id_ for change in failed for id_ in change.ids}
         begun = known[-1].change + 1 if known else 0
         for number, change in enumerate(self._script.changes[begun:], begun):
             if unknown.isdisjoint(change.ids):
                 return (*known, Outcome(number, time.monotonic_ns(), "no answer"))
         return known
-
-    def rows(self, batch: pa.RecordBatch) -> Rows:
-        """A batch taken apart: pickled whole, it would forget which values cannot be missing."""
-        metadata = metadata_of(batch, self._schema)
-        columns = dict(zip(metadata.schema.names, metadata.columns, strict=True))
-        return ids_of(batch), np.array(vectors_of(batch)), columns
 
     def _read(self) -> None:
         try:

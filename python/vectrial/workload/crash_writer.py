@@ -85,7 +85,7 @@ def _make(store: Store, schema: Schema, change: Change, rows: Rows | None) -> No
         store.delete(np.array(change.ids, dtype=np.int64))
         return
     assert rows is not None
-    batch = batch_of(schema, *rows)
+    batch = batch_of(schema, rows.ids, rows.vectors, rows.columns)
     if change.kind is Kind.INSERT:
         store.insert(batch)
     else:

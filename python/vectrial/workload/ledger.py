@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-#: Found versions that are none: a vector of one version beside columns of another, and a vector that
-#: was never written.
+#: Found versions that are none: a vector of one version beside columns of another, and a vector
+#: that was never written.
 TORN, FOREIGN = -1, -2
 
 

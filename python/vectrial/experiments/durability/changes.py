@@ -58,7 +58,7 @@ class Rowmaker:
             one.name: pa.array([change.version] * len(change.ids), pa.int64())
             for one in self.schema.fields
         }
-        return np.array(change.ids, np.int64), vectors, columns
+        return Rows(np.array(change.ids, np.int64), vectors, columns)
 
     def versions(self, table: pa.Table) -> dict[int, int]:
         """The version of each row of a table of a store's, or `TORN`, `FOREIGN`."""

@@ -16,6 +16,7 @@ from vectrial.model.store import Store
 from vectrial.workload import dispatch
 from vectrial.workload.crash import CrashWriter, Script
 from vectrial.workload.ledger import Outcome
+from vectrial.workload.python.sdk_process import Opening
 
 #: Seconds that a disk is full, and that a server stands still.
 _FULL_S, _PAUSE_S = 3.0, 30.0
@@ -98,7 +99,7 @@ class Holder(ABC):
     @abstractmethod
     def _opened(self) -> Store: ...
 
-    def _addressed(self, opening: dispatch.Opening) -> dispatch.Opening:
+    def _addressed(self, opening: Opening) -> Opening:
         return opening
 
     def _end_writer(self) -> Sequence[Outcome]:
@@ -148,7 +149,7 @@ class ServerHolder(Holder):
                 _fill_disk(context)
                 return self._stop_writer()
 
-    def _addressed(self, opening: dispatch.Opening) -> dispatch.Opening:
+    def _addressed(self, opening: Opening) -> Opening:
         return replace(opening, address=self._address)
 
     def _opened(self) -> Store:

@@ -54,7 +54,9 @@ METRICS = (
         "unanswered", "1", "lower", "outages after which the store could not be read", "Unreadable"
     ),
     MetricName("answer_s", "s", "lower", "from the outage to the first answer", "First answer"),
-    MetricName("whole_s", "s", "lower", "from the outage until all promised rows are read", "Whole"),
+    MetricName(
+        "whole_s", "s", "lower", "from the outage until all promised rows are there", "Whole"
+    ),
 )  # fmt: skip
 
 
