@@ -192,6 +192,8 @@ class Capabilities:
         rows by a second request, as a user of the store would have to.
     durability: what a write can be asked to be when it is acknowledged, the default first, each
         with the setting by which that is so; empty: nobody promises anything.
+    buffered_s: seconds after which a buffered write is on the disk: by the store's own setting,
+        else when Linux has written out its page, which it does after 30 s and looks for every 5 s.
     clusters: its server can be started as a cluster of several nodes.
     primary: of these the first alone takes writes; searches and reads of the native lane go to all,
         clients of the sdk lane to the first.
@@ -222,6 +224,7 @@ class Capabilities:
     refuses_duplicates: bool = False
     returns: frozenset[Returning] = frozenset({Returning.IDS})
     durability: Mapping[Durability, str] = field(default_factory=dict)
+    buffered_s: float = 36.0
     clusters: bool = False
     primary: bool = False
     bulk_import: BulkImport | None = None

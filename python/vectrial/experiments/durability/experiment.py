@@ -73,8 +73,7 @@ class DurabilityExperiment(Experiment):
 
     outages: kinds, each measured for itself. count: of each kind. rows: there before the first.
     rows_per_s: changed, `batch_rows` in one request. least_s, most_s: from the first change of a
-    round to the outage. window_s: of buffered writes; Linux writes out a page after 30 s, and looks
-    every 5 s.
+    round to the outage. window_s: of buffered writes; unless given, what the store declares.
     """
 
     name: ClassVar[str] = "durability"
@@ -100,7 +99,7 @@ class DurabilityExperiment(Experiment):
     batch_rows: int = Field(default=5, ge=1, le=1000)
     least_s: Seconds = 0.3
     most_s: PositiveSeconds = 2.0
-    window_s: Seconds = 36.0
+    window_s: Seconds | None = None
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         can = target.can
@@ -110,9 +109,16 @@ class DurabilityExperiment(Experiment):
             raise Unsupported(f"{target.name} cannot be read by id")
         return [{"outage": str(outage)} for outage in self.outages]
 
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
+        """As of every experiment; and outages that only a server has."""
+        super().check_point(target, point)
+        if point["outage"] == Outage.PAUSE and target.store.kind != "server":
+            raise Unsupported("a library stands still with the process that uses it")
+
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        outage = Outage(point["outage"])
-        pace = Pace(self.rows_per_s, self.batch_rows, self.least_s, self.most_s, self.window_s)
+        outage, declared = Outage(point["outage"]), context.store.capabilities.buffered_s
+        window_s = declared if self.window_s is None else self.window_s
+        pace = Pace(self.rows_per_s, self.batch_rows, self.least_s, self.most_s, window_s)
         phase = Phase("outages", perf_counter_ns(), 0, params={"batch_rows": self.batch_rows})
         phase.unsampled = "the process that is measured ends in it"
         with Series(context, outage, pace) as series:

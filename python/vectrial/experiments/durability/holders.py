@@ -178,7 +178,7 @@ class LibraryHolder(Holder):
                 _fill_disk(self.context)
                 return self._stop_writer()
             case Outage.PAUSE:
-                raise Unsupported("a library stands still with the process that uses it")
+                raise Unsupported("a library has no server to be paused")
 
     def _opened(self) -> Store:
         context = self.context

@@ -69,6 +69,7 @@ COMMON = vt.Capabilities(
     clusters=True,
     returns=frozenset(vt.Returning),
     durability=DURABILITY,
+    buffered_s=6.0,
 )
 #: Caveats of both.
 CAVEATS = (

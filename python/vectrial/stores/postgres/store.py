@@ -65,6 +65,7 @@ class PgVector(vt.ServerStore):
         primary=True,
         refuses_duplicates=True,
         returns=frozenset(vt.Returning),
+        buffered_s=1.0,  # three times wal_writer_delay, 200 ms
         durability={
             vt.Durability.SYNCED: "synchronous_commit = on, fsync = on",
             vt.Durability.BUFFERED: "synchronous_commit = off, fsync = on",

@@ -74,6 +74,7 @@ class RedisSearch(RedisStore):
         concurrent_search=True,
         returns=frozenset({vt.Returning.IDS, vt.Returning.METADATA}),
         durability=DURABILITY,
+        buffered_s=2.0,
         hybrid=(
             "is asked for no search by text: as a module it has no FT.HYBRID, so that the fusion"
             " would be the client's"

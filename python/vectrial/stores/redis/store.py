@@ -78,6 +78,7 @@ class Redis(RedisStore):
         primary=True,
         returns=frozenset({vt.Returning.IDS, vt.Returning.METADATA}),
         durability=DURABILITY,
+        buffered_s=2.0,
         caveats=(
             "cosine only; vectors are normalised when stored",
             "Redis' own default is int8 (here int8_hnsw); hnsw keeps float32",

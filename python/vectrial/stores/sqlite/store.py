@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
 from vectrial.stores.common.exact import block, nearest
-from vectrial.stores.sqlite.table import SqliteFile, unpacked
+from vectrial.stores.sqlite.table import DURABILITY, SqliteFile, unpacked
 
 _BLOCK_ROWS = 4096
 
@@ -42,13 +42,12 @@ class SqliteStore(SqliteFile):
         nulls=True,
         payload_index=True,
         persistent=True,
+        durability=DURABILITY,
         concurrent_search=True,
         refuses_duplicates=True,
         caveats=(
             "SQLite knows no vectors: a search reads those of all rows that the filter keeps, and"
             " numpy compares them in this process, on one thread",
-            "WAL with synchronous=NORMAL: a commit is durable after the next checkpoint, which"
-            " flush makes",
             "each thread has a connection of its own, made with its first search",
         ),
     )

@@ -1,7 +1,8 @@
 """The base of stores in SQLite files: rows, indexes, connections.
 
-One connection per thread, all to one file in WAL mode with `synchronous = NORMAL`: a commit is
-in the log, and durable once a checkpoint has moved it into the file and synced that.
+One connection per thread, all to one file in WAL mode. With `synchronous = NORMAL` a commit is in
+the log, and durable once a checkpoint has moved it into the file and synced that; with `FULL` the
+log is synced at every commit.
 """
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ from vectrial.stores import common as vt
 
 #: Ids bound in one statement; SQLite's own limit is 32,766 variables.
 _IDS_AT_ONCE = 500
+#: What an acknowledged write is, by the setting that makes it so.
+DURABILITY = {
+    vt.Durability.BUFFERED: "WAL, synchronous=NORMAL: a commit is in the log, which is synced at"
+    " checkpoints, as flush makes one",
+    vt.Durability.SYNCED: "WAL, synchronous=FULL: the log is synced at every commit",
+}
+_SYNCHRONOUS = {
+    None: "NORMAL", vt.Durability.BUFFERED: "NORMAL", vt.Durability.SYNCED: "FULL"
+}  # fmt: skip
 
 
 class SqliteFile(vt.Store):
@@ -54,7 +64,7 @@ class SqliteFile(vt.Store):
             return existing
         made = self._driver.connect(str(self._file), check_same_thread=False)
         made.execute("PRAGMA journal_mode = WAL")
-        made.execute("PRAGMA synchronous = NORMAL")
+        made.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
         self._prepare(made)
         self._local.connection = made
         self._all.append(made)

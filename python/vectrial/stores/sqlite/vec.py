@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
-from vectrial.stores.sqlite.table import SqliteFile, blobs
+from vectrial.stores.sqlite.table import DURABILITY, SqliteFile, blobs
 
 _MEASURES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine"}
 #: The most neighbours that vec0 answers with.
@@ -44,14 +44,13 @@ class SqliteVecStore(SqliteFile):
         nulls=True,
         payload_index=True,
         persistent=True,
+        durability=DURABILITY,
         concurrent_search=True,
         refuses_duplicates=True,
         hybrid="has no full-text index of its own; SQLite's FTS5 beside it is not asked for",
         caveats=(
             "metadata lies in an ordinary table; a filter is a subquery that vec0 evaluates first",
             f"k is at most {_MOST}",
-            "WAL with synchronous=NORMAL: a commit is durable after the next checkpoint, which"
-            " flush makes",
             "each thread has a connection of its own, made with its first search",
         ),
     )
