@@ -88,10 +88,13 @@ class IndexedDocumentArray(DocumentArrayStore):
         new = []
         for document in to_documents(batch, self._schema):
             if document.id in self._written or document.id in self._rows:
-                self._rows[document.id] = document
+                self._replace(document)
             else:
                 new.append(document)
         self._extend(new)
+
+    def _replace(self, document: Any) -> None:
+        self._rows[document.id] = document
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         for id_ in map(str, ids.tolist()):
