@@ -136,6 +136,17 @@ class DocArrayElasticsearch(ServedDocumentArray):
         names = f"{self._name},offset2id__{self._name}"
         self._client.indices.delete(index=names, ignore_unavailable=True)
 
+    def wait_indexed(self) -> str:
+        """Every call that writes ends with a refresh: what is left is to let merges end."""
+
+        def state() -> tuple[bool, str]:
+            stats = self._client.indices.stats(index=self._name, metric="merge")
+            merging = stats["_all"]["primaries"]["merges"]["current"]
+            return not merging, f"{merging} merges are still under way"
+
+        vt.wait_until(state)
+        return "every row is in a segment with its graph, no merge runs"
+
     def _extend(self, documents: list[Any]) -> None:
         # DocArray looks for every new id in its whole list, which makes a load in several calls
         # take the square of its time. Each call gets a list that is empty, as a load in one has it.

@@ -48,7 +48,7 @@ class IndexedDocumentArray(DocumentArrayStore):
     """
 
     storage: ClassVar[str]
-    score: ClassVar[str]
+    score: str
 
     def __init__(self, location: Path, address: vt.Address | None = None) -> None:
         super().__init__(location, address)

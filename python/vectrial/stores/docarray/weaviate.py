@@ -130,6 +130,18 @@ class DocArrayWeaviate(ServedDocumentArray):
             if name in (self._name, f"{self._name}Meta"):
                 self._client.schema.delete_class(name)
 
+    def wait_indexed(self) -> str:
+        """With ASYNC_INDEXING off, as our own server runs, a vector is in the graph before its
+        insert is acknowledged; on a server where it is on, the shard's queue says."""
+
+        def state() -> tuple[bool, str]:
+            path, verbose = f"/nodes/{self._name}", {"output": "verbose"}
+            nodes = self._client._connection.get(path=path, params=verbose).json()["nodes"]
+            queued = sum(one["vectorQueueLength"] for node in nodes for one in node["shards"])
+            return not queued, f"{queued} vectors are in the shard's queue to be indexed"
+
+        return vt.wait_until(state)
+
     def _finder(self, k: int, params: vt.Params) -> Callable[..., Any]:
         assert isinstance(params, HnswSearch)
         self._set_ef(_DYNAMIC if params.ef_search is None else params.ef_search)
@@ -156,14 +168,14 @@ def _headers(address: vt.Address) -> dict[str, str]:
 @contextmanager
 def _key(address: vt.Address) -> Iterator[None]:
     """Have DocArray make its client with the server's key, for which it has no setting."""
-    backend = importlib.import_module("docarray.array.storage.weaviate.backend")
-    module: Any = backend.weaviate  # type: ignore[attr-defined]
+    backend: Any = importlib.import_module("docarray.array.storage.weaviate.backend")
+    module = backend.weaviate
     client = partial(module.Client, additional_headers=_headers(address))
-    backend.weaviate = SimpleNamespace(Client=client)  # type: ignore[attr-defined]
+    backend.weaviate = SimpleNamespace(Client=client)
     try:
         yield
     finally:
-        backend.weaviate = module  # type: ignore[attr-defined]
+        backend.weaviate = module
 
 
 def _where(where: Filter, *, holds: bool) -> dict[str, Any]:
