@@ -48,6 +48,8 @@ class DocArrayAnnLite(IndexedDocumentArray):
             " update, which DocArray calls, leaves the filter columns as they were",
             "the graph is in no file: DocArray does not dump it, and it is built anew when a"
             " collection is opened",
+            "every search and every find by condition first counts all rows of a SQLite table, in"
+            " time that grows with them, and looks each result's id up there",
             "every write is synced to disk (RocksDB)",
             "inserts build the graph with all cores",
         ),

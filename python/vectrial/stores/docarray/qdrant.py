@@ -94,26 +94,14 @@ class DocArrayQdrant(ServedDocumentArray):
     )
 
     def _connect(self, address: vt.Address) -> Any:
-        from qdrant_client import QdrantClient
-
-        return QdrantClient(**self._reached(address), timeout=_TIMEOUT_S)
-
-    def _reached(self, address: vt.Address) -> dict[str, Any]:
-        return {
-            "host": address.host,
-            "port": address.ports["http"],
-            "grpc_port": address.ports["grpc"],
-            "prefer_grpc": True,  # as DocArray's own benchmark has it
-            "https": False,
-            "api_key": address.secrets.get("api_key"),
-        }
+        return connected(address)
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
         assert isinstance(params, HnswBuild)
         self.score = f"{_SCORES[self._schema.metric]}_similarity"
         return {
-            **self._reached(self._address),
+            **_reached(self._address),
             "n_dim": self._schema.dim,
             "collection_name": self._name,
             "distance": _DISTANCES[self._schema.metric],
@@ -154,3 +142,21 @@ class DocArrayQdrant(ServedDocumentArray):
         if where is not None:
             raise vt.Unsupported(f"{self.name} does not search under a filter")
         return super().searcher(k, params)
+
+
+def connected(address: vt.Address) -> Any:
+    """The official client, of the version that DocArray uses."""
+    from qdrant_client import QdrantClient
+
+    return QdrantClient(**_reached(address), timeout=_TIMEOUT_S)
+
+
+def _reached(address: vt.Address) -> dict[str, Any]:
+    return {
+        "host": address.host,
+        "port": address.ports["http"],
+        "grpc_port": address.ports["grpc"],
+        "prefer_grpc": True,  # as DocArray's own benchmark has it
+        "https": False,
+        "api_key": address.secrets.get("api_key"),
+    }
