@@ -3,7 +3,7 @@
 A row is a Document under its id in decimal digits: DocArray writes it whole, serialised, as one
 value beside the vector and the columns that can be filtered by, and a search brings the whole
 Documents of its answer back. Beside the database, a DocumentArray has a list of the ids in their
-order; what another DocumentArray wrote is not in it, so nothing here rests on the list.
+order. What another DocumentArray wrote is not in the list, so no answer here comes from it.
 """
 
 from __future__ import annotations
