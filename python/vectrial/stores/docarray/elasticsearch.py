@@ -77,7 +77,7 @@ class DocArrayElasticsearch(ServedDocumentArray):
             "each segment has a graph of its own, and DocArray has no merge of segments",
             "every call that writes, reads back or deletes ends with a refresh",
             "rows are sent 64 at a time (DocArray's batch_size) by 4 threads of the client",
-            "searches go to _knn_search, which version 8 has as deprecated and 9 no more",
+            "searches go to _knn_search, deprecated in version 8 and kept by 9 for its clients alone",
             "no columns of text: DocArray has it taken apart into words",
             "max_result_window is raised to a million rows: DocArray finds by a condition in one"
             " request, of which 10,000 rows would be the most",
