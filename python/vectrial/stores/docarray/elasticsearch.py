@@ -75,9 +75,9 @@ class DocArrayElasticsearch(ServedDocumentArray):
             *CAVEATS,
             *SERVED_CAVEATS,
             "each segment has a graph of its own, and DocArray has no merge of segments",
-            "every call that writes, reads back or deletes ends with a refresh",
+            "every call that writes or deletes ends with a refresh",
             "rows are sent 64 at a time (DocArray's batch_size) by 4 threads of the client",
-            "searches go to _knn_search, deprecated in version 8 and kept by 9 for its clients alone",
+            "searches go to _knn_search, deprecated in version 8; 9 has it for clients of 8",
             "no columns of text: DocArray has it taken apart into words",
             "max_result_window is raised to a million rows: DocArray finds by a condition in one"
             " request, of which 10,000 rows would be the most",
