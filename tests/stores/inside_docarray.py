@@ -13,16 +13,22 @@ import pyarrow as pa
 import pytest
 from annlite import AnnLite
 from docarray import Document, DocumentArray
+from qdrant_client import QdrantClient
 
 from vectrial._engine import Judge, Recorder
 from vectrial.datasets.exact import exact_topk
 from vectrial.model.capabilities import Index, NoParams
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
+from vectrial.model.errors import StoreError
+from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate, fields
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
-from vectrial.model.store import Store
+from vectrial.model.store import Address, Store
 from vectrial.stores.common.arrow import batch_of, ids_of, metadata_of, vectors_of
+from vectrial.stores.docarray import qdrant as docarray_qdrant
 from vectrial.stores.docarray.annlite import AnnLiteStore, HnswBuild, HnswSearch
+from vectrial.stores.docarray.annlite_array import DocArrayAnnLite
+from vectrial.stores.docarray.qdrant import DocArrayQdrant
+from vectrial.stores.docarray.redis import DocArrayRedis
 from vectrial.stores.docarray.store import DocArrayMemory, DocArraySqlite
 
 # Names that a library which puts them into SQL or splits them would trip over.
@@ -36,6 +42,7 @@ SCHEMA = Schema(4, Metric.L2, FIELDS)
 BARE = Schema(4, Metric.L2)
 INDEXES = {
     AnnLiteStore: Index("hnsw", HnswBuild()),
+    DocArrayAnnLite: Index("hnsw", HnswBuild()),
     DocArrayMemory: Index("flat", NoParams()),
     DocArraySqlite: Index("flat", NoParams()),
 }
@@ -207,6 +214,60 @@ def test_truth_and_recorder_work_with_numpy_1(make: Any) -> None:
     summary = recorder.summary()
     assert summary["count"] == 20
     assert summary["recall_mean"] == 1.0
+
+
+# -- DocArray on databases ----------------------------------------------------------------------
+
+NUMBERS = Schema(4, Metric.L2, tuple(f for f in FIELDS if f.type is not FieldType.BOOL))
+
+
+@pytest.fixture
+def qdrant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[DocArrayQdrant]:
+    """The store over the client's own in-memory mode, since no package registry has the server:
+    DocArray's calls and ours, and none of the server's."""
+    from docarray.array.storage.qdrant import backend
+
+    client = QdrantClient(":memory:")
+    monkeypatch.setattr(docarray_qdrant, "connected", lambda _: client)
+    monkeypatch.setattr(backend, "QdrantClient", lambda **_: client)
+    store = DocArrayQdrant(tmp_path, Address("nowhere", {"http": 1, "grpc": 2}))
+    yield store
+    store.close()
+
+
+def test_qdrants_client_takes_every_call(qdrant: DocArrayQdrant) -> None:
+    index = Index("hnsw", DocArrayQdrant.capabilities.indexes["hnsw"].build())
+    qdrant.create(NUMBERS, index)
+    qdrant.create(NUMBERS, index)  # what was there before is gone
+    batch = rows(NUMBERS, 0, 300)
+    qdrant.insert(batch)
+    assert qdrant.wait_indexed() == "the collection's status is green"
+    table = pa.Table.from_batches([metadata_of(batch, NUMBERS)])
+    for condition in [c for c in CONDITIONS + MISSING if fields(c) <= set(NUMBERS.columns)]:
+        for where in (condition, Not(condition)):
+            expected = np.flatnonzero(evaluate(where, table))
+            assert sorted(qdrant.find(where, 1000).tolist()) == expected.tolist(), where
+    vector = vectors_of(batch)[7].copy()
+    kind = DocArrayQdrant.capabilities.indexes["hnsw"]
+    for params in (kind.search(), kind.search(ef_search=64)):
+        ids, scores = qdrant.searcher(3, params)(vector)
+        assert ids[0] == 7
+        assert scores[0] == pytest.approx(0.0, abs=1e-3)
+    qdrant.upsert(rows(NUMBERS, 290, 310, seed=1))
+    qdrant.delete(np.array([0, 1]))  # an absent id is an error in this mode alone
+    assert qdrant.count() == 308
+    assert qdrant.get(np.array([0, 2, 309])).num_rows == 2
+    qdrant.open(NUMBERS, index)
+    qdrant.delete(np.array([2]))  # it is in no list of this DocumentArray
+    assert qdrant.count() == 307
+    qdrant.drop()
+    with pytest.raises(StoreError, match="no collection"):
+        qdrant.open(NUMBERS, index)
+
+
+def test_a_store_over_a_server_asks_for_its_address(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="docarray-redis needs the address of a server"):
+        DocArrayRedis(tmp_path)
 
 
 # -- why the stores do not offer, or work around, what the libraries have. When one of these

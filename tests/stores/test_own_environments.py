@@ -15,13 +15,20 @@ import pytest
 
 from vectrial.model.capabilities import Environment
 from vectrial.model.store import Store
+from vectrial.servers.base import NoProgram
+from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.stores.docarray.documents import ENVIRONMENT as DOCARRAY
 from vectrial.testing.run import conformance
+from vectrial.testing.server_programs import no_program
 from vectrial.util import environments
 
 HERE = Path(__file__).parent
 STORES = [s for s in map(registry.load, registry.names()) if s.environment is not None]
+CASES = [
+    pytest.param(store, id=store.name, marks=[pytest.mark.server] if store.server else [])
+    for store in STORES
+]
 
 
 def run_inside(environment: Environment, *arguments: str) -> str:
@@ -42,17 +49,25 @@ def run_inside(environment: Environment, *arguments: str) -> str:
 
 
 def test_there_are_such_stores() -> None:
-    assert {"annlite", "docarray-memory", "docarray-sqlite"} <= {store.name for store in STORES}
+    servers = {f"docarray-{one}" for one in ("elasticsearch", "qdrant", "redis", "weaviate")}
+    libraries = {"annlite", "docarray-annlite", "docarray-memory", "docarray-sqlite"}
+    assert servers | libraries <= {store.name for store in STORES}
+    assert {store.name for store in STORES if store.server is not None} >= servers
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)
+@pytest.mark.parametrize("store", CASES)
 def test_conformance(store: type[Store]) -> None:
     assert store.environment is not None
     if lacks := environments.lacking(store.environment):
         pytest.skip(f"{store.name} {lacks}")
     output: list[str] = []
-    checks = conformance(store, show=output.append)
+    try:
+        checks = conformance(store, show=output.append)
+    except NoProgram as error:
+        recipe = recipe_of(store)
+        assert recipe is not None
+        no_program(recipe, error)
     assert [check for check in checks if check.outcome == "failed"] == [], "\n".join(output)
     assert sum(check.outcome == "passed" for check in checks) >= 20
 

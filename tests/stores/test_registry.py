@@ -114,6 +114,18 @@ def test_availability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "python -m vectrial.util.environments docarray" in elsewhere.reason
 
 
+def test_a_store_in_its_own_environment_is_not_available_without_its_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("VECTRIAL_QDRANT_BIN", raising=False)
+    store = registry.load("docarray-qdrant")
+    found = registry.availability(store)
+    assert found.works is False
+    assert "no program 'qdrant'" in found.reason
+    assert registry.availability(store, served=True).works is not False
+
+
 def test_probe() -> None:
     outcome = probe.probe(MemoryStore)
     assert outcome.works

@@ -106,6 +106,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
 _FLAGS = (
     "nulls",
     "payload_index",
+    "find_brings_rows",
     "get",
     "scan",
     "upsert",

@@ -176,6 +176,7 @@ class Capabilities:
     default_index: the kind of a suite that names none; unless given, the only kind there is.
     filters: operators of the filter algebra that `search` honours; empty: no filtered search.
     find: operators that `find` (no vector) honours; empty: no find.
+    find_brings_rows: what `find` asks the server for are whole rows, not their ids alone.
     field_types: metadata column types; empty: no metadata at all.
     nulls: metadata values may be missing. text_bytes: of the longest text of a column; columns: the
         most of them; None: no limit is known.
@@ -208,6 +209,7 @@ class Capabilities:
     default_index: str | None = None
     filters: frozenset[str] = frozenset()
     find: frozenset[str] = frozenset()
+    find_brings_rows: bool = False
     field_types: frozenset[FieldType] = frozenset()
     nulls: bool = False
     text_bytes: int | None = None

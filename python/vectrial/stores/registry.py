@@ -73,6 +73,10 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
         make = f"python -m vectrial.util.environments {store.environment.name}"
         if lacks := environments.lacking(store.environment):
             return Availability(False, f"{lacks}; on a machine that has one: {make}")
+        if store.server is not None and not served:
+            server = _server_at_hand(store)
+            if server.works is False:
+                return server
         if (environments.path(store.environment) / "bin" / "python").exists():
             return Availability(True)
         how = f"or beforehand by: {make}"

@@ -14,14 +14,14 @@ _SCANNED = (
     "annlite", "qdrant", "qdrant-edge", "weaviate", "elasticsearch",
     "docarray-annlite", "docarray-qdrant", "docarray-weaviate", "docarray-elasticsearch",
 )  # fmt: skip
-_QDRANT = ("qdrant", "qdrant-edge", "docarray-qdrant")
+_QDRANT = ("qdrant", "qdrant-edge")
 #: Treatment of ef: Elasticsearch examined that many candidates, and Qdrant was given none.
 _SEARCHED: dict[str, dict[str, Any]] = {
     **{
         name: {"search": {"ef_search": 10_000}}
         for name in ("elasticsearch", "docarray-elasticsearch")
     },
-    **{name: {"search": {}} for name in _QDRANT},
+    **{name: {"search": {}} for name in (*_QDRANT, "docarray-qdrant")},
 }
 
 
@@ -87,7 +87,7 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
             report.through("Annlite", "docarray-annlite", built),
             report.through("Qdrant", "docarray-qdrant", built),
             report.through("Weaviate", "docarray-weaviate", built),
-            report.through("ElasticSearch", "docarray-elasticsearch", built),
+            report.through("ElasticSearch", "docarray-elasticsearch", built, report.UNMERGED),
         ),
         asks=_asks({} if ef is None else {"search": {"ef_search": ef}}),
         measures=report.MEASURES,

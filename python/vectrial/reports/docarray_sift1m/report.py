@@ -15,12 +15,12 @@ from vectrial.reports.model import (
 
 _GRID: dict[str, Scalar | list[Scalar]] = {"m": [16, 32], "ef_construction": [64, 128, 256]}
 _EFS = [32, 64, 128, 256]
-#: Rows of a call, of those for which it is stated. Redis' vector sets stand for its query engine,
-#: Qdrant Edge for Qdrant.
+#: Rows of a call, of those for which it is stated; DocArray splits its calls so by itself. Redis'
+#: vector sets stand for its query engine, Qdrant Edge for Qdrant.
 _BATCHES = {
-    **dict.fromkeys(("qdrant", "qdrant-edge", "docarray-qdrant"), 65),
-    **dict.fromkeys(("weaviate", "docarray-weaviate"), 50),
-    **dict.fromkeys(("redis-search", "redis", "docarray-redis"), 64),
+    **dict.fromkeys(("qdrant", "qdrant-edge"), 65),
+    "weaviate": 50,
+    **dict.fromkeys(("redis-search", "redis"), 64),
 }
 _QDRANT = ("qdrant", "qdrant-edge", "docarray-qdrant")
 
@@ -54,6 +54,7 @@ COUNTED = {
 }
 RENUMBERED = "every delete but the first numbers all rows anew, theirs was the only one"
 MERGED = "ef_search is num_candidates, of one graph: its segments are merged"
+UNMERGED = "its segments are not merged"
 MERGED_IN = {"create": "with the time of merging its segments into one, which theirs were not"}
 SAMPLES = (
     "the median of 300 calls (100 for find by condition), or of as many as there were in 10 s"
@@ -123,7 +124,7 @@ _SIFT = Part(
         through("AnnLite", "docarray-annlite", _GRID),
         through("Qdrant", "docarray-qdrant", _GRID),
         through("Weaviate", "docarray-weaviate", _GRID),
-        through("ElasticSearch", "docarray-elasticsearch", _GRID),
+        through("ElasticSearch", "docarray-elasticsearch", _GRID, UNMERGED),
         through("Redis", "docarray-redis", _GRID),
         Arm("SQLite", "docarray-sqlite", "flat", here=HERE,
             of={**MADE, "delete": "a delete writes the order of all rows again"},

@@ -61,6 +61,6 @@ from vectrial.stores.common.arrow import (
 from vectrial.stores.common.files import atomic_replace, empty_folder
 from vectrial.stores.common.library import LibraryIndex, RowsStore
 from vectrial.stores.common.rows import Rows
-from vectrial.stores.common.server import SearchRequest, ServerStore, wait_until
+from vectrial.stores.common.server import SearchRequest, ServerStore, collection_name, wait_until
 from vectrial.stores.common.sql import SQL_TYPES, condition, literal
 from vectrial.stores.common.typed import coerce_values, on_columns

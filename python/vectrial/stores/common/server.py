@@ -53,8 +53,7 @@ class ServerStore(Store):
         super().__init__(location, address)
         if address is None:
             raise StoreError(f"{self.name} needs the address of a server")
-        digest = hashlib.sha256(str(location.resolve()).encode()).hexdigest()
-        self._name = self.collection_pattern.format(digest[:20])
+        self._name = collection_name(self.collection_pattern, location)
         self._address = address
         self._client: Any = self._connect(address)
 
@@ -160,6 +159,15 @@ class ServerStore(Store):
             nodes=nodes,
             primary=self.capabilities.primary,
         )
+
+
+def collection_name(pattern: str, location: Path) -> str:
+    """The name of a store's collection: the same for the same folder.
+
+    pattern: of that name, around 20 hexadecimal digits.
+    """
+    digest = hashlib.sha256(str(location.resolve()).encode()).hexdigest()
+    return pattern.format(digest[:20])
 
 
 def wait_until(

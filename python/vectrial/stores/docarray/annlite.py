@@ -21,7 +21,7 @@ from vectrial.stores.docarray.documents import (
     to_query,
 )
 
-_METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "inner_product"}
+METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "inner_product"}
 #: What a column may hold in AnnLite's own table; truth values are kept there as 0 and 1.
 _COLUMNS = {
     vt.FieldType.INT: int,
@@ -110,7 +110,7 @@ class AnnLiteStore(vt.Store):
         self._schema = schema
         self._ann = self._module.AnnLite(
             schema.dim,
-            metric=_METRICS[schema.metric],
+            metric=METRICS[schema.metric],
             max_connection=index.params.m,
             ef_construction=index.params.ef_construction,
             columns={schema.columns[f.name]: _COLUMNS[f.type] for f in schema.fields} or None,

@@ -23,7 +23,7 @@ from vectrial.stores.common.arrow import ids_of as arrow_ids_of
 if TYPE_CHECKING:
     from docarray import Document
 
-#: AnnLite and DocArray 0.21 live together, with numpy 1.26.
+#: AnnLite and DocArray 0.21 live together, with numpy 1.26, beside old clients of servers.
 ENVIRONMENT = Environment("docarray")
 
 _BOUNDS = {"gt": "$gt", "gte": "$gte", "lt": "$lt", "lte": "$lte"}

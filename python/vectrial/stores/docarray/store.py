@@ -41,15 +41,15 @@ _COMMON: dict[str, Any] = {
 }
 
 
-class _DocumentArrayStore(vt.Store):
-    """The base of both: everything done through a DocumentArray's public interface,
+class DocumentArrayStore(vt.Store):
+    """The base of all: everything done through a DocumentArray's public interface,
     `extend`, `da[id]`, `da[id] = document`, `del da[id]` and `find`."""
 
     module = "docarray"
     environment = ENVIRONMENT
 
-    def __init__(self, location: Path) -> None:
-        super().__init__(location)
+    def __init__(self, location: Path, address: vt.Address | None = None) -> None:
+        super().__init__(location, address)
         import docarray
         from threadpoolctl import threadpool_limits
 
@@ -61,7 +61,7 @@ class _DocumentArrayStore(vt.Store):
         return str(self._module.__version__)
 
     def create(self, schema: vt.Schema, index: vt.Index) -> None:
-        self._schema = schema
+        self._schema, self._index = schema, index
         self._rows = self._new()
 
     @abstractmethod
@@ -131,7 +131,7 @@ class _DocumentArrayStore(vt.Store):
         return ids_of(self._rows.find(query)[:limit])
 
 
-class DocArrayMemory(_DocumentArrayStore):
+class DocArrayMemory(DocumentArrayStore):
     """A DocumentArray in memory."""
 
     name = "docarray-memory"
@@ -155,7 +155,7 @@ class DocArrayMemory(_DocumentArrayStore):
         return self._module.DocumentArray()
 
 
-class DocArraySqlite(_DocumentArrayStore):
+class DocArraySqlite(DocumentArrayStore):
     """A DocumentArray on SQLite, with DocArray's own settings for the file."""
 
     name = "docarray-sqlite"

@@ -103,61 +103,20 @@ class RedisSearch(RedisStore):
         )
 
     def _exists(self) -> bool:
-        return bool(self._info())  # raises when there is none
+        return bool(index_info(self._client, self._name))  # raises when there is none
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
-        self._without_time_limit()
+        without_time_limit(self._client)
 
     def version(self) -> str:
-        """Of the server and, where that is of another, of the query engine."""
-        server = super().version()
-        for listed in self._client.module_list():
-            module = {_text(name): value for name, value in listed.items()}
-            if _text(module["name"]) == "search":
-                major, rest = divmod(int(module["ver"]), 10_000)
-                own = f"{major}.{rest // 100}.{rest % 100}"
-                return server if own == server else f"{server} with RediSearch {own}"
-        return server
-
-    def _without_time_limit(self) -> None:
-        """Else a slow search is cut short without a word."""
-        import redis
-
-        try:
-            self._client.config_set("search-timeout", 0, "search-on-timeout", "fail")
-        except redis.ResponseError as error:
-            if "unknown option" not in str(error).lower():
-                raise
-            # A module has settings of its own.
-            for name, value in (("TIMEOUT", 0), ("ON_TIMEOUT", "FAIL")):
-                self._client.execute_command("FT.CONFIG", "SET", name, value)
+        return version(self._client)
 
     def drop(self) -> None:
-        import redis
-
-        try:
-            self._client.execute_command("FT.DROPINDEX", self._name, "DD")
-        except redis.ResponseError as error:
-            if not any(word in str(error).lower() for word in ("no such index", "unknown index")):
-                raise
+        drop_index(self._client, self._name)
 
     def wait_indexed(self) -> str:
-        """Hashes are indexed as they are written; after a restart or in the background, the
-        index says how far it has come."""
-
-        def state() -> tuple[bool, str]:
-            info = self._info()
-            if float(info["percent_indexed"]) >= 1.0 and not int(info["indexing"]):
-                return True, "FT.INFO says that all is indexed, and that nothing is being indexed"
-            return False, f"only {info['percent_indexed']} of the rows are indexed"
-
-        return vt.wait_until(state)
-
-    def _info(self) -> dict[str, Any]:
-        info = self._client.execute_command("FT.INFO", self._name)
-        pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2], strict=True)
-        return {_text(name): value for name, value in pairs}
+        return wait_indexed(self._client, self._name)
 
     def insert(self, batch: pa.RecordBatch) -> None:
         self._write(batch, replace=False)
@@ -278,6 +237,63 @@ class RedisSearch(RedisStore):
         )
         start = len(self._prefix)
         return int(answer["total_results"]), [int(row["id"][start:]) for row in answer["results"]]
+
+
+def version(client: Any) -> str:
+    """Version of the server and, where that is of another, of the query engine."""
+    server = str(client.info("server")["redis_version"])
+    for listed in client.module_list():
+        module = {_text(name): value for name, value in listed.items()}
+        if _text(module["name"]) == "search":
+            major, rest = divmod(int(module["ver"]), 10_000)
+            own = f"{major}.{rest // 100}.{rest % 100}"
+            return server if own == server else f"{server} with RediSearch {own}"
+    return server
+
+
+def without_time_limit(client: Any) -> None:
+    """Let searches take their time: else a slow one is cut short without a word."""
+    import redis
+
+    try:
+        client.config_set("search-timeout", 0, "search-on-timeout", "fail")
+    except redis.ResponseError as error:
+        if "unknown option" not in str(error).lower():
+            raise
+        # A module has settings of its own.
+        for name, value in (("TIMEOUT", 0), ("ON_TIMEOUT", "FAIL")):
+            client.execute_command("FT.CONFIG", "SET", name, value)
+
+
+def drop_index(client: Any, name: str) -> None:
+    """Remove an index with its rows, if there is one."""
+    import redis
+
+    try:
+        client.execute_command("FT.DROPINDEX", name, "DD")
+    except redis.ResponseError as error:
+        if not any(word in str(error).lower() for word in ("no such index", "unknown index")):
+            raise
+
+
+def index_info(client: Any, name: str) -> dict[str, Any]:
+    """The properties of an index that `FT.INFO` tells."""
+    info = client.execute_command("FT.INFO", name)
+    pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2], strict=True)
+    return {_text(key): value for key, value in pairs}
+
+
+def wait_indexed(client: Any, name: str) -> str:
+    """Wait until an index has every row, and return how that is known. Hashes are indexed as they
+    are written; after a restart or in the background, the index says how far it has come."""
+
+    def state() -> tuple[bool, str]:
+        info = index_info(client, name)
+        if float(info["percent_indexed"]) >= 1.0 and not int(info["indexing"]):
+            return True, "FT.INFO says that all is indexed, and that nothing is being indexed"
+        return False, f"only {info['percent_indexed']} of the rows are indexed"
+
+    return vt.wait_until(state)
 
 
 def _text(word: bytes | str) -> str:
