@@ -118,6 +118,8 @@ class Experiment(ExactModel, ABC):
     uses_find: ClassVar[bool] = False
     #: Its loads may be sent by other machines than that of the store's server.
     from_client_machines: ClassVar[bool] = False
+    #: It ends the store's server: one that does not come back is a result, and no failed trial.
+    ends_server: ClassVar[bool] = False
     #: It asks for object stores.
     uses_objects: ClassVar[bool] = False
     #: Where a suite asks for it twice, a point of both is measured once, as asked for first.

@@ -63,7 +63,7 @@ class Context:
         as far as there are enough: see `load.queries`.
     crash: ends the store's server so, starts it again on the same data, and says where it listens;
         None where the store has none. Raises `Unsupported` where the server is somebody else's, or
-        no power cut can be made.
+        no power cut can be made; `StoreError` where it does not start again.
     cut_power: leaves of the files of a store without a server what a power cut would leave; its
         processes stand still, and are ended afterwards. None where there is no disk for it.
     fill_disk: has the disk of the store's data full (True), or as it was before. None where there

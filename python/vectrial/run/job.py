@@ -25,17 +25,10 @@ from vectrial.stores.registry import availability
 from vectrial.suite.model import Suite
 from vectrial.util import environments
 from vectrial.worker.messages import (
-    CloseObjects,
-    CrashServer,
-    CutPower,
     Drive,
-    FillDisk,
     Finished,
-    LimitMemory,
-    OpenObjects,
     Progress,
     Started,
-    Strike,
 )
 
 
@@ -152,23 +145,6 @@ def _measure(
                             watcher.progress(message)
                         case Live():
                             watcher.live(message)
-                        case CrashServer():
-                            process.crash_server(message.how)
-                        case CutPower():
-                            process.cut_power()
-                        case FillDisk():
-                            process.fill_disk(full=message.full)
-                        case Strike():
-                            process.strike(message)
-                        case LimitMemory():
-                            process.limit_memory(message)
-                        case OpenObjects():
-                            process.open_objects(message)
-                        case CloseObjects():
-                            process.close_objects(message)
-                        case Drive():
-                            watcher.progress(Progress(0, 1, "the client machines send"))
-                            process.drive(message)
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)
@@ -176,10 +152,15 @@ def _measure(
                             fault = process.server_fault(suspected=suspect is not None)
                             server_failed = fault is not None
                             record = _record(trial, message)
-                            if fault is not None and suspect is not None:
+                            on_purpose = type(trial.experiment).ends_server
+                            if fault is not None and suspect is not None and not on_purpose:
                                 reason = f"{fault}: {suspect}{process.server_log()}"
                                 record = replace(record, status="failed", reason=reason, gate=[])
                             write(replace(record, server=process.server_facts()))
+                        case _:
+                            if isinstance(message, Drive):
+                                watcher.progress(Progress(0, 1, "the client machines send"))
+                            process.answer(message)
         except ServerError as error:  # it would not start for the next trial either
             for trial in left:
                 facts = process.server_facts()

@@ -7,17 +7,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from vectrial.engine.parts import Sent
 from vectrial.model.client_limits import Certificate
-from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.faults import Crash
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
@@ -27,8 +24,9 @@ from vectrial.run.data_disk import DataDisk
 from vectrial.run.heartbeat import Heartbeat
 from vectrial.run.object_servers import ObjectServers
 from vectrial.run.redact import Secrecy
+from vectrial.run.requests import Requests, serving
 from vectrial.servers.account import let_pass
-from vectrial.servers.base import Server, ServerError
+from vectrial.servers.base import Server
 from vectrial.servers.inside import Inside
 from vectrial.servers.provide import Choice, provide, recipe_of
 from vectrial.suite.model import Suite
@@ -39,15 +37,10 @@ from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.worker.messages import (
     Ack,
-    CloseObjects,
-    Drive,
     Finished,
     JobSpec,
-    LimitMemory,
-    OpenObjects,
     Serving,
     Started,
-    Strike,
     TrialSpec,
 )
 
@@ -111,7 +104,7 @@ class MeasuringProcess:
         self._disk = DataDisk(
             site.certificate.placement, self._data.with_suffix(".disk"), self._data
         )
-        self._choice, self._clients = site.choice, site.clients
+        self._choice = site.choice
         self._objects = ObjectServers(
             folder,
             None if site.inside is None else site.inside.network,
@@ -136,6 +129,9 @@ class MeasuringProcess:
                 hosts=suite.hosts,
                 at=None if site.clients is None else site.clients.address,
             )
+        self._requests = Requests(
+            self._server, self._disk, self._objects, site.clients, self._listen
+        )
 
     def __enter__(self) -> MeasuringProcess:
         self._log.parent.mkdir(exist_ok=True)
@@ -148,105 +144,26 @@ class MeasuringProcess:
             if self._server is not None:
                 undone.enter_context(self._server)
                 self._disk.sync()
-                self._listen_to(self._server)
-            self._start(self._serving())
+                self._listen(True)
+            self._start(None if self._server is None else serving(self._server))
             undone.pop_all()
         return self
 
-    def _serving(self) -> Serving | None:
-        """Address, processes and folders of the server now; None without a server."""
-        if self._server is None:
-            return None
-        return Serving(self._server.address, self._server.processes(), self._server.data_dirs())
-
-    def _listen_to(self, server: Server) -> None:
-        """Watch the server's current processes, which change at a restart."""
+    def _listen(self, on: bool) -> None:
+        """Watch the server's current processes, which change at a restart, or do not."""
         if self._heartbeat is not None:
             self._heartbeat.__exit__(None, None, None)
-        self._heartbeat = Heartbeat(server)
-        self._heartbeat.__enter__()
+            self._heartbeat = None
+        if on and self._server is not None:
+            self._heartbeat = Heartbeat(self._server)
+            self._heartbeat.__enter__()
 
-    def crash_server(self, how: Crash) -> None:
-        """End the server so, start it again on the same data, and send the measuring process its
-        address; or the reason why that is impossible.
-
-        Raises:
-            ServerError: it does not start again.
-        """
-        assert self._server is not None, "the measuring process knows whether there is one"
-        answer: Serving | str | None
-        try:
-            if how is Crash.POWER_CUT:
-                self._disk.cut_power(self._server)
-            else:
-                self._server.kill()
-            self._server.restart()
-            self._listen_to(self._server)
-        except Unsupported as error:
-            answer = str(error)
-        except ServerError as error:
-            raise ServerError(f"it did not start again after a {how}: {error}") from error
-        else:
-            answer = self._serving()
-        self._pipe.send(answer)
-
-    def cut_power(self) -> None:
-        """Leave of the data what a power cut leaves, and tell the measuring process."""
-        self._answer(lambda: self._disk.cut_power(None))
-
-    def fill_disk(self, *, full: bool) -> None:
-        """Have the disk of the data full, or no longer, and tell the measuring process."""
-        self._answer(lambda: self._disk.fill(full=full))
-
-    def _answer(self, act: Callable[[], None]) -> None:
-        """Do something, and tell the measuring process that it is done, or why it is not."""
-        answer: Ack | str = Ack()
-        try:
-            act()
-        except Unsupported as error:
-            answer = str(error)
-        self._pipe.send(answer)
-
-    def strike(self, asked: Strike) -> None:
-        """Make or end a fault of a node, and send the measuring process what runs then."""
-        assert self._server is not None, "the measuring process knows whether there is one"
-        answer: Serving | str | None
-        try:
-            do = self._server.mend if asked.back else self._server.strike
-            name = do(asked.node, asked.fault)
-        except (Unsupported, ServerError) as error:
-            answer = str(error)
-        else:
-            serving = self._serving()
-            assert serving is not None
-            answer = replace(serving, struck=name)
-        self._pipe.send(answer)
-
-    def limit_memory(self, asked: LimitMemory) -> None:
-        """Change the memory of the running server, and tell the measuring process."""
-        server = self._server
-        assert server is not None, "the measuring process knows whether there is one"
-        self._answer(lambda: server.limit_memory(asked.limit_bytes))
-
-    def open_objects(self, asked: OpenObjects) -> None:
-        """Start an object store, and send the measuring process where it is."""
-        self._pipe.send(self._objects.open(asked.request, asked.key))
-
-    def close_objects(self, asked: CloseObjects) -> None:
-        """Stop the object store."""
-        self._objects.close(done=asked.done)
-        self._pipe.send(Ack())
-
-    def drive(self, asked: Drive) -> None:
-        """Have the client machines send a load, and send the measuring process what they saw."""
-        answer: Sent | str
-        try:
-            if self._clients is None:
-                raise StoreError("there are no client machines")
-            answer = self._clients.drive(asked.order)
-        except StoreError as error:
-            answer = str(error)
-        self._pipe.send(answer)
+    def answer(self, message: object) -> bool:
+        """Do what the measuring process asks, and tell it; False if the message is no request."""
+        answer = self._requests.answer(message)
+        if answer is not None:
+            self._pipe.send(answer)
+        return answer is not None
 
     def _start(self, serving: Serving | None) -> None:
         ours, theirs = Pipe()
@@ -282,8 +199,7 @@ class MeasuringProcess:
             self._pipe.close()
         finally:
             self._objects.stop()
-            if self._heartbeat is not None:
-                self._heartbeat.__exit__(None, None, None)
+            self._listen(False)
             if self._server is not None:
                 # Its data is deleted: only a healthy server is stopped gracefully.
                 if self._fault is None and not isinstance(exc[1], KeyboardInterrupt):

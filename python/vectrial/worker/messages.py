@@ -89,10 +89,17 @@ class Ack:
 
 @dataclass(frozen=True)
 class CrashServer:
-    """End the server so and start it again on the same data. The answer is its `Serving`, or why it
-    is impossible, as text."""
+    """End the server so and start it again on the same data. The answer is its `Serving`, or
+    `NotBack`; or why it is impossible, as text."""
 
     how: Crash
+
+
+@dataclass(frozen=True)
+class NotBack:
+    """The server did not start again; `why` it did not."""
+
+    why: str
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ from vectrial.worker.messages import (
     Finished,
     JobSpec,
     LimitMemory,
+    NotBack,
     OpenObjects,
     Progress,
     Serving,
@@ -132,7 +133,9 @@ class _Measurement:
     def _crash(self, how: Crash) -> Address:
         """End and restart the server; see `Context.crash`."""
         self._send_message(CrashServer(how))
-        answer: Serving | str = self.pipe.recv()
+        answer: Serving | NotBack | str = self.pipe.recv()
+        if isinstance(answer, NotBack):
+            raise StoreError(answer.why)
         if isinstance(answer, str):
             raise Unsupported(answer)
         self._serve(answer)

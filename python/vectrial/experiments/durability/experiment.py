@@ -88,6 +88,7 @@ class DurabilityExperiment(Experiment):
     sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     mutates: ClassVar[bool] = True
+    ends_server: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset({"outages"})
 
     outages: Annotated[tuple[Outage, ...], BeforeValidator(as_list), Field(min_length=1)] = (

@@ -147,7 +147,17 @@ class ServerHolder(Holder):
                 return self._stop_writer()
             case Outage.DISK_FULL:
                 _fill_disk(context)
-                return self._stop_writer()
+                outcomes = self._stop_writer()
+                self._restart_if_ended()
+                return outcomes
+
+    def _restart_if_ended(self) -> None:
+        """Start a server again that a full disk has ended, or that answers no more."""
+        try:
+            self._opened().close()
+        except Exception:  # noqa: BLE001 - whatever a store raises, it does not answer
+            assert self.context.crash is not None, "it has a disk of ours"
+            self._address = self.context.crash(Crash.KILL)
 
     def _addressed(self, opening: Opening) -> Opening:
         return replace(opening, address=self._address)

@@ -16,6 +16,7 @@ from vectrial.experiments.durability.holders import Holder, LibraryHolder, Outag
 from vectrial.experiments.durability.metrics import rate_at_most
 from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
+from vectrial.model.errors import StoreError
 from vectrial.model.phase import Phase
 from vectrial.model.store import Store
 from vectrial.workload.crash import Script
@@ -70,6 +71,12 @@ class Record:
     named: list[str] = field(default_factory=list)
     answers_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
+
+    def unreadable(self, why: str) -> None:
+        """After the last outage the store is not there any more."""
+        self.unanswered += 1
+        self.broken += 1
+        self.named.append(f"outage {self.outages}: {why}")
 
     def fill(self, phase: Phase) -> None:
         """Put the figures into a phase."""
@@ -158,13 +165,17 @@ class Series:
         self._holder.begin(script)
         self._holder.pause_until(ends)
         fault_ns = time.monotonic_ns()
-        outcomes = self._holder.strike(self._outage)
+        self.record.outages += 1
+        try:
+            outcomes = self._holder.strike(self._outage)
+        except StoreError as error:
+            self.record.unreadable(str(error))
+            return
         if self._promise is Durability.SYNCED:
             promised_ns = time.monotonic_ns()
         elif self._promise is Durability.BUFFERED:
             promised_ns = fault_ns - round(pace.window_s * 1e9)
         self._note(script, outcomes)
-        self.record.outages += 1
         self._look(fault_ns, promised_ns)
 
     def _flush(self, live: list[int]) -> tuple[int, list[int]]:
@@ -199,11 +210,9 @@ class Series:
             if not patient or late or not (broken or reading.why):
                 break
             time.sleep(_POLL_S)
-        record, number = self.record, self.record.outages
+        record = self.record
         if reading.why:
-            record.unanswered += 1
-            record.broken += 1
-            record.named.append(f"outage {number}: it could not be read: {reading.why}")
+            record.unreadable(f"it could not be read: {reading.why}")
             return
         record.answers_s.append((answered_ns - fault_ns) / 1e9)
         record.whole_s.append((now_ns - fault_ns) / 1e9)

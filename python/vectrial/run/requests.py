@@ -1,0 +1,123 @@
+"""What the measuring process asks of the process that runs the server: faults, limits, object
+stores, loads of client machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from vectrial.engine.parts import Sent
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.faults import Crash, Fault
+from vectrial.run.client_ceilings import ClientMachines
+from vectrial.run.data_disk import DataDisk
+from vectrial.run.object_servers import ObjectServers
+from vectrial.servers.base import Server, ServerError
+from vectrial.worker.messages import (
+    Ack,
+    CloseObjects,
+    CrashServer,
+    CutPower,
+    Drive,
+    FillDisk,
+    LimitMemory,
+    NotBack,
+    OpenObjects,
+    Serving,
+    Strike,
+)
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Answers the messages of a measuring process that are requests.
+
+    server: of the job's store; None where it has none. listen: whether the server is to be watched
+        from now on, whose processes may be others, or will not answer.
+    """
+
+    server: Server | None
+    disk: DataDisk
+    objects: ObjectServers
+    clients: ClientMachines | None
+    listen: Callable[[bool], None]
+
+    def answer(self, message: object) -> object | None:
+        """Do what is asked; returns what to send: text says why it is impossible. None: the message
+        is no request."""
+        match message:
+            case CrashServer(how):
+                return self._crash_server(how)
+            case CutPower():
+                return _done(partial(self.disk.cut_power, None))
+            case FillDisk(full):
+                return _done(partial(self.disk.fill, full=full))
+            case Strike():
+                return self._strike(message)
+            case LimitMemory(limit_bytes):
+                return _done(partial(self._here.limit_memory, limit_bytes))
+            case OpenObjects():
+                return self.objects.open(message.request, message.key)
+            case CloseObjects():
+                self.objects.close(done=message.done)
+                return Ack()
+            case Drive():
+                return self._drive(message)
+            case _:
+                return None
+
+    @property
+    def _here(self) -> Server:
+        assert self.server is not None, "the measuring process knows whether there is one"
+        return self.server
+
+    def _crash_server(self, how: Crash) -> Serving | NotBack | str:
+        """End the server so, and start it again on the same data."""
+        server = self._here
+        try:
+            if how is Crash.POWER_CUT:
+                self.disk.cut_power(server)
+            else:
+                server.kill()
+            server.restart()
+        except Unsupported as error:
+            return str(error)
+        except ServerError as error:
+            return NotBack(f"it did not start again after a {how.replace('_', ' ')}: {error}")
+        self.listen(True)
+        return serving(server)
+
+    def _strike(self, asked: Strike) -> Serving | str:
+        """Make or end a fault of a node. One that stands still is not asked whether it lives, where
+        there is no other."""
+        server = self._here
+        try:
+            name = (server.mend if asked.back else server.strike)(asked.node, asked.fault)
+        except (Unsupported, ServerError) as error:
+            return str(error)
+        if asked.fault is Fault.PAUSE and not server.nodes():
+            self.listen(asked.back)
+        return replace(serving(server), struck=name)
+
+    def _drive(self, asked: Drive) -> Sent | str:
+        """Have the client machines send a load."""
+        if self.clients is None:
+            return "there are no client machines"
+        try:
+            return self.clients.drive(asked.order)
+        except StoreError as error:
+            return str(error)
+
+
+def serving(server: Server) -> Serving:
+    """Address, processes and folders of a server now."""
+    return Serving(server.address, server.processes(), server.data_dirs())
+
+
+def _done(act: Callable[[], None]) -> Ack | str:
+    try:
+        act()
+    except Unsupported as error:
+        return str(error)
+    return Ack()
