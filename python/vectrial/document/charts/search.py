@@ -261,6 +261,16 @@ def against_alpha(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     return _against(points, metric, looks, _alpha, "α", "α, the weight of the vector", linear=True)
 
 
+def against_replaced(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+    """Recall or latency against the rows that were replaced or deleted before the search."""
+    title = "rows replaced or deleted before"
+    return _against(points, metric, looks, _replaced, "rows", title, linear=True)
+
+
+def _replaced(point: Point) -> float | None:
+    return point.value("replaced_rows")
+
+
 def _alpha(point: Point) -> float | None:
     value = point.params.get("alpha")
     return None if value is None else float(value)

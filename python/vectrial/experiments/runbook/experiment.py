@@ -1,0 +1,219 @@
+"""Recall, speed and size of a collection whose rows are inserted, deleted and replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from vectrial.datasets.exact import exact_topk
+from vectrial.experiments.base import Experiment, Target, Values, search_points
+from vectrial.experiments.runbook.metrics import METRICS
+from vectrial.model.context import Context, Data
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.filters import Filters
+from vectrial.model.inputs import Clients, PositiveSeconds, Seconds, Warmup
+from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
+from vectrial.model.schema import Schema
+from vectrial.model.workload import ClosedLoop
+from vectrial.stores.common.arrow import batch_of
+from vectrial.telemetry.disk import allocated_bytes
+from vectrial.util.suggest import suggestion
+from vectrial.workload import dispatch, ingest
+from vectrial.workload.runbook import (
+    ORDERED,
+    OWN,
+    Live,
+    Operation,
+    Step,
+    by_cluster,
+    checked,
+    read,
+    replaced,
+)
+
+
+class RunbookExperiment(Experiment):
+    """Make the steps of a runbook, and search where it says so, with the exact truth of the rows
+    that are live then. At the end the same rows are loaded into a new collection, and searched as
+    well: what the age of an index costs.
+
+    A file of big-ann-benchmarks' streaming track says inserts, deletes, replacements and searches
+    by ranges of rows; one for more rows than the dataset has is scaled down. Our own, on n rows:
+
+    - `sliding_window`: half are live; a twentieth comes and as many of the oldest go, ten times;
+    - `drift`: likewise, of rows that come cluster by cluster;
+    - `replace`: half are live, and all of them are replaced, ten times;
+    - `hot_updates`: half are live, and the same twentieth of n is replaced, ten times;
+    - `expiry`: all are live, and a twentieth goes at a time, until half are left;
+    - `reload`: all are deleted and inserted again, three times.
+
+    script: the name of one of these, or the path of a file. search: search parameters; lists are
+    grids. clients: of the closed loop. min_s, max_s, warmup_queries: of each search.
+    steps: of a file, which are read when the run is planned.
+    """
+
+    name: ClassVar[str] = "runbook"
+    title: ClassVar[str] = "Collections that change"
+    place: ClassVar[int] = 68
+    report: ClassVar[str] = f"{__package__}.report"
+    metrics: ClassVar[tuple[MetricName, ...]] = METRICS
+    terms: ClassVar[Mapping[str, str]] = {"script": "runbook", "step": "step", "age": "index"}
+    starts_from: ClassVar[State] = State.EMPTY
+    mutates: ClassVar[bool] = True
+    axes: ClassVar[frozenset[str]] = frozenset({"script", "search"})
+
+    script: str | tuple[str, ...] = "sliding_window"
+    search: dict[str, Values] = Field(default_factory=dict)
+    clients: Clients = 1
+    min_s: Seconds = 1.0
+    max_s: PositiveSeconds = 10.0
+    warmup_queries: Warmup = 100
+    steps: dict[str, tuple[tuple[str, int, int, int], ...]] = Field(default_factory=dict)
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        """The names or paths of the runbooks."""
+        return (self.script,) if isinstance(self.script, str) else self.script
+
+    def resolve(self, data: Data) -> RunbookExperiment:
+        """With the steps of files.
+
+        Raises:
+            UserError: there is no such runbook, or it cannot be made on these data.
+        """
+        found = {}
+        for name in self.scripts:
+            if name in OWN or name in self.steps:
+                continue
+            path = Path(name)
+            if path.suffix not in (".yaml", ".yml"):
+                remedy = suggestion(name, OWN) or f"one of {', '.join(OWN)}, or a .yaml file"
+                raise UserError(f"there is no runbook '{name}'", where="script", remedy=remedy)
+            steps = checked(read(path, data.rows), data.rows)
+            found[name] = tuple((str(s.operation), s.start, s.end, s.rows) for s in steps)
+        return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        can, points = target.can, search_points(target, self.search)
+        if not can.inserts_after_build:
+            raise Unsupported(f"{target.name} inserts nothing once its index is built")
+        if not can.delete:
+            raise Unsupported(f"{target.name} has no delete")
+        return [{"script": name, **point} for name in self.scripts for point in points]
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """The same at every point."""
+        return self.clients
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        name = str(point["script"])
+        dataset = _ordered(context.dataset, name, context.seed)
+        steps = self._steps(name, dataset.rows)
+        schema = Schema(dataset.dim, dataset.metric)
+        context = replace(context, schema=schema)
+        live, gone = Live(dataset.rows), replaced(steps)
+        context.store.create(schema, context.index)
+        for number, step in enumerate(steps):
+            context.progress(number, len(steps), f"{name}: {step.operation}")
+            live.apply(step)
+            about = {"script": name, "step": number + 1, "age": "aged"}
+            if step.operation is Operation.SEARCH:
+                yield self._searched(context, _now(dataset, live), point, about, gone[number])
+            else:
+                yield _made(context, dataset, step, about)
+        now = _now(dataset, live)
+        with context.second_store("anew") as store:
+            context.progress(len(steps), len(steps), f"{name}: the same rows anew")
+            anew = replace(context, store=store)
+            store.create(schema, context.index)
+            ingest.load(store, now, schema, context.batch_rows, context.progress)
+            about = {"script": name, "step": len(steps), "age": "anew"}
+            yield self._searched(anew, now, point, about, 0)
+
+    def _steps(self, name: str, rows: int) -> tuple[Step, ...]:
+        if name in OWN:
+            return tuple(OWN[name](rows))
+        told = self.steps[name]
+        return tuple(Step(Operation(how), start, end, at) for how, start, end, at in told)
+
+    def _searched(
+        self,
+        context: Context,
+        now: Dataset,
+        point: Mapping[str, Any],
+        about: Mapping[str, Any],
+        gone: int,
+    ) -> Phase:
+        """A phase of searches of the rows that are live."""
+        ingest.finish(context.store, context.progress)
+        on_disk = allocated_bytes(context.data_dirs) if about["age"] == "aged" else None
+        held = replace(context, dataset=now, truth=partial(_truth, now))
+        load = ClosedLoop(self.clients, min_s=self.min_s, max_s=self.max_s)
+        asked = {key: value for key, value in point.items() if key != "script"}
+        phase = dispatch.search(held, asked, load, warmup_queries=self.warmup_queries)
+        phase.params = {**phase.params, **about}
+        phase.metrics |= {"live_rows": float(now.rows), "replaced_rows": float(gone)}
+        if on_disk is not None and context.data_dirs:
+            phase.metrics |= {
+                "disk_bytes": float(on_disk),
+                "bytes_per_row": on_disk / max(1, now.rows),
+            }
+        return phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """Three loads' worth of writes, and a dozen phases of searches."""
+        return 5.0 + 12 * self.min_s * 1.5 + 3 * rows * (40e-6 + dim * 1.2e-6)
+
+
+def _ordered(dataset: Dataset, name: str, seed: int) -> Dataset:
+    """The dataset with rows numbered from 0, in the order that a runbook has them come in."""
+    vectors = dataset.vectors
+    if name in ORDERED:
+        vectors = np.ascontiguousarray(vectors[by_cluster(vectors, seed)])
+    ids = np.arange(dataset.rows, dtype=np.int64)
+    return replace(dataset, vectors=vectors, ids=ids, metadata=None, filters=None)
+
+
+def _now(dataset: Dataset, live: Live) -> Dataset:
+    """The rows that are live, under their tags."""
+    return replace(dataset, vectors=np.ascontiguousarray(dataset.vectors[live.rows]), ids=live.tags)
+
+
+def _truth(now: Dataset, k: int, where: Filters) -> Truth:
+    assert where is None, "a runbook searches without a filter"
+    return exact_topk(now.vectors, now.ids, now.queries, now.metric, k)
+
+
+def _made(context: Context, dataset: Dataset, step: Step, about: Mapping[str, Any]) -> Phase:
+    """A phase in which a step is made."""
+    store, schema, rows = context.store, context.schema, context.batch_rows
+    upserts = type(store).capabilities.upsert
+    phase = Phase(str(step.operation), perf_counter_ns(), 0, params=dict(about))
+    for start in range(step.start, step.end, rows):
+        tags = np.arange(start, min(step.end, start + rows), dtype=np.int64)
+        if step.operation is Operation.DELETE:
+            store.delete(tags)
+            continue
+        at = tags if step.operation is Operation.INSERT else tags - step.start + step.rows
+        batch = batch_of(schema, tags, dataset.vectors[at], {})
+        if step.operation is Operation.INSERT:
+            store.insert(batch)
+        elif upserts:
+            store.upsert(batch)
+        else:
+            store.delete(tags)
+            store.insert(batch)
+        context.progress(start - step.start, step.count, str(step.operation))
+    phase.ended_ns = perf_counter_ns()
+    took_s = (phase.ended_ns - phase.started_ns) / 1e9
+    phase.metrics = {"step_rows_per_s": step.count / max(took_s, 1e-9)}
+    return phase

@@ -1,0 +1,160 @@
+"""Collections that change: every search of a runbook, what changing rows costs, and the age of an
+index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vectrial.analysis.analysis import Facet, by_facet
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    count_cell,
+    plain,
+    spread_cell,
+)
+from vectrial.document.charts import search as charts_search
+from vectrial.document.charts.theme import Looks
+from vectrial.experiments.runbook.drift import slope
+from vectrial.experiments.runbook.metrics import METRICS
+from vectrial.util import formatting
+
+_LEAD = (
+    "Rows are inserted, deleted and replaced step by step, and searched in between. Recall is of"
+    " the exact neighbours among the rows that were live then. Anew: the same rows, loaded into a"
+    " new collection at the end."
+)
+_MILLION = 1e6
+_OWN = {one.name: one for one in METRICS}
+_COLUMNS = (
+    Column.of(_OWN["live_rows"], spread=False),
+    Column.of(_OWN["replaced_rows"], spread=False),
+    Column.of("recall_mean"),
+    Column.of("qps"),
+    Column.of("latency_p99"),
+    Column.of("disk_bytes"),
+    Column.of(_OWN["bytes_per_row"]),
+)
+_SLOPES = (
+    ("recall_mean", "Recall points per million rows", 100.0),
+    ("latency_p99", "p99, µs per million rows", 1.0),
+    ("bytes_per_row", "Bytes per row per million rows", 1.0),
+)
+
+
+def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
+    """For each dataset and runbook its figure, its slopes and its searches."""
+    blocks: list[Block] = []
+    for facet, members in by_facet([p for p in points if p.phase == "search"]):
+        for script in dict.fromkeys(str(p.params["script"]) for p in members):
+            own = [p for p in members if p.params["script"] == script]
+            if looks is not None:
+                blocks.append(_figure(run, facet, script, own, looks))
+            blocks += [_slopes(run, facet, script, own), _searches(run, facet, script, own)]
+    return [Section("runbook", "Collections that change", _LEAD, tuple(blocks))]
+
+
+def _name(facet: Facet, script: str) -> str:
+    return f"{script.rpartition('/')[2].replace('.', '-').replace('_', '-')}-{facet.slug}"
+
+
+def _lines(points: Sequence[Point]) -> dict[object, list[Point]]:
+    """The searches of each series at each setting, in the order of the steps."""
+    found: dict[object, list[Point]] = {}
+    left_out = {"step", "age"}
+    for point in points:
+        setting = {k: v for k, v in point.params.items() if k not in left_out}
+        found.setdefault((point.series, formatting.params(setting)), []).append(point)
+    return {key: sorted(own, key=lambda p: int(p.params["step"])) for key, own in found.items()}
+
+
+def _figure(
+    run: RunData, facet: Facet, script: str, points: Sequence[Point], looks: Looks
+) -> Figure:
+    aged = [p for p in points if p.params["age"] == "aged"]
+    return Figure(
+        f"runbook-{_name(facet, script)}",
+        f"Recall against the rows that were replaced: {script}, {facet.title}",
+        "A mark for each search of the runbook.",
+        f"Recall against the rows that were replaced or deleted, {script}, on {facet.title}.",
+        charts_search.against_replaced(aged, "recall_mean", looks),
+        run.ordered(aged),
+    )
+
+
+def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) -> Table:
+    heads = (
+        Column("store", "Store", numeric=False),
+        *(Column(f"{metric}_slope", title) for metric, title, _ in _SLOPES),
+        Column("recall_anew", "Recall", group="Anew, over the aged"),
+        Column("qps_anew", "QPS", group="Anew, over the aged"),
+    )
+    rows = []
+    for line in _lines(points).values():
+        aged = [p for p in line if p.params["age"] == "aged"]
+        anew = next((p for p in line if p.params["age"] == "anew"), None)
+        cells = [plain(run.labels[line[0].series])]
+        cells += (_slope(aged, metric, times) for metric, _, times in _SLOPES)
+        cells += (_over(anew, aged, "recall_mean"), _over(anew, aged, "qps"))
+        rows.append(Row(tuple(cells), line[0].state, line[0].series))
+    title = f"What replaced rows cost: {script}, {facet.title}"
+    return Table(f"runbook-slopes-{_name(facet, script)}", title, heads, tuple(rows))
+
+
+def _slope(aged: Sequence[Point], metric: str, times: float) -> Cell:
+    pairs = [
+        (rows, value)
+        for point in aged
+        if (rows := point.value("replaced_rows")) is not None
+        and (value := point.value(metric)) is not None
+    ]
+    found = slope([rows for rows, _ in pairs], [value for _, value in pairs]) if pairs else None
+    if found is None:
+        return absent_cell("no line through fewer than three searches with rows replaced between")
+    per, low, high = (each * times * _MILLION for each in (found.per_row, found.low, found.high))
+    text = f"{per:+.3g} ({low:+.3g} to {high:+.3g})"
+    return Cell(text, per)
+
+
+def _over(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
+    new = None if anew is None else anew.value(metric)
+    old = aged[-1].value(metric) if aged else None
+    if not new or not old:
+        return absent_cell("one of the two was not measured")
+    return Cell(f"×{formatting.number(new / old, 3)}", new / old)
+
+
+def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) -> Table:
+    heads = (
+        Column("store", "Store", numeric=False),
+        Column("step", "Step"),
+        Column("age", "Index", numeric=False),
+        *_COLUMNS,
+        Column.of("errors", spread=False),
+    )
+    rows = [
+        Row(
+            (
+                plain(run.labels[point.series]),
+                plain(point.params["step"]),
+                plain(point.params["age"]),
+                *(spread_cell(point, column.key, column.unit) for column in _COLUMNS),
+                count_cell(point, "errors"),
+            ),
+            point.state,
+            point.series,
+        )
+        for line in _lines(points).values()
+        for point in line
+    ]
+    title = f"Searches between the steps: {script}, {facet.title}"
+    return Table(
+        f"runbook-{_name(facet, script)}-searches", title, heads, tuple(rows), grouped_by=0
+    )

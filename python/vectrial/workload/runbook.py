@@ -1,0 +1,256 @@
+"""Runbooks: rows inserted, deleted and replaced step by step, with searches in between.
+
+A row of the dataset is a vector; a tag is the id under which a store has it. A row that is inserted
+has itself as its tag; a tag that is replaced has another row from then on. This is what the
+streaming track of big-ann-benchmarks says, whose YAML is read as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.model.errors import UserError
+
+
+class Operation(StrEnum):
+    """Operation of a step."""
+
+    INSERT = "insert"
+    DELETE = "delete"
+    REPLACE = "replace"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: tags from `start` to `end` (without it) are inserted, deleted, or replaced by the
+    rows from `rows` on. A search has neither."""
+
+    operation: Operation
+    start: int = 0
+    end: int = 0
+    rows: int = 0
+
+    @property
+    def tags(self) -> NDArray[np.int64]:
+        """The tags of the step."""
+        return np.arange(self.start, self.end, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of tags."""
+        return self.end - self.start
+
+
+class Live:
+    """The rows that are live, by their tags.
+
+    Args:
+        rows: of the dataset.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._row_of = np.full(rows, -1, dtype=np.int64)
+
+    @property
+    def tags(self) -> NDArray[np.int64]:
+        """Tags that are live, ascending."""
+        return np.flatnonzero(self._row_of >= 0)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each live tag."""
+        return self._row_of[self._row_of >= 0]
+
+    def apply(self, step: Step) -> None:
+        """Make a step.
+
+        Raises:
+            UserError: it inserts a tag that is live, deletes or replaces one that is not, or names
+                a row that the dataset has not.
+        """
+        last = max(step.end, step.rows + step.count)
+        if not 0 <= step.start <= step.end or last > len(self._row_of):
+            raise UserError(f"{step.operation} of rows up to {last:,} of {len(self._row_of):,}")
+        there = self._row_of[step.start : step.end] >= 0
+        if step.operation is Operation.INSERT and there.any():
+            raise UserError(f"insert of tag {step.start + int(there.argmax())}, which is there")
+        if step.operation in (Operation.DELETE, Operation.REPLACE) and not there.all():
+            gone = step.start + int(np.argmin(there))
+            raise UserError(f"{step.operation} of tag {gone}, which is not there")
+        match step.operation:
+            case Operation.INSERT:
+                self._row_of[step.start : step.end] = step.tags
+            case Operation.DELETE:
+                self._row_of[step.start : step.end] = -1
+            case Operation.REPLACE:
+                self._row_of[step.start : step.end] = step.rows + np.arange(step.count)
+
+
+def checked(steps: Sequence[Step], rows: int) -> tuple[Step, ...]:
+    """The steps, each of which can be made on that many rows.
+
+    Raises:
+        UserError: one cannot, with its number.
+    """
+    live = Live(rows)
+    for number, step in enumerate(steps, 1):
+        try:
+            live.apply(step)
+        except UserError as error:
+            raise UserError(error.what, where=f"runbook, step {number}") from error
+    return tuple(steps)
+
+
+# -- runbooks of our own -----------------------------------------------------------------------
+
+#: Steps of a runbook after its first load.
+_TURNS = 10
+
+
+def sliding_window(rows: int) -> Iterator[Step]:
+    """The newest half is live: a twentieth comes, and as many of the oldest go."""
+    yield from _load(rows // 2)
+    share = max(1, rows // (2 * _TURNS))
+    for at in range(0, _TURNS * share, share):
+        end = min(rows, rows // 2 + at + share)
+        yield Step(Operation.INSERT, rows // 2 + at, end)
+        yield Step(Operation.DELETE, at, at + end - rows // 2 - at)
+        yield Step(Operation.SEARCH)
+
+
+def replace(rows: int) -> Iterator[Step]:
+    """Half of the rows are live, and every tag is replaced in each turn, by rows of the other half
+    and of the first in turn."""
+    half = rows // 2
+    yield from _load(half)
+    for turn in range(_TURNS):
+        yield Step(Operation.REPLACE, 0, half, 0 if turn % 2 else rows - half)
+        yield Step(Operation.SEARCH)
+
+
+def hot_updates(rows: int) -> Iterator[Step]:
+    """A twentieth of the tags is replaced again and again."""
+    half, hot = rows // 2, max(1, rows // (2 * _TURNS))
+    yield from _load(half)
+    for turn in range(_TURNS):
+        yield Step(Operation.REPLACE, 0, hot, half + turn * hot)
+        yield Step(Operation.SEARCH)
+
+
+def expiry(rows: int) -> Iterator[Step]:
+    """All are there, and a twentieth of them goes at a time, until half of them are left."""
+    share = max(1, rows // (2 * _TURNS))
+    yield from _load(rows)
+    for turn in range(_TURNS):
+        yield Step(Operation.DELETE, turn * share, (turn + 1) * share)
+        yield Step(Operation.SEARCH)
+
+
+def reload(rows: int) -> Iterator[Step]:
+    """All are deleted and inserted again, three times."""
+    yield from _load(rows)
+    for _ in range(3):
+        yield Step(Operation.DELETE, 0, rows)
+        yield from _load(rows)
+
+
+def _load(rows: int) -> Iterator[Step]:
+    yield Step(Operation.INSERT, 0, rows)
+    yield Step(Operation.SEARCH)
+
+
+#: By name, the steps on so many rows. Of `drift` the rows are ordered first.
+OWN: Mapping[str, Callable[[int], Iterator[Step]]] = {
+    "sliding_window": sliding_window,
+    "drift": sliding_window,
+    "replace": replace,
+    "hot_updates": hot_updates,
+    "expiry": expiry,
+    "reload": reload,
+}
+#: Runbooks whose rows come cluster by cluster.
+ORDERED = frozenset({"drift"})
+
+
+def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> NDArray[np.int64]:
+    """Rows in an order in which clusters come one after the other: those nearest to the same of
+    `clusters` vectors drawn at random; within one in the dataset's order."""
+    rng = np.random.default_rng(seed)
+    pivots = vectors[np.sort(rng.choice(len(vectors), min(clusters, len(vectors)), replace=False))]
+    norms = np.square(pivots).sum(axis=1)
+    nearest = np.empty(len(vectors), np.int64)
+    for at in range(0, len(vectors), 65_536):
+        block = vectors[at : at + 65_536]
+        nearest[at : at + len(block)] = np.argmin(norms - 2 * block @ pivots.T, axis=1)
+    return np.argsort(nearest, kind="stable")
+
+
+# -- those of big-ann-benchmarks ---------------------------------------------------------------
+
+
+def read(path: Path, rows: int) -> tuple[Step, ...]:
+    """The steps of a YAML file of big-ann-benchmarks' streaming track. Where its `max_pts` are more
+    than `rows`, every position is scaled down.
+
+    Raises:
+        UserError: the file cannot be read, or a step of it is none.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"no runbook can be read: {error}", where=str(path)) from error
+    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
+        raise UserError("not a runbook: expected a dataset with steps", where=str(path))
+    if len(content) != 1:
+        raise UserError(
+            f"runbooks of {len(content)} datasets in one file",
+            where=str(path),
+            remedy="leave one of them",
+        )
+    ((_, book),) = content.items()
+    most = _whole(book.get("max_pts"), path, "max_pts")
+    share = min(1.0, rows / most)
+    numbers = sorted(key for key in book if isinstance(key, int))
+    return tuple(_step(book[number], number, share, path) for number in numbers)
+
+
+def _step(told: Any, number: int, share: float, path: Path) -> Step:
+    where = f"step {number}"
+    if not isinstance(told, dict) or told.get("operation") not in list(Operation):
+        every = ", ".join(Operation)
+        raise UserError(f"{where} has no operation", where=str(path), remedy=f"one of {every}")
+
+    def position(name: str) -> int:
+        return int(_whole(told.get(name), path, f"{where}: {name}") * share)
+
+    match operation := Operation(told["operation"]):
+        case Operation.SEARCH:
+            return Step(operation)
+        case Operation.REPLACE:
+            start, end = position("tags_start"), position("tags_end")
+            return Step(operation, start, end, position("ids_start"))
+        case _:
+            return Step(operation, position("start"), position("end"))
+
+
+def _whole(value: object, path: Path, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UserError(f"{what} is no whole number", where=str(path))
+    return value
+
+
+def replaced(steps: Sequence[Step]) -> list[int]:
+    """After each step, how many tags were replaced, or deleted, until then."""
+    gone = (Operation.REPLACE, Operation.DELETE)
+    return list(itertools.accumulate(s.count if s.operation in gone else 0 for s in steps))
