@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -44,8 +43,8 @@ def test_of_a_power_cut_what_was_synced_is_left(tmp_path: Path) -> None:
         lazy = disk.folder / "lazy"
         assert acknowledged + 1 <= len(synced) <= acknowledged + 2
         assert not lazy.exists() or lazy.stat().st_size < 10 * len(synced)
-    assert sorted(os.listdir(tmp_path)) == ["disk"]
-    assert not os.listdir(tmp_path / "disk")
+    assert [one.name for one in tmp_path.iterdir()] == ["disk"]
+    assert not list((tmp_path / "disk").iterdir())
 
 
 def test_a_full_disk_takes_nothing_until_it_is_released(tmp_path: Path) -> None:
@@ -71,7 +70,7 @@ with Volume(Path({str(tmp_path / "image")!r}), Path({str(tmp_path / "disk")!r}),
     maker = subprocess.Popen([sys.executable, "-c", made], stdout=subprocess.PIPE, text=True)
     assert maker.stdout is not None
     assert maker.stdout.readline() == "made\n"
-    assert not os.listdir(tmp_path / "disk"), "others do not see it"
+    assert not list((tmp_path / "disk").iterdir()), "others do not see it"
     maker.kill()
     maker.wait()
     image, ends = str(tmp_path / "image"), time.monotonic() + 10

@@ -1,0 +1,121 @@
+"""Which rows are live after each step of a runbook, and what a file of one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vectrial.model.errors import UserError
+from vectrial.workload.runbook import (
+    OWN,
+    Live,
+    Operation,
+    Step,
+    by_cluster,
+    checked,
+    read,
+    replaced,
+)
+
+FILE = """
+some-10M:
+  max_pts: 1000
+  1: {operation: insert, start: 0, end: 600}
+  2: {operation: search}
+  3: {operation: delete, start: 0, end: 100}
+  4: {operation: replace, tags_start: 100, tags_end: 300, ids_start: 600, ids_end: 800}
+  5: {operation: search}
+  gt_url: none
+"""
+
+
+@pytest.mark.parametrize("name", OWN)
+@given(rows=st.integers(40, 700))
+def test_our_own_can_be_made_on_any_number_of_rows(name: str, rows: int) -> None:
+    steps = checked(list(OWN[name](rows)), rows)
+    assert steps[-1].operation is Operation.SEARCH
+    live = Live(rows)
+    for step in steps:
+        live.apply(step)
+        if step.operation is Operation.SEARCH:
+            assert len(live.tags) >= rows // 2 - 20
+            assert len(set(live.rows.tolist())) == len(live.rows), "no row is there twice"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*Operation]), st.integers(0, 12), st.integers(0, 12)),
+        max_size=20,
+    )
+)
+def test_what_is_live_is_what_a_dictionary_says(
+    told: list[tuple[Operation, int, int]],
+) -> None:
+    live, known = Live(12), dict[int, int]()
+    for operation, start, end in told:
+        step = Step(operation, start, end, 12 - max(0, end - start))
+        tags = range(start, end)
+        possible = (
+            start <= end
+            and not (operation is Operation.INSERT and known.keys() & set(tags))
+            and not (operation in ("delete", "replace") and set(tags) - known.keys())
+        )
+        if not possible:
+            with pytest.raises(UserError):
+                live.apply(step)
+            continue
+        live.apply(step)
+        for at, tag in enumerate(tags):
+            if operation is Operation.DELETE:
+                del known[tag]
+            elif operation is not Operation.SEARCH:
+                known[tag] = tag if operation is Operation.INSERT else step.rows + at
+        assert dict(zip(live.tags.tolist(), live.rows.tolist(), strict=True)) == known
+
+
+def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "book.yaml"
+    path.write_text(FILE)
+    steps = checked(read(path, 1000), 1000)
+    assert steps[0] == Step(Operation.INSERT, 0, 600)
+    assert steps[3] == Step(Operation.REPLACE, 100, 300, 600)
+    assert replaced(steps) == [0, 0, 100, 300, 300]
+    scaled = checked(read(path, 100), 100)
+    assert scaled[3] == Step(Operation.REPLACE, 10, 30, 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- 1", "expected a dataset"),
+        ("a: {max_pts: 10, 1: {operation: insert, start: 0}}", "step 1: end is no whole number"),
+        ("a: {max_pts: 10, 1: {operation: compact}}", "step 1 has no operation"),
+        ("a: {1: {operation: search}}", "max_pts"),
+        ("a: {max_pts: 9}\nb: {max_pts: 9}", "2 datasets"),
+        ("a: [", "no runbook can be read"),
+    ],
+)
+def test_what_is_no_runbook_says_so(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "book.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read(path, 10)
+
+
+def test_a_step_that_cannot_be_made_has_its_number() -> None:
+    steps = [Step(Operation.INSERT, 0, 5), Step(Operation.DELETE, 3, 6)]
+    with pytest.raises(UserError, match="step 2: delete of tag 5, which is not there"):
+        checked(steps, 10)
+
+
+def test_clusters_come_one_after_the_other() -> None:
+    centres = np.eye(4, dtype=np.float32) * 100
+    which = np.random.default_rng(0).integers(0, 4, 200)
+    order = by_cluster(centres[which], 1, 200)
+    changes = np.count_nonzero(np.diff(which[order]))
+    assert changes <= 200
+    assert sorted(order.tolist()) == list(range(200))
