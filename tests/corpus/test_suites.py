@@ -75,6 +75,7 @@ TOP = {
     "placement.threads": '0 | 1000000 | true | "1"',
     "placement.client_cores": '[-1] | [true] | ["0"] | 0',
     "placement.server_cpus": "0 | nan | inf | 1e300",
+    "placement.data_disk": f'"much" | "0GiB" | "{"9" * 400}GiB" | 5',
     "placement.server_memory": f'"much" | "0GiB" | "{"9" * 400}GiB" | "99999999999999GiB" | 5',
     "placement.dedicated": '1 | "yes"',
     "placement.core": "1",

@@ -94,7 +94,7 @@ def test_what_is_judged_untimed_and_what_is_looked_at_beside_a_load_has_no_cost(
     untold = {
         "anomaly": {"class", "classes", "together"},
         "time_to_searchable": {"look"},
-        "durability": {"crash"},
+        "durability": {"outages"},
     }
     for name, unknown in untold.items():
         small = SMALL[name]
