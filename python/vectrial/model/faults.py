@@ -19,6 +19,8 @@ class Crash(StrEnum):
 
     KILL = "kill"  # its processes end at once; what they gave to the system is kept
     POWER_CUT = "power_cut"  # so does the machine: only what was on the disk is kept
+    RESTART = "restart"  # it ends as it is asked to, and is started again
+    COLD = "cold"  # likewise, and its files are in no cache of the system's
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,17 @@ class DataDisk:
         except NoVolume as error:
             raise Unsupported(str(error)) from error
 
+    def forget(self) -> None:
+        """Have nothing of it in the system's cache. Nobody uses it now.
+
+        Raises:
+            Unsupported: there is none.
+        """
+        try:
+            self._have().forget()
+        except NoVolume as error:
+            raise Unsupported(str(error)) from error
+
     def fill(self, *, full: bool) -> None:
         """Have it full, or as it was before.
 

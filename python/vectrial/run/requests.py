@@ -76,10 +76,16 @@ class Requests:
         """End the server so, and start it again on the same data."""
         server = self._here
         try:
-            if how is Crash.POWER_CUT:
-                self.disk.cut_power(server)
-            else:
-                server.kill()
+            match how:
+                case Crash.KILL:
+                    server.kill()
+                case Crash.POWER_CUT:
+                    self.disk.cut_power(server)
+                case Crash.COLD:
+                    server.stop()
+                    self.disk.forget()
+                case Crash.RESTART:
+                    pass
             server.restart()
         except Unsupported as error:
             return str(error)

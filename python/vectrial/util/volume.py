@@ -104,6 +104,15 @@ class Volume:
         self._mount()
         return copies
 
+    def forget(self) -> None:
+        """Have nothing of it in the page cache. No process has a file of it open."""
+        _run("umount", str(self.folder))
+        self._mounted = False
+        with self._image.open("rb") as file:  # a loop device reads and writes it through the cache
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self._mount()
+
     def sync(self) -> None:
         """Have on the device what is in the page cache."""
         _run("sync", "-f", str(self.folder))
