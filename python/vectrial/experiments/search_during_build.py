@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +15,7 @@ from vectrial.experiments.base import (
     Target,
     Values,
 )
+from vectrial.experiments.common.builder import Builder
 from vectrial.experiments.common.row_parts import (
     apart_from_neighbours,
     insert,
@@ -25,15 +23,12 @@ from vectrial.experiments.common.row_parts import (
     share_points,
 )
 from vectrial.model.context import Context
-from vectrial.model.dataset import Dataset
-from vectrial.model.errors import StoreError
 from vectrial.model.inputs import PositiveSeconds, Share, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
-from vectrial.workload.python.timed import describe
 
 _METRICS = (
     MetricName("added_rows", "1", None, "rows inserted while searching", "Rows added"),
@@ -145,12 +140,18 @@ class SearchDuringBuild(Experiment):
         ingest.finish(store, context.progress)
         idle = self._searched(context, point, "idle")
         yield idle
-        builder = _Builder(context, part(dataset, rows))
+        builder = Builder(context, part(dataset, rows))
         try:
             phase = self._searched(context, point, "building", until=builder.has_ended)
         finally:
             builder.join()
-        builder.describe(phase)
+        phase.metrics |= {
+            "added_rows": float(count),
+            "added_s": builder.added_s,
+            "indexed_s": builder.indexed_s,
+        }
+        if not builder.in_time:
+            phase.remark("max_s was over before the index was built")
         for ratio, of in _RATIOS.items():
             one, other = phase.metrics.get(of), idle.metrics.get(of)
             if one and other:
@@ -174,64 +175,3 @@ class SearchDuringBuild(Experiment):
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Two loads, of which the second is slower, and the searches of the idle server."""
         return 2.0 + 2 * self.duration_s + rows * (60e-6 + dim * 2e-6)
-
-
-class _Builder:
-    """Inserts rows and has them indexed, in a thread and through a connection of its own. The
-    engine writes to the server without holding Python's lock, and the steps after it only wait."""
-
-    def __init__(self, context: Context, rows: Dataset) -> None:
-        self._context, self._rows = context, rows
-        self._thread = threading.Thread(target=self._work, name="builder", daemon=True)
-        self._started_ns = self._added_ns = self._indexed_ns = 0
-        self._failure: BaseException | None = None
-        self._in_time = False
-
-    def has_ended(self) -> bool:
-        """True when every row is indexed, or a step has failed. The first call begins the work:
-        the clock of the searches has started by then."""
-        if not self._started_ns:
-            self._started_ns = perf_counter_ns()
-            self._thread.start()
-        self._in_time = not self._thread.is_alive()
-        return self._in_time
-
-    def join(self) -> None:
-        """Wait until the work has ended, if it has begun.
-
-        Raises:
-            StoreError: a step failed.
-        """
-        if self._started_ns:
-            self._thread.join()
-        if self._failure is not None:
-            said = ": ".join(describe(self._failure))
-            raise StoreError(f"the rows were not indexed: {said}") from self._failure
-
-    def describe(self, phase: Phase) -> None:
-        """Write into the phase of the searches how long the work took, and when it outlasted
-        them."""
-        phase.metrics |= {
-            "added_rows": float(self._rows.rows),
-            "added_s": (self._added_ns - self._started_ns) / 1e9,
-            "indexed_s": (self._indexed_ns - self._started_ns) / 1e9,
-        }
-        if not self._in_time:
-            phase.remark("max_s was over before the index was built")
-
-    def _work(self) -> None:
-        context = self._context
-        try:
-            with closing(type(context.store)(context.store.location, context.address)) as store:
-                store.durability = context.store.durability
-                store.open(context.schema, context.index)
-                insert(store, context, self._rows, _quiet)
-                self._added_ns = perf_counter_ns()
-                ingest.finish(store, _quiet)
-                self._indexed_ns = perf_counter_ns()
-        except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
-            self._failure = failure
-
-
-def _quiet(done: float, of: float, what: str) -> None:
-    """The searches report progress."""

@@ -1,0 +1,262 @@
+"""Many tenants in one store: searches of one while another loads, and rows of others in answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+
+from vectrial.datasets.exact import exact_topk
+from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
+from vectrial.experiments.base import Experiment, Target, Values, as_list, search_points
+from vectrial.experiments.common.builder import Builder
+from vectrial.experiments.common.row_parts import insert, part
+from vectrial.model.context import Context
+from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Eq, Filter, Filters
+from vectrial.model.inputs import Clients, PositiveSeconds, Share, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase, State
+from vectrial.model.results_schema import MetricName
+from vectrial.model.schema import Field as Column
+from vectrial.model.schema import FieldType, Schema
+from vectrial.model.workload import ClosedLoop
+from vectrial.workload import dispatch, ingest
+
+_COLUMN = "tenant"
+_METRICS = (
+    MetricName("tenants", "1", None, "tenants in the store", "Tenants"),
+    MetricName("tenant_rows", "1", None, "rows of the tenant that is searched", "Its rows"),
+    MetricName("leaked_rows", "1", "lower", "rows of other tenants in answers", "Leaked rows"),
+    MetricName(
+        "p99_to_alone", "1", "lower",
+        "99th percentile while another tenant loads, over that without", "p99",
+    ),
+    MetricName("qps_to_alone", "1", "higher", "QPS likewise", "QPS"),
+    MetricName("loaded_rows_per_s", "1/s", "higher", "of the other tenant", "Loaded"),
+)  # fmt: skip
+_OWN = {one.name: one for one in _METRICS}
+
+_SHEET = Sheet(
+    "Tenants",
+    "One tenant is searched: alone, then while rows of another are inserted and indexed. By "
+    "collection each has one of its own; by filter all share one, and a condition on a column "
+    "tells them apart. A row of another tenant in an answer makes the phase invalid.",
+    ("alone", "beside"),
+    (("by", "Apart by"), (SETTING, "Setting"), ("phase", "When")),
+    (
+        metric(_OWN["tenants"], "Tenants"),
+        metric(_OWN["tenant_rows"], "Its rows"),
+        metric("qps", "QPS"),
+        *LATENCY,
+        metric("recall_mean", "Recall"),
+        metric(_OWN["leaked_rows"], "Leaked rows"),
+        metric(_OWN["p99_to_alone"], "p99", "To alone"),
+        metric(_OWN["qps_to_alone"], "QPS", "To alone"),
+        metric(_OWN["loaded_rows_per_s"], "Loaded"),
+        metric("errors", "Errors"),
+    ),
+    sparse=True,
+)
+
+
+class Apart(StrEnum):
+    """How tenants are told apart."""
+
+    COLLECTION = "collection"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Rows (positions) of each tenant, the largest first."""
+
+    rows: tuple[NDArray[np.int64], ...]
+
+    @property
+    def searched(self) -> int:
+        """The tenant in the middle."""
+        return len(self.rows) // 2
+
+
+class Tenants(Experiment):
+    """Load the rows of many tenants, search one of them alone, and then while rows of the largest
+    are inserted and indexed.
+
+    Sizes fall as 1/rank. The tenant of middle size is searched, by the dataset's queries.
+
+    by: "collection" or "filter", or both. tenants: how many. added: share of the largest tenant's
+    rows that come while the other is searched. search: search parameters; lists are grids.
+    clients: of the closed loop. duration_s: of the phase alone. max_s: of the other, at most.
+    """
+
+    name: ClassVar[str] = "tenants"
+    title: ClassVar[str] = "Tenants"
+    place: ClassVar[int] = 78
+    metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
+    terms: ClassVar[Mapping[str, str]] = {"by": "tenants told apart by"}
+    sheet: ClassVar[Sheet | None] = _SHEET
+    starts_from: ClassVar[State] = State.EMPTY
+    mutates: ClassVar[bool] = True  # what it leaves is not the whole dataset
+    axes: ClassVar[frozenset[str]] = frozenset({"by", "search"})
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
+
+    by: Annotated[tuple[Apart, ...], BeforeValidator(as_list), Field(min_length=1)] = (
+        Apart.COLLECTION,
+        Apart.FILTER,
+    )
+    tenants: int = Field(default=20, ge=3, le=10_000)
+    added: Share = 0.5
+    search: dict[str, Values] = Field(default_factory=dict)
+    clients: Clients = 4
+    duration_s: PositiveSeconds = 5.0
+    max_s: PositiveSeconds = 300.0
+    warmup_queries: Warmup = 1000
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        if not target.can.inserts_after_build:
+            raise Unsupported(f"{target.name} inserts nothing once its index is built")
+        settings = search_points(target, self.search)
+        return [{"by": str(by), **point} for by in self.by for point in settings]
+
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
+        """As of every experiment; and filters by a column where tenants are told apart so."""
+        super().check_point(target, point)
+        can = target.can
+        told = FieldType.INT in can.field_types and "eq" in can.filters
+        if point["by"] == Apart.FILTER and not told:
+            raise Unsupported(f"{target.name} does not search under a filter on a whole number")
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """The same at every point."""
+        return self.clients
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        shares = _shares(context.dataset.rows, self.tenants, context.seed)
+        largest = shares.rows[0]
+        held = largest[: max(1, round(len(largest) * (1 - self.added)))]
+        added = largest[len(held) :]
+        by = Apart(point["by"])
+        place = self._in_collections if by is Apart.COLLECTION else self._in_one
+        with place(context, shares, held) as (quiet, noisy, where):
+            own = frozenset(quiet.dataset.ids[shares.rows[shares.searched]].tolist())
+            asked = _of_tenant(quiet, shares)
+            alone = self._searched(asked, point, "alone", where, own)
+            yield alone
+            builder = Builder(noisy, part(noisy.dataset, added))
+            try:
+                beside = self._searched(asked, point, "beside", where, own, builder.has_ended)
+            finally:
+                builder.join()
+            _compare(beside, alone)
+            beside.metrics["loaded_rows_per_s"] = len(added) / builder.added_s
+            if not builder.in_time:
+                beside.remark("max_s was over before the rows were loaded")
+            yield beside
+
+    @contextmanager
+    def _in_collections(
+        self, context: Context, shares: _Shares, held: NDArray[np.int64]
+    ) -> Iterator[tuple[Context, Context, Filter | None]]:
+        """Each tenant in a collection of its own."""
+        schema = Schema(context.dataset.dim, context.dataset.metric)
+        bare = replace(context.dataset, metadata=None, filters=None)
+        context = replace(context, schema=schema, dataset=bare)
+        with ExitStack() as stack:
+            found = []
+            for tenant, rows in enumerate(shares.rows):
+                store = stack.enter_context(context.second_store(f"tenant-{tenant}"))
+                store.create(schema, context.index)
+                insert(store, context, part(bare, held if tenant == 0 else rows), context.progress)
+                ingest.finish(store, context.progress)
+                found.append(replace(context, store=store))
+            yield found[shares.searched], found[0], None
+
+    @contextmanager
+    def _in_one(
+        self, context: Context, shares: _Shares, held: NDArray[np.int64]
+    ) -> Iterator[tuple[Context, Context, Filter | None]]:
+        """All tenants in one collection, with a column that names them."""
+        tenant_of = np.empty(context.dataset.rows, np.int64)
+        for tenant, rows in enumerate(shares.rows):
+            tenant_of[rows] = tenant
+        dataset = replace(context.dataset, metadata=pa.table({_COLUMN: tenant_of}), filters=None)
+        schema = Schema(dataset.dim, dataset.metric, (Column(_COLUMN, FieldType.INT),))
+        context = replace(context, schema=schema, dataset=dataset)
+        store = context.store
+        store.create(schema, context.index)
+        first = np.sort(np.concatenate([held, *shares.rows[1:]]))
+        insert(store, context, part(dataset, first), context.progress)
+        ingest.finish(store, context.progress)
+        yield context, context, Eq(_COLUMN, shares.searched)
+
+    def _searched(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        name: str,
+        where: Filter | None,
+        own: frozenset[int],
+        until: Callable[[], bool] | None = None,
+    ) -> Phase:
+        """A phase of searches of one tenant, and the rows of others in its answers."""
+        seconds = self.duration_s if until is None else self.max_s
+        load = ClosedLoop(self.clients, seconds, seconds)
+        asked = {key: value for key, value in point.items() if key != "by"}
+        phase = dispatch.search(
+            context, asked, load, warmup_queries=self.warmup_queries, where=where, name=name,
+            until=until,
+        )  # fmt: skip
+        answers = dispatch.answers(context, asked, where)
+        leaked = sum(int(id_) not in own for ids in answers for id_ in ids)
+        phase.params = {**phase.params, "by": point["by"]}
+        phase.metrics |= {
+            "tenants": float(self.tenants),
+            "tenant_rows": float(len(own)),
+            "leaked_rows": float(leaked),
+        }
+        if leaked:
+            phase.invalidate(f"{leaked} rows of other tenants in {len(answers)} answers")
+        return phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """A load, the phase alone, and the rest of the load."""
+        return 5.0 + self.duration_s + rows * (60e-6 + dim * 2e-6)
+
+
+def _shares(rows: int, tenants: int, seed: int) -> _Shares:
+    """Rows of each tenant, drawn at random; sizes fall as 1/rank, and each has ten at least."""
+    weights = 1 / np.arange(1, tenants + 1)
+    sizes = np.maximum(10, (weights / weights.sum() * (rows - 10 * tenants)).astype(int))
+    order = np.random.default_rng([seed, tenants]).permutation(rows)
+    ends = np.cumsum(sizes)
+    return _Shares(
+        tuple(np.sort(order[end - size : end]) for size, end in zip(sizes, ends, strict=True))
+    )
+
+
+def _of_tenant(context: Context, shares: _Shares) -> Context:
+    """The context with the truth of the tenant that is searched."""
+    rows = shares.rows[shares.searched]
+    return replace(context, truth=partial(_truth, context.dataset, rows))
+
+
+def _truth(dataset: Dataset, rows: NDArray[np.int64], k: int, where: Filters) -> Truth:
+    vectors = np.ascontiguousarray(dataset.vectors[rows])
+    return exact_topk(vectors, dataset.ids[rows], dataset.queries, dataset.metric, k)
+
+
+def _compare(beside: Phase, alone: Phase) -> None:
+    for ratio, of in (("p99_to_alone", "latency_p99"), ("qps_to_alone", "qps")):
+        one, other = beside.metrics.get(of), alone.metrics.get(of)
+        if one and other:
+            beside.metrics[ratio] = one / other
