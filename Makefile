@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-.PHONY: matrix results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
+.PHONY: matrix lies results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -48,6 +48,9 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 
 matrix: setup ## docs/matrix.md: which experiment works on which store
 	$(BIN)/python -m vectrial.reports.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
+
+lies: setup ## docs/lies.md: every lie that a store of the tests tells, and the check that catches it
+	$(BIN)/python tests/support/lies.py > docs/lies.md.new && mv docs/lies.md.new docs/lies.md
 
 results-pages: setup ## pages of every committed bundle and reproduction in docs/results, and docs/claims.md
 	$(BIN)/python -m vectrial.report.pages docs/results

@@ -82,7 +82,7 @@ class SlowAtFirst(StaleAnswers):
 
 
 class RoundsOff(SlowAtFirst):
-    """The same, of all vectors that agree in three digits."""
+    """Remembers answers, and gives them to all vectors that agree in three digits."""
 
     name: ClassVar[str] = "rounds-off"
 

@@ -48,7 +48,7 @@ class Drops(MemoryStore):
 
 
 class DropsAndCounts(Drops):
-    """And counts them."""
+    """Drops one of a thousand rows, and counts it."""
 
     name: ClassVar[str] = "drops-and-counts"
     dropped = 0

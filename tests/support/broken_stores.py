@@ -37,7 +37,7 @@ class LostRows(MemoryStore):
 
 
 class LostRowsCounted(LostRows):
-    """And the store does not admit it."""
+    """Every tenth of the loaded rows never arrives, and is counted."""
 
     missing = 0
 
@@ -187,7 +187,7 @@ class WorstFirst(Answering):
 
 
 class ScoresOff(Answering):
-    """By a thousandth."""
+    """Scores are off by a thousandth."""
 
     def spoil(self, ids: Ids, scores: Scores, where: Filter | None) -> tuple[Ids, Scores]:
         return ids, scores * np.float32(1.001)

@@ -186,7 +186,7 @@ def _ingest_table(
 #: What the column of what writes are means.
 _DURABILITY = (
     "What has become of a write when it is acknowledged is declared by the store's settings. It is "
-    "tried where the experiment durability killed the process and found the rows again."
+    "tried where the experiment durability had outages, and read every row afterwards."
 )
 
 
@@ -195,17 +195,20 @@ def _durability(run: RunData, load: Point) -> str:
     asked = load.params.get("durability")
     if asked is None:
         return formatting.NOTHING
-    crashes = [
+    tried = [
         p
-        for p in run.phases_named("crash")
+        for p in run.phases_named("outages")
         if (p.series.store, p.series.index_kind) == (load.series.store, load.series.index_kind)
         and p.params.get("durability") == asked
-        and p.value("kept_rows") is not None
     ]
-    if not crashes:
+    if not tried:
         return f"{asked} (declared, not tried)"
-    held = all(p.state == "ok" and p.reason is None for p in crashes)
-    return f"{asked} (tried)" if held else f"{asked} (declared; rows were lost in a crash)"
+    broken = [p for p in tried if p.params.get("verdict") == "broken"]
+    each = ", ".join(
+        f"{p.value('outages') or 0:,.0f} × {str(p.params['outage']).replace('_', ' ')}"
+        for p in broken or tried
+    )
+    return f"{asked} (broken in {each})" if broken else f"{asked} (kept through {each})"
 
 
 def _readiness_checks(run: RunData, facet: Facet) -> str:
