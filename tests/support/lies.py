@@ -15,9 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "lies.md"
 _HEAD = """# Lies, and the checks that catch them
 
-Stores that are wrong on purpose, one lie each, and the check by which each is caught or made visible. A store that lies
-is measured like any other: the gate asks it before anything is timed, every timed answer is judged, and
-outages look for what it acknowledged. `make lies` writes this page from the tests, and a test compares it.
+Stores that are wrong on purpose, one lie each, and the check by which each is caught or made
+visible. A store that lies is measured like any other: the gate asks it before anything is timed,
+every timed answer is judged, and outages look for what it acknowledged. `make lies` writes this
+page from the tests, and a test compares it.
 
 | lie | where it is caught | test |
 | --- | --- | --- |
