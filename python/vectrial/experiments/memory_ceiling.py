@@ -84,6 +84,7 @@ class MemoryCeiling(Experiment):
     """
 
     name: ClassVar[str] = "memory_ceiling"
+    ends_server: ClassVar[bool] = True
     title: ClassVar[str] = "Searches under a falling memory limit"
     place: ClassVar[int] = 78
     metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
