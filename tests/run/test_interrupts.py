@@ -92,10 +92,10 @@ def test_one_that_a_library_turns_into_an_error_is_raised(number: signal.Signals
     process = command("""
 import duckdb
 interrupts.allow(600)
-print(begin.pop(), flush=True)
+million = "range(1000000)"
 try:
     with interrupts.unwrapped():
-        million = "range(1000000)"
+        print(begin.pop(), flush=True)  # the signal may come before this returns
         duckdb.sql(f"select sum(hash(a.range + b.range)) from {million} a, {million} b").fetchall()
 except KeyboardInterrupt:
     print("heard")

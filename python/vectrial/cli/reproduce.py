@@ -83,7 +83,8 @@ def reproduce(
         typer.Option(
             "--build",
             metavar="NAME=VALUE",
-            help="Of a grid of build parameters measure only this value, e.g. m=16 (repeatable).",
+            help="Measure only this value of a build parameter, e.g. m=16, of a report's grid"
+            " (repeatable).",
         ),
     ] = None,
     faithful: Annotated[
@@ -147,9 +148,14 @@ def reproduce(
         report = REPRODUCTIONS.load(name)
         size = report.scale if scale is None else scale
         settings = Settings(
-            size, tuple(store or ()), faithful, repeats, tuple(part or ()), memory_limit,
-            parameters(build or (), "--build"),
-        )  # fmt: skip
+            size,
+            tuple(store or ()),
+            faithful,
+            repeats,
+            tuple(part or ()),
+            memory_limit,
+            builds=parameters(build or (), "--build"),
+        )
     else:
         if show is not None and resume is not None:
             raise UserError("--show and --resume exclude each other", remedy="give one of them")

@@ -96,10 +96,10 @@ def cells(
     """
     found = []
     for figure, why in zip(figures(report.name), inconsistencies(report.name), strict=True):
-        asked = (report, figure, measured, known, stores, faithful)
-        cell, client = _cell(*asked), _client(report, figure, measured)
+        arguments = (report, figure, measured, known, stores, faithful)
+        cell, client = _cell(*arguments), _client(report, figure, measured)
         if client:
-            through = replace(_cell(*asked, client), client=client)
+            through = replace(_cell(*arguments, client), client=client)
             instead = faithful and through.measured is not None
             cell = through if instead else replace(cell, through=_doubted(through, why))
         found.append(_doubted(cell, why))
@@ -109,10 +109,9 @@ def cells(
 def _client(report: Reproduction, figure: PublishedFigure, measured: Mapping[str, Measured]) -> str:
     """The client that the report called a figure's system through, if that was tried here."""
     for part, _ in places(report, figure):
-        there = measured[part.name].run.trials if part.name in measured else ()
-        tried = {trial.series.store for trial in there}
+        stores = measured[part.name].stores if part.name in measured else frozenset()
         for arm in part.arms:
-            if arm.through and arm.store in tried and stands_for(arm, figure):
+            if arm.through and arm.store in stores and stands_for(arm, figure):
                 return arm.through
     return ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vectrial.analysis.run_data import RunData
 from vectrial.document.charts.moments import MOMENTS
 from vectrial.reports import figure_text
 from vectrial.reports.collect import ComparedFigure
@@ -250,7 +249,7 @@ def _curve(
     if part.name not in measured:
         return [], {("", "skipped: not measured in this run"): []}
     run = measured[part.name].run
-    arms = _drawn_arms(part, run)
+    arms = _drawn_arms(part, measured[part.name])
     for point in run.select(curve.experiment, curve.phase):
         arm = arms.get((point.series.store, point.series.index_kind))
         if arm is None:
@@ -284,7 +283,7 @@ def _moments(
     if part.name not in measured or not curve.moments:
         return
     run = measured[part.name].run
-    arms = _drawn_arms(part, run)
+    arms = _drawn_arms(part, measured[part.name])
     for point in run.select(curve.experiment, curve.moments):
         arm = arms.get((point.series.store, point.series.index_kind))
         for metric in MOMENTS:
@@ -293,10 +292,10 @@ def _moments(
                 yield Moment(arm.published, metric, value)
 
 
-def _drawn_arms(part: Part, run: RunData) -> dict[tuple[str, str], Arm]:
+def _drawn_arms(part: Part, measured: Measured) -> dict[tuple[str, str], Arm]:
     """By store and index, the arm that stands for each system in a drawing: the one called through
     the report's client only where the run has no other."""
-    there = {trial.series.store for trial in run.trials}
+    there = measured.stores
     others = {arm.published for arm in part.arms if not arm.through and arm.store in there}
     return {
         (arm.store, arm.index): arm

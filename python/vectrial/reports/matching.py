@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from vectrial.analysis.run_data import Point, RunData
@@ -18,6 +19,11 @@ class Measured:
     run: RunData
     dataset: str
     rows: int
+
+    @cached_property
+    def stores(self) -> frozenset[str]:
+        """Stores that have a trial in the run, measured or not."""
+        return frozenset(trial.series.store for trial in self.run.trials)
 
 
 def point_at(

@@ -106,8 +106,8 @@ def _plan(
         if arm.store in kinds and is_requested(arm, settings.stores)
     ]
     if settings.faithful:
-        called = {a.published for a in arms if a.through and _works(a.store, kinds)}
-        arms = [arm for arm in arms if arm.through or arm.published not in called]
+        through = {a.published for a in arms if a.through and _works(a.store, kinds)}
+        arms = [arm for arm in arms if arm.through or arm.published not in through]
     if settings.only and part.name not in settings.only:
         arms = []
     if _works(part.instead_of, kinds):

@@ -115,8 +115,3 @@ class DocArrayAnnLite(IndexedDocumentArray):
 
     def _condition(self, where: vt.Filter) -> dict[str, Any]:
         return to_query(where, self._schema, sql_nulls=True)
-
-    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        if where is not None:
-            raise vt.Unsupported(f"{self.name} does not search under a filter")
-        return super().searcher(k, params)

@@ -124,6 +124,8 @@ class IndexedDocumentArray(DocumentArrayStore):
         raise vt.Unsupported(f"{self.name} has no scan")
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
+        if where is not None and not self.capabilities.filters:
+            raise vt.Unsupported(f"{self.name} does not search under a filter")
         find, score = self._finder(k, params), self.score
         arguments = {} if where is None else {"filter": self._condition(where)}
         declared = self._declared

@@ -101,7 +101,7 @@ class DocArrayQdrant(ServedDocumentArray):
         assert isinstance(params, HnswBuild)
         self.score = f"{_SCORES[self._schema.metric]}_similarity"
         return {
-            **_reached(self._address),
+            **_connection(self._address),
             "n_dim": self._schema.dim,
             "collection_name": self._name,
             "distance": _DISTANCES[self._schema.metric],
@@ -138,20 +138,15 @@ class DocArrayQdrant(ServedDocumentArray):
         condition: dict[str, Any] = translate(vt.on_columns(where, self._schema), types, _WORDS)
         return condition
 
-    def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        if where is not None:
-            raise vt.Unsupported(f"{self.name} does not search under a filter")
-        return super().searcher(k, params)
-
 
 def connected(address: vt.Address) -> Any:
     """The official client, of the version that DocArray uses."""
     from qdrant_client import QdrantClient
 
-    return QdrantClient(**_reached(address), timeout=_TIMEOUT_S)
+    return QdrantClient(**_connection(address), timeout=_TIMEOUT_S)
 
 
-def _reached(address: vt.Address) -> dict[str, Any]:
+def _connection(address: vt.Address) -> dict[str, Any]:
     return {
         "host": address.host,
         "port": address.ports["http"],

@@ -15,9 +15,9 @@ from vectrial.stores.docarray.indexed import (
     ServedDocumentArray,
 )
 from vectrial.stores.redis import search as engine
+from vectrial.stores.redis.query import METRICS, equal_number, within
 from vectrial.stores.redis.server import connect
 
-_METRICS = {vt.Metric.L2: "L2", vt.Metric.COSINE: "COSINE", vt.Metric.IP: "IP"}
 _ANSWER_S = 300.0
 
 
@@ -77,7 +77,7 @@ class DocArrayRedis(ServedDocumentArray):
             "index_name": self._name,
             # Else it would make the index anew, which is there when a collection is opened.
             "update_schema": not self._exists(),
-            "distance": _METRICS[self._schema.metric],
+            "distance": METRICS[self._schema.metric],
             "m": params.m,
             "ef_construction": params.ef_construction,
             "columns": self._columns(NUMBERS),
@@ -154,9 +154,7 @@ def _query(where: Filter, *, holds: bool) -> str:
         case In(name, values):
             return _compared(name, " | ".join(_equal(name, value) for value in values), holds)
         case Range(name):
-            low = [f"@{name}:[{mark}{bound} +inf]" for mark, bound in _given(where.gt, where.gte)]
-            high = [f"@{name}:[-inf {mark}{bound}]" for mark, bound in _given(where.lt, where.lte)]
-            return _compared(name, " ".join(low + high), holds)
+            return _compared(name, within(name, where), holds)
 
 
 def _compared(name: str, inside: str, holds: bool) -> str:
@@ -164,10 +162,6 @@ def _compared(name: str, inside: str, holds: bool) -> str:
 
 
 def _equal(name: str, value: Value) -> str:
-    number = int(value) if isinstance(value, bool) else value
-    return f"@{name}:[{number} {number}]"
-
-
-def _given(strict: float | None, inclusive: float | None) -> list[tuple[str, float]]:
-    """Those of two bounds that there are, each after what makes it strict or not."""
-    return [(mark, one) for mark, one in (("(", strict), ("", inclusive)) if one is not None]
+    """Truth values are kept as 0 and 1, and there are no columns of text."""
+    assert not isinstance(value, str)
+    return equal_number(name, int(value) if isinstance(value, bool) else value)

@@ -42,7 +42,7 @@ _COMMON: dict[str, Any] = {
 
 
 class DocumentArrayStore(vt.Store):
-    """The base of all: everything done through a DocumentArray's public interface,
+    """The base of all stores of DocArray's, which call the public interface of a DocumentArray:
     `extend`, `da[id]`, `da[id] = document`, `del da[id]` and `find`."""
 
     module = "docarray"

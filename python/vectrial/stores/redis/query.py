@@ -23,7 +23,7 @@ from vectrial.model.filters import (
 from vectrial.model.metric import Metric
 from vectrial.model.schema import ARROW_TYPES, FieldType, Schema
 
-_METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
+METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 #: Splits a field into tags; no text that is stored has it, so that a text is one tag.
 _SEPARATOR = "\x1f"
 #: Whatever is not a letter, a digit, an underscore or beyond ASCII is escaped in a tag.
@@ -35,7 +35,7 @@ def vector_field(schema: Schema, kind: str, params: Params) -> list[Any]:
     settable = params.model_dump()
     settings: list[Any] = [
         *("TYPE", "FLOAT32", "DIM", schema.dim),
-        *("DISTANCE_METRIC", _METRICS[schema.metric]),
+        *("DISTANCE_METRIC", METRICS[schema.metric]),
     ]
     for name, word in (("m", "M"), ("ef_construction", "EF_CONSTRUCTION")):
         if name in settable:
@@ -102,7 +102,7 @@ def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
             return _clause(name, f"({' | '.join(_equal(name, value) for value in values)})", holds)
         case Range():
             name = names[where.field]
-            return _clause(name, _within(name, where), holds)
+            return _clause(name, within(name, where), holds)
 
 
 def _clause(name: str, inside: str, holds: bool) -> str:
@@ -115,15 +115,21 @@ def _equal(name: str, value: Value) -> str:
         text = stored(value)
         escaped = _ESCAPED.sub(r"\\\1", text)
         return f"@{name}:{{{escaped}}}" if text else f'@{name}:{{""}}'
-    said = _number(value)
-    return f"@{name}:[{said} {said}]"
+    return equal_number(name, value)
+
+
+def equal_number(name: str, value: float | int) -> str:
+    """The query for rows whose numeric field has this value."""
+    text = _number(value)
+    return f"@{name}:[{text} {text}]"
 
 
 def _number(value: float | int) -> str:
     return repr(for_float64(value) if isinstance(value, int) else value)
 
 
-def _within(name: str, where: Range) -> str:
+def within(name: str, where: Range) -> str:
+    """The query for rows whose numeric field lies within the bounds."""
     bounds = []
     for bound, exclusive in ((where.gt, True), (where.gte, False)):
         if bound is not None:
