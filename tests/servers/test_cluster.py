@@ -34,11 +34,14 @@ from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import prepared, program
+from vectrial.util.volume import lacking
 
 #: Three nodes on hosts, of which one stands still and is cut off.
 LOSS = """
 name = "loss"
 repeats = 1
+[placement]
+data_disk = "1GiB"
 [hosts]
 link_mbit = 1000
 [[datasets]]
@@ -58,6 +61,11 @@ after_s = 4
 settle_s = 3
 timeout_s = 1
 search = { ef_search = 64, consistency = "one" }
+[[experiments]]
+experiment = "durability"
+outages = ["node_kill", "kill", "power_cut"]
+count = 1
+rows = 200
 """
 
 #: What its phases say that is no term of a comparison.
@@ -322,7 +330,7 @@ def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
 def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
     """The whole way: a suite, hosts, the fault, and what the nodes have in the end."""
     prepared(WEAVIATE)
-    if why := no_hosts():
+    if why := no_hosts() or lacking():
         pytest.skip(why)
     suite = tmp_path / "suite.toml"
     suite.write_text(LOSS)
@@ -344,6 +352,11 @@ def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
         assert loss.params["node"] == "node-3"
         assert (loss.value("recall_before") or 0) > 0.9
         assert loss.value("noticed_s") is not None, "requests to the node were not answered"
+    outages = {point.params["outage"]: point for point in run.select("durability", "outages")}
+    assert outages.keys() == {"node_kill", "kill", "power_cut"}
+    for one in outages.values():
+        assert (one.value("acknowledged_rows") or 0) > 0
+        assert one.value("unanswered") == 0
     told = {key for point in run.select("node_loss") for key in point.params}
     assert told <= {*terms_of("node_loss"), *SETTINGS}, "declare it as a term, or as a setting here"
     (search,) = [p for p in run.select("node_loss", "search") if p.params["fault"] == "cut"]

@@ -318,9 +318,17 @@ class LocalCluster(Server):
             raise Unsupported("its nodes share a network: only one on a host can be cut off")
         return self.members[node].name
 
+    def pause(self, *, on: bool) -> None:
+        """All nodes, and the services that they need."""
+        for node in self._nodes.values():
+            node.pause(on=on)
+        self._services.pause(on=on)
+
     def kill(self) -> None:
+        """All nodes, and the services that they need."""
         for node in self._nodes.values():
             node.kill()
+        self._services.kill()
 
     def restart(self) -> None:
         self.stop()

@@ -81,6 +81,16 @@ class Services:
         """True if none has ended."""
         return all(server.lives() for server in self._running.values())
 
+    def pause(self, *, on: bool) -> None:
+        """Have all of them stand still, or go on."""
+        for server in self._running.values():
+            server.pause(on=on)
+
+    def kill(self) -> None:
+        """End all of them at once, as a crash does."""
+        for server in self._running.values():
+            server.kill()
+
     def stop(self) -> None:
         """End them, the last first."""
         for server in reversed(self._running.values()):

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, as_list
-from vectrial.experiments.durability.holders import Outage
+from vectrial.experiments.durability.holders import NO_SERVER, OF_SERVERS, Outage
 from vectrial.experiments.durability.metrics import METRICS
 from vectrial.experiments.durability.series import Pace, Series
 from vectrial.model.context import Context
@@ -27,8 +27,9 @@ _OWN = {one.name: one for one in METRICS}
 _SHEET = Sheet(
     "What is kept through outages",
     "Rows are inserted, updated and deleted at a set rate, and an outage comes at a random moment: "
-    "kill (SIGKILL), power_cut (what the block device holds at that moment is all there is "
-    "afterwards), disk_full, pause. Afterwards every row is read. Synced writes promise every "
+    "kill (SIGKILL; of a cluster all nodes at once), power_cut (what the block device holds at that "
+    "moment is all there is afterwards), disk_full, out_of_memory, pause (30 s), node_kill (one "
+    "node, which comes back). Afterwards every row is read. Synced writes promise every "
     "acknowledged change, buffered ones those older than the window, others those that were "
     "flushed. Broken: lost, old, returned, torn or foreign rows.",
     ("outages",),
@@ -69,7 +70,8 @@ class DurabilityExperiment(Experiment):
     - `memory`, or nothing: those before the last flush, of which there is one in each round.
 
     A kill leaves what the system has not yet written to the disk; a power cut does not, and needs a
-    disk of the store's own: `data_disk` in [placement].
+    disk of the store's own: `data_disk` in [placement]. So does `disk_full`; `out_of_memory` needs
+    `server_memory` there, `node_kill` a cluster.
 
     outages: kinds, each measured for itself. count: of each kind. rows: there before the first.
     rows_per_s: changed, `batch_rows` in one request. least_s, most_s: from the first change of a
@@ -113,8 +115,10 @@ class DurabilityExperiment(Experiment):
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """As of every experiment; and outages that only a server has."""
         super().check_point(target, point)
-        if point["outage"] == Outage.PAUSE and target.store.kind != "server":
-            raise Unsupported("a library stands still with the process that uses it")
+        if point["outage"] in OF_SERVERS and target.store.kind != "server":
+            raise Unsupported(NO_SERVER)
+        if point["outage"] == Outage.NODE_KILL and target.nodes < 2:
+            raise Unsupported("one node has no others that could go on: set nodes of the store")
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         outage, declared = Outage(point["outage"]), context.store.capabilities.buffered_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
@@ -18,8 +19,12 @@ from vectrial.workload.crash import CrashWriter, Script
 from vectrial.workload.ledger import Outcome
 from vectrial.workload.python.sdk_process import Opening
 
-#: Seconds that a disk is full, and that a server stands still.
-_FULL_S, _PAUSE_S = 3.0, 30.0
+#: Seconds that a disk is full, that a server stands still, and that a node is away.
+_FULL_S, _PAUSE_S, _AWAY_S = 3.0, 30.0, 3.0
+#: Shares of its resident memory that a server is left with, one after the other until the kernel
+#: takes no more; and seconds that it is left so.
+_MEMORY, _STARVED_S = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1), 3.0
+NO_SERVER = "a library has no server that could suffer it"
 _NO_DISK = "its files are not on a disk of their own: set data_disk in [placement]"
 
 
@@ -29,7 +34,13 @@ class Outage(StrEnum):
     KILL = "kill"
     POWER_CUT = "power_cut"
     DISK_FULL = "disk_full"
+    OUT_OF_MEMORY = "out_of_memory"
     PAUSE = "pause"
+    NODE_KILL = "node_kill"
+
+
+#: Those that only a server suffers.
+OF_SERVERS = frozenset({Outage.OUT_OF_MEMORY, Outage.PAUSE, Outage.NODE_KILL})
 
 
 class Holder(ABC):
@@ -128,6 +139,7 @@ class ServerHolder(Holder):
     def __init__(self, context: Context, schema: Schema) -> None:
         super().__init__(context, schema)
         self._address = context.address
+        self._nodes_lost = 0
 
     def strike(self, outage: Outage) -> Sequence[Outcome]:
         context = self.context
@@ -145,19 +157,50 @@ class ServerHolder(Holder):
                 time.sleep(_PAUSE_S)
                 context.strike(0, Fault.PAUSE, True)
                 return self._stop_writer()
+            case Outage.NODE_KILL:
+                self._lose_node()
+                return self._stop_writer()
             case Outage.DISK_FULL:
                 _fill_disk(context)
-                outcomes = self._stop_writer()
-                self._restart_if_ended()
-                return outcomes
+                return self._outlived()
+            case Outage.OUT_OF_MEMORY:
+                self._starve()
+                return self._outlived()
 
-    def _restart_if_ended(self) -> None:
-        """Start a server again that a full disk has ended, or that answers no more."""
+    def _outlived(self) -> Sequence[Outcome]:
+        """Stop writing, and start a server again that its lack has ended, or that answers no
+        more."""
+        outcomes = self._stop_writer()
         try:
             self._opened().close()
         except Exception:  # noqa: BLE001 - whatever a store raises, it does not answer
-            assert self.context.crash is not None, "it has a disk of ours"
+            assert self.context.crash is not None, "its disk and its memory are ours"
             self._address = self.context.crash(Crash.KILL)
+        return outcomes
+
+    def _lose_node(self) -> None:
+        """Kill a node, another one each time, and start it again on its data after a while."""
+        context = self.context
+        nodes = 0 if context.address is None else len(context.address.nodes)
+        if context.strike is None or nodes < 2:
+            raise Unsupported("its server has no nodes that could be lost")
+        node, self._nodes_lost = self._nodes_lost % nodes, self._nodes_lost + 1
+        context.strike(node, Fault.KILL, False)
+        time.sleep(_AWAY_S)
+        context.strike(node, Fault.KILL, True)
+
+    def _starve(self) -> None:
+        """Take memory from the server until it is ended, or the kernel takes no more."""
+        limit, resident = self.context.limit_memory, self.context.resident_bytes()
+        if limit is None or resident is None:
+            raise Unsupported("its server is not run here")
+        limit(None)  # refused before anything is taken
+        with suppress(Unsupported):  # that is all that can be taken, or it has ended
+            for share in _MEMORY:
+                limit(int(share * resident))
+        time.sleep(_STARVED_S)
+        with suppress(Unsupported):  # one that has ended has no limit
+            limit(None)
 
     def _addressed(self, opening: Opening) -> Opening:
         return replace(opening, address=self._address)
@@ -187,8 +230,8 @@ class LibraryHolder(Holder):
             case Outage.DISK_FULL:
                 _fill_disk(self.context)
                 return self._stop_writer()
-            case Outage.PAUSE:
-                raise Unsupported("a library has no server to be paused")
+            case Outage.PAUSE | Outage.OUT_OF_MEMORY | Outage.NODE_KILL:
+                raise Unsupported(NO_SERVER)
 
     def _opened(self) -> Store:
         context = self.context
