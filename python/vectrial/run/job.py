@@ -140,6 +140,7 @@ def _measure(
                     match message:
                         case Started(key):
                             current = by_key[key]
+                            process.watched = not type(current.experiment).ends_server
                             watcher.started(current)
                         case Progress():
                             watcher.progress(message)

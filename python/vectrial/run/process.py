@@ -81,6 +81,8 @@ class MeasuringProcess:
 
     #: The time limit of the current trial in seconds, once it is exceeded.
     _overdue: float | None = None
+    #: Whether a server that ends, or answers no more, ends the current trial.
+    watched = True
     #: The fault of the server, once it has one.
     _fault: str | None = None
     _server: Server | None = None
@@ -245,7 +247,7 @@ class MeasuringProcess:
     def _watch(self, since_dead: float | None) -> float | None:
         """Check the server during a trial. Returns the time at which it was found dead
         (`time.monotonic`); the trial then has a moment to report its errors."""
-        if self._server is None or self._heartbeat is None:
+        if self._server is None or self._heartbeat is None or not self.watched:
             return None
         if not self._server.lives():
             since_dead = since_dead or time.monotonic()
