@@ -5,6 +5,7 @@ Each lies in the store that is measured, and not in the small one that the gate 
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -180,3 +181,24 @@ class Pausing(_Liar):
         if self.searches % 300 == 299:
             time.sleep(0.4)
         return honest(vector)
+
+
+class ShorterUnderLoad(_Liar):
+    """Leaves the last row out of an answer while another search is under way."""
+
+    name: ClassVar[str] = "shorter-under-load"
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self.busy = threading.Semaphore(1)
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
+        alone = self.busy.acquire(blocking=False)
+        try:
+            time.sleep(0.001)
+            ids, scores = honest(vector)
+        finally:
+            if alone:
+                self.busy.release()
+        cut = len(ids) - (not alone)
+        return ids[:cut], scores[:cut]

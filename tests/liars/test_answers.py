@@ -13,6 +13,7 @@ from answers import (
     ScoresLater,
     SeldomShorter,
     ShorterLater,
+    ShorterUnderLoad,
     SlowAtFirst,
     StaleAnswers,
     TwiceLater,
@@ -37,6 +38,7 @@ FILTERED = {
     "min_s": 0.3,
     "stores": [Honest.name, FilterLater.name],
 }
+LOADED = {**SWEEP, "clients": [1, 4], "stores": [Honest.name, ShorterUnderLoad.name]}
 FASTEST = "Fastest at recall ≥ 0.95"
 LIARS = [
     Pausing,
@@ -56,6 +58,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """All of them in one run."""
     folder: Path = tmp_path_factory.mktemp("liars")
     return measure([Honest, *LIARS], [SWEEP, MIXED, FILTERED], folder)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One that is searched by one client and by several."""
+    folder: Path = tmp_path_factory.mktemp("liars")
+    return measure([Honest, ShorterUnderLoad], [LOADED], folder)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +114,20 @@ def test_a_closed_loop_that_stands_still_says_so(run: Run) -> None:
     assert (phase.metrics["stalls"] or 0) >= 1
     assert "stalled" in (phase.reason or "")
     assert "open loop" in (phase.reason or "")
+
+
+def test_recall_that_falls_under_load_is_that_of_the_figure(loaded: Run) -> None:
+    """An exact index that is not exact makes no valid figure; alone it is."""
+    told = {
+        phase.params["clients"]: phase
+        for record in loaded.of(ShorterUnderLoad)
+        for phase in record.phases
+    }
+    assert told[1].valid
+    assert told[1].metrics["recall_mean"] == 1.0
+    assert not told[4].valid
+    assert (told[4].metrics["recall_mean"] or 1.0) < 1.0
+    assert all(record.status == "ok" for record in loaded.of(Honest))
 
 
 def test_short_answers_are_told_at_the_figure(run: Run) -> None:

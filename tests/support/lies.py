@@ -89,6 +89,11 @@ def _of_answers() -> Iterator[Lie]:
         (_ANSWERS, "test_short_answers_are_told_at_the_figure"),
     )
     yield Lie(
+        answers.ShorterUnderLoad,
+        "recall is that of the very answers under load: invalid",
+        (_ANSWERS, "test_recall_that_falls_under_load_is_that_of_the_figure"),
+    )
+    yield Lie(
         answers.FilterLater,
         "timed answers: rows outside the filter",
         (_ANSWERS, "test_a_filter_that_is_ignored_now_and_then_is_found_in_the_timed_answers"),

@@ -101,7 +101,7 @@ class MemoryCeiling(Experiment):
     )
     clients: Numbers = (4,)
     search: dict[str, Values] = Field(default_factory=dict)
-    duration_s: PositiveSeconds = Field(default=3.0, le=3)
+    duration_s: PositiveSeconds = 3.0
 
     @field_validator("ceilings")
     @classmethod
