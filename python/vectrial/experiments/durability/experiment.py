@@ -26,12 +26,12 @@ _OWN = {one.name: one for one in METRICS}
 
 _SHEET = Sheet(
     "What is kept through outages",
-    "Rows are inserted, updated and deleted at a set rate, and an outage comes at a random moment: "
-    "kill (SIGKILL; of a cluster all nodes at once), power_cut (what the block device holds at that "
-    "moment is all there is afterwards), disk_full, out_of_memory, pause (30 s), node_kill (one "
-    "node, which comes back). Afterwards every row is read. Synced writes promise every "
-    "acknowledged change, buffered ones those older than the window, others those that were "
-    "flushed. Broken: lost, old, returned, torn or foreign rows.",
+    "Rows are inserted, updated and deleted at a set rate, and an outage comes at a random "
+    "moment: kill (SIGKILL; of a cluster all nodes at once), power_cut (what the block device "
+    "holds at that moment is all there is afterwards), disk_full, out_of_memory, pause (30 s), "
+    "node_kill (one node, which comes back). Afterwards every row is read. Synced writes promise "
+    "every acknowledged change, buffered ones those older than the window, others those that were"
+    " flushed. Broken: lost, old, returned, torn or foreign rows.",
     ("outages",),
     (("outage", "Outage"), ("durability", "Writes are"), ("verdict", "The promise is")),
     (
