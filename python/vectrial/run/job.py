@@ -131,7 +131,7 @@ def _measure(
     left = list(job.trials)
     while left:
         by_key = {trial.row.key: trial for trial in left}
-        current, server_failed = left[0], False
+        current, anew = left[0], False
         try:
             rest = replace(job, trials=tuple(left))
             process = MeasuringProcess(rest, suite, site, watcher.note)
@@ -151,13 +151,17 @@ def _measure(
                             left.remove(trial)
                             suspect = suspicion(message)
                             fault = process.server_fault(suspected=suspect is not None)
-                            server_failed = fault is not None
+                            anew = fault is not None
                             record = _record(trial, message)
                             on_purpose = type(trial.experiment).ends_server
                             if fault is not None and suspect is not None and not on_purpose:
                                 reason = f"{fault}: {suspect}{process.server_log()}"
                                 record = replace(record, status="failed", reason=reason, gate=[])
                             write(replace(record, server=process.server_facts()))
+                            if on_purpose and left and job.store.kind == "server":
+                                anew = True  # the others get a server that suffered nothing
+                                process.kill()
+                                break
                         case _:
                             if isinstance(message, Drive):
                                 watcher.progress(Progress(0, 1, "the client machines send"))
@@ -167,7 +171,7 @@ def _measure(
                 facts = process.server_facts()
                 write(TrialRecord(trial.row, "failed", str(error), server=facts))
             return
-        if left and not server_failed:
+        if left and not anew:
             failed = current if current in left else left[0]
             left.remove(failed)
             facts = process.server_facts()

@@ -211,6 +211,11 @@ class MeasuringProcess:
             self._disk.unmount()
         shutil.rmtree(self._data, ignore_errors=True)
 
+    def kill(self) -> None:
+        """End the measuring process. Its results were read."""
+        os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+
     def server_facts(self) -> Mapping[str, Any] | None:
         """Facts about the server for the results; None without a server."""
         if self._server is None or self._choice is None:
