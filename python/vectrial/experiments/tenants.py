@@ -52,7 +52,7 @@ _SHEET = Sheet(
     "collection each has one of its own; by filter all share one, and a condition on a column "
     "tells them apart. A row of another tenant in an answer makes the phase invalid.",
     ("alone", "beside"),
-    (("by", "Apart by"), (SETTING, "Setting"), ("phase", "When")),
+    (("isolation", "Isolation"), (SETTING, "Setting"), ("phase", "When")),
     (
         metric(_OWN["tenants"], "Tenants"),
         metric(_OWN["tenant_rows"], "Its rows"),
@@ -69,8 +69,8 @@ _SHEET = Sheet(
 )
 
 
-class Apart(StrEnum):
-    """How tenants are told apart."""
+class Isolation(StrEnum):
+    """What keeps the tenants apart."""
 
     COLLECTION = "collection"
     FILTER = "filter"
@@ -94,25 +94,26 @@ class Tenants(Experiment):
 
     Sizes fall as 1/rank. The tenant of middle size is searched, by the dataset's queries.
 
-    by: "collection" or "filter", or both. tenants: how many. added: share of the largest tenant's
-    rows that come while the other is searched. search: search parameters; lists are grids.
-    clients: of the closed loop. duration_s: of the phase alone. max_s: of the other, at most.
+    isolation: "collection" or "filter", or both. tenants: how many. added: share of the largest
+    tenant's rows that come while the other is searched. search: search parameters; lists are
+    grids. clients: of the closed loop. duration_s: of the phase alone. max_s: of the other, at
+    most.
     """
 
     name: ClassVar[str] = "tenants"
     title: ClassVar[str] = "Tenants"
     place: ClassVar[int] = 78
     metrics: ClassVar[tuple[MetricName, ...]] = _METRICS
-    terms: ClassVar[Mapping[str, str]] = {"by": "tenants told apart by"}
+    terms: ClassVar[Mapping[str, str]] = {"isolation": "isolation of the tenants"}
     sheet: ClassVar[Sheet | None] = _SHEET
     starts_from: ClassVar[State] = State.EMPTY
     mutates: ClassVar[bool] = True  # what it leaves is not the whole dataset
-    axes: ClassVar[frozenset[str]] = frozenset({"by", "search"})
+    axes: ClassVar[frozenset[str]] = frozenset({"isolation", "search"})
     lanes: ClassVar[frozenset[Lane] | None] = frozenset({Lane.NATIVE})
 
-    by: Annotated[tuple[Apart, ...], BeforeValidator(as_list), Field(min_length=1)] = (
-        Apart.COLLECTION,
-        Apart.FILTER,
+    isolation: Annotated[tuple[Isolation, ...], BeforeValidator(as_list), Field(min_length=1)] = (
+        Isolation.COLLECTION,
+        Isolation.FILTER,
     )
     tenants: int = Field(default=20, ge=3, le=10_000)
     added: Share = 0.5
@@ -126,14 +127,14 @@ class Tenants(Experiment):
         if not target.can.inserts_after_build:
             raise Unsupported(f"{target.name} inserts nothing once its index is built")
         settings = search_points(target, self.search)
-        return [{"by": str(by), **point} for by in self.by for point in settings]
+        return [{"isolation": str(one), **point} for one in self.isolation for point in settings]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """As of every experiment; and filters by a column where tenants are told apart so."""
+        """As of every experiment; and filters on a column where those isolate the tenants."""
         super().check_point(target, point)
         can = target.can
-        told = FieldType.INT in can.field_types and "eq" in can.filters
-        if point["by"] == Apart.FILTER and not told:
+        filterable = FieldType.INT in can.field_types and "eq" in can.filters
+        if point["isolation"] == Isolation.FILTER and not filterable:
             raise Unsupported(f"{target.name} does not search under a filter on a whole number")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
@@ -145,8 +146,8 @@ class Tenants(Experiment):
         largest = shares.rows[0]
         held = largest[: max(1, round(len(largest) * (1 - self.added)))]
         added = largest[len(held) :]
-        by = Apart(point["by"])
-        place = self._in_collections if by is Apart.COLLECTION else self._in_one
+        apart = Isolation(point["isolation"]) is Isolation.COLLECTION
+        place = self._in_collections if apart else self._in_one
         with place(context, shares, held) as (quiet, noisy, where):
             own = frozenset(quiet.dataset.ids[shares.rows[shares.searched]].tolist())
             asked = _of_tenant(quiet, shares)
@@ -211,14 +212,14 @@ class Tenants(Experiment):
         """A phase of searches of one tenant, and the rows of others in its answers."""
         seconds = self.duration_s if until is None else self.max_s
         load = ClosedLoop(self.clients, seconds, seconds)
-        asked = {key: value for key, value in point.items() if key != "by"}
+        asked = {key: value for key, value in point.items() if key != "isolation"}
         phase = dispatch.search(
             context, asked, load, warmup_queries=self.warmup_queries, where=where, name=name,
             until=until,
         )  # fmt: skip
         answers = dispatch.answers(context, asked, where)
         leaked = sum(int(id_) not in own for ids in answers for id_ in ids)
-        phase.params = {**phase.params, "by": point["by"]}
+        phase.params = {**phase.params, "isolation": point["isolation"]}
         phase.metrics |= {
             "tenants": float(self.tenants),
             "tenant_rows": float(len(own)),
