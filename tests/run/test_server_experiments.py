@@ -70,6 +70,15 @@ search = { ef_search = 64 }
 duration_s = 0.3
 ceilings = [1.2, 0.01]
 [[experiments]]
+experiment = "tenants"
+tenants = 4
+search = { ef_search = 64 }
+duration_s = 0.3
+[[experiments]]
+experiment = "cold_start"
+search = { ef_search = 64 }
+duration_s = 1
+[[experiments]]
 experiment = "durability"
 outages = ["kill", "out_of_memory"]
 count = 1
@@ -119,6 +128,11 @@ def test_they_work_on_a_server(
     assert unindexed == {"as_inserted": 0.0, "indexed": 0.0}, "it indexes while it inserts"
     written = [m["value"] for m in values if m["metric"] == "written_bytes"]
     assert written == sorted(written)
+    tenants = [m for m in values if m["experiment"] == "tenants"]
+    assert {m["phase"] for m in tenants} == {"alone", "beside"}
+    assert {m["value"] for m in tenants if m["metric"] == "leaked_rows"} == {0.0}
+    starts = {m["phase"]: m["value"] for m in values if m["metric"] == "first_answer_s"}
+    assert set(starts) == {"restart"}, "without a disk of its own it is not cold"
     suffered = run_data.load(Path(done.stdout.strip())).select("durability", "outages")
     kinds = {one.params["outage"] for one in suffered}
     assert kinds == ({"kill"} if failed else {"kill", "out_of_memory"})
