@@ -27,7 +27,7 @@ from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
 
 #: Settings of experiments' own, and what they say of a phase: equal or not, it may be compared.
-SETTINGS = {"recall_parameter", "known_by"}
+SETTINGS = {"recall_parameter", "known_by", "verdict"}
 
 
 class Worded(MemoryStore):

@@ -28,6 +28,9 @@ _COMMON = {
 }
 #: What a measurement with no such parameter has all the same.
 _DEFAULTS = {"returns": "ids"}
+#: Text among a phase's parameters that was found out, and is no setting: how a store knows that it
+#: is ready, and whether it kept its promise.
+_OUTCOMES = {"known_by", "verdict"}
 _GATE = "gate failed"
 NOT_RECORDED = "it was not recorded"
 #: What says how much of the right answer was found.
@@ -211,8 +214,7 @@ def _conditions(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    # A sentence of the store's on how it knows that it is ready is no setting.
-    terms = {*_conditions(experiment, given), "known_by"}
+    terms = _conditions(experiment, given).keys() | _OUTCOMES
     return {name: value for name, value in given.items() if name not in terms}
 
 

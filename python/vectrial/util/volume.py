@@ -66,7 +66,7 @@ class Volume:
             file.truncate(self._size_bytes)
         # Lazy initialisation would write for minutes: the device would never be at rest.
         options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
-        _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", options, str(self._image))
+        _run("mkfs.ext4", "-q", "-F", "-m0", "-E", options, str(self._image))
         self._mount()
         return self
 
