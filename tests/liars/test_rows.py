@@ -137,7 +137,7 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> None:
     phase = crashed.phase(rows.KeepsNothing, "durability")
     assert phase.params["verdict"] == "broken"
-    assert (phase.metrics["lost_rows"] or 0) > 100
+    assert (phase.metrics["lost_rows"] or 0) > 0
 
 
 def test_a_promise_that_nobody_tried_is_told_as_one(crashed: Run, loads: Run) -> None:
