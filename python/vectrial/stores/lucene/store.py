@@ -69,7 +69,7 @@ COMMON = vt.Capabilities(
     clusters=True,
     returns=frozenset(vt.Returning),
     durability=DURABILITY,
-    buffered_s=6.0,
+    buffered_s=10.0,  # twice sync_interval, 5 s
 )
 #: Caveats of both.
 CAVEATS = (
