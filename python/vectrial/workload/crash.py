@@ -87,7 +87,7 @@ class CrashWriter:
         self._script: Script | None = None
         self._outcomes: list[Outcome] = []
         self._ended: Ended | None = None
-        self._done = threading.Event()
+        self._first, self._done = threading.Event(), threading.Event()
         self._reader: threading.Thread | None = None
 
     def __enter__(self) -> CrashWriter:
@@ -99,10 +99,15 @@ class CrashWriter:
     def begin(self, script: Script) -> None:
         """Have the changes made; returns at once."""
         self._script, self._outcomes, self._ended = script, [], None
+        self._first.clear()
         self._done.clear()
         self._pipe.send(script)
         self._reader = threading.Thread(target=self._read, daemon=True, name="acknowledgements")
         self._reader.start()
+
+    def wait_first(self, timeout_s: float) -> None:
+        """Wait for the answer to the first change, but no longer than that."""
+        self._first.wait(timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all changes were made, or the process has ended; False if it takes longer.
@@ -161,7 +166,9 @@ class CrashWriter:
                     self._ended = message
                     return
                 self._outcomes.append(message)
+                self._first.set()
         except (EOFError, OSError):
             return
         finally:
+            self._first.set()
             self._done.set()

@@ -13,6 +13,7 @@ from vectrial.experiments.base import Experiment, Target, as_list
 from vectrial.experiments.durability.holders import NO_SERVER, OF_SERVERS, Outage
 from vectrial.experiments.durability.metrics import METRICS
 from vectrial.experiments.durability.series import Pace, Series
+from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import PositiveSeconds, Seconds
@@ -67,7 +68,8 @@ class DurabilityExperiment(Experiment):
     - `synced`: every acknowledged one;
     - `buffered`: those acknowledged `window_s` before it; one outage in five comes later than that
       after the first change;
-    - `memory`, or nothing: those before the last flush, of which there is one in each round.
+    - where nothing is declared: those before the last flush, of which there is one in each round;
+    - `memory`: nothing, and it is not measured.
 
     A kill leaves what the system has not yet written to the disk; a power cut does not, and needs a
     disk of the store's own: `data_disk` in [placement]. So does `disk_full`; `out_of_memory` needs
@@ -121,6 +123,8 @@ class DurabilityExperiment(Experiment):
             raise Unsupported("one node has no others that could go on: set nodes of the store")
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        if context.store.durability is Durability.MEMORY:
+            raise Unsupported("writes that are in memory alone promise nothing after an outage")
         outage, declared = Outage(point["outage"]), context.store.capabilities.buffered_s
         window_s = declared if self.window_s is None else self.window_s
         pace = Pace(self.rows_per_s, self.batch_rows, self.least_s, self.most_s, window_s)

@@ -21,6 +21,8 @@ from vectrial.workload.python.sdk_process import Opening
 
 #: Seconds that a disk is full, that a server stands still, and that a node is away.
 _FULL_S, _PAUSE_S, _AWAY_S = 3.0, 30.0, 3.0
+#: Seconds that the first change may take, for which a client connects.
+_FIRST_S = 60.0
 #: Shares of its resident memory that a server is left with, one after the other until the kernel
 #: takes no more; and seconds that it is left so.
 _MEMORY, _STARVED_S = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1), 3.0
@@ -82,14 +84,16 @@ class Holder(ABC):
             self._created = True
         self._writer.begin(script)
 
-    def pause_until(self, ends: float) -> None:
-        """Wait until then (`time.monotonic`), while changes are made.
+    def pause(self, seconds: float) -> None:
+        """Wait so long from the answer to the first change on, while more are made.
 
         Raises:
             StoreError: the writer could not open the store.
         """
         assert self._writer is not None
-        self._writer.wait(max(0.0, ends - time.monotonic()))
+        self._writer.wait_first(_FIRST_S)
+        ends = time.monotonic() + seconds
+        self._writer.wait(seconds)
         time.sleep(max(0.0, ends - time.monotonic()))
 
     @abstractmethod

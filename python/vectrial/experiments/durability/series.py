@@ -139,7 +139,7 @@ class Series:
         Raises:
             StoreError: it failed.
         """
-        script = self._planner.first(rows, self._maker)
+        script = replace(self._planner.first(rows, self._maker), flush=True)
         self._ledger.record(script.changes, self._holder.load(script))
         self._ledger.settle(self._versions(self._holder.store()))
 
@@ -161,9 +161,8 @@ class Series:
             promised_ns, live = self._flush(live)
         count = pace.requests(lasts_s + _SPARE_S)
         script = self._planner.next(live, count, pace.interval_s, self._maker)
-        ends = time.monotonic() + lasts_s
         self._holder.begin(script)
-        self._holder.pause_until(ends)
+        self._holder.pause(lasts_s)
         fault_ns = time.monotonic_ns()
         self.record.outages += 1
         try:
