@@ -106,7 +106,8 @@ class Holder(ABC):
         """
 
     def store(self) -> Store:
-        """The store after the outage, opened again."""
+        """The store, opened again. Nobody writes any more: some libraries let one process in."""
+        self._end_writer()
         self._close()
         self._store = self._opened()
         return self._store
