@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -226,6 +227,16 @@ class Series:
         self.record.named += [f"outage {self.record.outages}, {one}" for one in broken]
 
     def _read(self) -> _Reading:
+        """What is there. A server that never answers is not waited for."""
+        if not isinstance(self._holder, ServerHolder):
+            return self._reading()
+        found: list[_Reading] = []
+        thread = threading.Thread(target=lambda: found.append(self._reading()), daemon=True)
+        thread.start()
+        thread.join(_ANSWERS_S)
+        return found[0] if found else _Reading({}, why=f"no answer within {_ANSWERS_S:g} s")
+
+    def _reading(self) -> _Reading:
         try:
             store = self._holder.store()
             return _Reading(self._versions(store), store.count())
