@@ -63,7 +63,7 @@ def test_who_syncs_keeps_every_row(outage: str, tmp_path: Path) -> None:
     assert phase.params["verdict"] == "kept", phase.errors
     assert phase.metrics["outages"] == 2
     assert (phase.metrics["acknowledged_rows"] or 0) > 100
-    assert phase.metrics["miscounts"] == phase.metrics["unsearchable_rows"] == 0
+    assert phase.metrics["miscounts"] == phase.metrics["not_found_rows"] == 0
 
 
 @pytest.mark.slow

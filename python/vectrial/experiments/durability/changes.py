@@ -42,10 +42,15 @@ class Rowmaker:
 
     def vector(self, id_: int, version: int) -> NDArray[np.float32]:
         """The vector of a version of a row."""
+        vector: NDArray[np.float32] = self.dataset.vectors[self.position(id_, version)]
+        return vector
+
+    def position(self, id_: int, version: int) -> int:
+        """Where in the dataset that vector is. Rows share it where there are more than the dataset
+        has."""
         rows = self.dataset.rows
         step = _STEP if math.gcd(_STEP, rows) == 1 else 1
-        vector: NDArray[np.float32] = self.dataset.vectors[(id_ + version * step) % rows]
-        return vector
+        return (id_ + version * step) % rows
 
     def rows(self, change: Change) -> Rows | None:
         """What a change writes; None of a delete."""

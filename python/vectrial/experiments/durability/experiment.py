@@ -47,7 +47,7 @@ _SHEET = Sheet(
         metric(_OWN["foreign_rows"], "foreign", "Rows"),
         metric(_OWN["unpromised_rows"], "undone, allowed", "Rows"),
         metric(_OWN["unacknowledged_rows"], "unacknowledged", "Rows"),
-        metric(_OWN["unsearchable_rows"], "not found", "Rows"),
+        metric(_OWN["not_found_rows"], "not found", "Rows"),
         metric(_OWN["miscounts"], "miscounts", "Times"),
         metric(_OWN["unanswered"], "unreadable", "Times"),
         metric(_OWN["answer_s"], "answers", "Back after"),

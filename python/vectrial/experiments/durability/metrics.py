@@ -43,7 +43,7 @@ METRICS = (
         "Unacknowledged",
     ),
     MetricName(
-        "unsearchable_rows", "1", "lower",
+        "not_found_rows", "1", "lower",
         "rows that are read by id and not found by their own vector", "Not found",
     ),
     MetricName(

@@ -65,7 +65,7 @@ class Record:
     outages: int = 0
     broken: int = 0
     acknowledged: int = 0
-    unsearchable: int = 0
+    not_found: int = 0
     miscounts: int = 0
     unanswered: int = 0
     losses: Counter[Loss] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ class Record:
             "broken_outages": float(self.broken),
             "broken_rate_at_most": rate_at_most(self.broken, self.outages),
             "acknowledged_rows": float(self.acknowledged),
-            "unsearchable_rows": float(self.unsearchable),
+            "not_found_rows": float(self.not_found),
             "miscounts": float(self.miscounts),
             "unanswered": float(self.unanswered),
             **{f"{loss}_rows": float(self.losses[loss]) for loss in Loss},
@@ -219,7 +219,7 @@ class Series:
         record.miscounts += reading.count != len(reading.versions)
         self._judged(found, broken)
         self._ledger.settle(reading.versions)
-        record.unsearchable += self._unsearchable(self._holder.store())
+        record.not_found += self._not_found(self._holder.store())
 
     def _judged(self, found: Sequence[Found], broken: Sequence[Found]) -> None:
         self.record.losses.update(tally(found))
@@ -249,11 +249,14 @@ class Series:
         parts = [store.get(ids[at : at + _READ_ROWS]) for at in range(0, len(ids), _READ_ROWS)]
         return self._maker.versions(pa.concat_tables(parts)) if parts else {}
 
-    def _unsearchable(self, store: Store) -> int:
+    def _not_found(self, store: Store) -> int:
         """Number of the newest rows that are there and are not among the neighbours of their own
-        vector, at the search parameters at which the index is nearly exact."""
-        live = self._ledger.live()
-        newest = sorted(live, key=lambda id_: live[id_])[-_LOOKED_FOR:]
+        vector, at the search parameters at which the index is nearly exact. Rows are left out that
+        share it with more others than there are neighbours."""
+        live, position = self._ledger.live(), self._maker.position
+        alike = Counter(position(id_, version) for id_, version in live.items())
+        distinct = [id_ for id_ in live if alike[position(id_, live[id_])] <= _NEIGHBOURS]
+        newest = sorted(distinct, key=lambda id_: live[id_])[-_LOOKED_FOR:]
         kind = store.capabilities.indexes[self._context.index.kind]
         params = kind.search.model_validate(dict(kind.high_recall_params))
         search = store.searcher(_NEIGHBOURS, params)
