@@ -1,0 +1,58 @@
+"""What the gate's checks let pass, and what they do not: the arithmetic behind them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vectrial.gate.model import same_value
+from vectrial.gate.scores import compare
+from vectrial.gate.sought import loss_found, may_be_lost
+from vectrial.model.metric import Metric, ScoreKind
+
+
+@pytest.mark.parametrize(
+    ("tried", "floor", "rows"), [(100, 1.0, 0), (100, 0.9, 19), (1000, 0.95, 70), (1, 0.5, 2)]
+)
+def test_rows_that_an_index_may_miss(tried: int, floor: float, rows: int) -> None:
+    """The share beyond the floor, and three standard deviations of a sample's share."""
+    assert may_be_lost(tried, floor) == rows
+
+
+@pytest.mark.parametrize(("sample", "share"), [(1, 0.95), (59, 0.0495), (299, 0.00997)])
+def test_the_share_of_faults_that_a_sample_finds(sample: int, share: float) -> None:
+    """A sample of n misses a share p with probability (1 - p)^n, here 5 %."""
+    assert loss_found(sample) == pytest.approx(share, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "same"),
+    [
+        (1.0, 1.0 + 4e-16, True),
+        (1.0, 1.001, False),
+        (math.nan, math.nan, True),
+        (math.nan, 1.0, False),
+        (None, 1.0, False),
+        ("1.0", 1.0, False),
+        ("a", "a", True),
+        (2, 3, False),
+    ],
+)
+def test_values_that_count_as_the_same(got: Any, want: Any, same: bool) -> None:
+    assert same_value(got, want) is same
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(1.0, 0), (1.001, 20), (0.5, 20)])
+def test_scores_of_far_rows_are_compared_as_distances(factor: float, wrong: int) -> None:
+    """1 / (1 + d) of a distance of thousands has few digits left of it: an honest store passes, and
+    one whose distances are off by a thousandth does not."""
+    rng = np.random.default_rng(3)
+    query = rng.normal(size=8).astype(np.float32)
+    rows = rng.normal(scale=1000.0, size=(20, 8)).astype(np.float32)
+    far = np.linalg.norm(rows.astype(np.float64) - query, axis=1)
+    scores = (1.0 / (1.0 + far * factor)).astype(np.float32)
+    found = compare(Metric.L2, ScoreKind.INVERSE_L2, [query], [rows], [scores], exact=True)
+    assert (found.wrong, found.count) == (wrong, 20)
