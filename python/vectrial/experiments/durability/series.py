@@ -135,13 +135,16 @@ class Series:
         self._holder.__exit__(*exc)
 
     def load(self, rows: int) -> None:
-        """Insert the rows that are there before the first outage.
+        """Insert the rows that are there before the first outage, and are promised: they are
+        flushed, and the window of buffered writes passes.
 
         Raises:
             StoreError: it failed.
         """
         script = replace(self._planner.first(rows, self._maker), flush=True)
         self._ledger.record(script.changes, self._holder.load(script))
+        if self._promise is Durability.BUFFERED:
+            time.sleep(self._pace.window_s)
         self._ledger.settle(self._versions(self._holder.store()))
 
     def suffer(self, *, late: bool) -> None:
