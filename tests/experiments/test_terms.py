@@ -86,7 +86,9 @@ SMALL = {
     "condition": Small({"samples": 5}),
     "crud": Small({"samples": 5}),
     "mixed": Small({"operations": 50}),
-    "durability": Small({"rows": 20, "count": 1, "least_s": 0, "most_s": 0.1}, SqliteStore),
+    "durability": Small(
+        {"rows": 20, "count": 1, "least_s": 0, "most_s": 0.1, "window_s": 0}, SqliteStore
+    ),
     "runbook": Small({"script": "hot_updates", "min_s": 0.0, "warmup_queries": 0}),
     "unindexed_rows": Small({"unindexed": (0.2,), "duration_s": 0.1, "warmup_queries": 0}),
     "write_amplification": Small({"settle_s": 0}, SqliteStore),

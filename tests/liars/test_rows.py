@@ -130,8 +130,8 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     kinds = (rows.KeepsNothing, rows.KeepsEverything, SqliteStore)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(rows.__file__).parent))  # of the process that writes
-        asked = [{"experiment": "durability", "rows": 200, "count": 1, "most_s": 0.5}, INGEST]
-        return measure(kinds, asked, tmp_path_factory.mktemp("crashed"))
+        crash = {"experiment": "durability", "rows": 200, "count": 1, "most_s": 0.5, "window_s": 1}
+        return measure(kinds, [crash, INGEST], tmp_path_factory.mktemp("crashed"))
 
 
 def test_a_store_that_keeps_nothing_does_not_pass_as_synced(crashed: Run) -> None:

@@ -83,6 +83,7 @@ experiment = "durability"
 outages = ["kill", "out_of_memory"]
 count = 1
 rows = 200
+window_s = 1
 """
 
 

@@ -63,6 +63,7 @@ experiment = "durability"
 outages = ["node_kill", "kill"]
 count = 1
 rows = 200
+window_s = 1
 """
 
 #: What its phases say that is no term of a comparison.
