@@ -118,15 +118,15 @@ def test_a_closed_loop_that_stands_still_says_so(run: Run) -> None:
 
 def test_recall_that_falls_under_load_is_that_of_the_figure(loaded: Run) -> None:
     """An exact index that is not exact makes no valid figure; alone it is."""
-    told = {
+    phases = {
         phase.params["clients"]: phase
         for record in loaded.of(ShorterUnderLoad)
         for phase in record.phases
     }
-    assert told[1].valid
-    assert told[1].metrics["recall_mean"] == 1.0
-    assert not told[4].valid
-    assert (told[4].metrics["recall_mean"] or 1.0) < 1.0
+    assert phases[1].valid
+    assert phases[1].metrics["recall_mean"] == 1.0
+    assert not phases[4].valid
+    assert (phases[4].metrics["recall_mean"] or 1.0) < 1.0
     assert all(record.status == "ok" for record in loaded.of(Honest))
 
 

@@ -28,8 +28,8 @@ _COMMON = {
 }
 #: What a measurement with no such parameter has all the same.
 _DEFAULTS = {"returns": "ids"}
-#: Text among a phase's parameters that was found out, and is no setting: how a store knows that it
-#: is ready, and whether it kept its promise.
+#: Parameters of a phase that are results and no settings: how a store knows that it is ready, and
+#: whether it kept its promise.
 _OUTCOMES = {"known_by", "verdict"}
 _GATE = "gate failed"
 NOT_RECORDED = "it was not recorded"

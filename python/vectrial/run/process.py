@@ -196,8 +196,7 @@ class MeasuringProcess:
                 try:
                     self._child.wait(timeout=0 if at_once else 30)
                 except subprocess.TimeoutExpired:
-                    os.killpg(self._child.pid, signal.SIGKILL)
-                    self._child.wait()
+                    self.kill()
             self._pipe.close()
         finally:
             self._objects.stop()
@@ -212,7 +211,7 @@ class MeasuringProcess:
         shutil.rmtree(self._data, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the measuring process. Its results were read."""
+        """End the measuring process at once, and all that it started."""
         os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
 
@@ -286,7 +285,7 @@ class MeasuringProcess:
             if not ended and time.monotonic() - since > timeout_s:
                 self._overdue = timeout_s
             if self._overdue is not None or (self._fault is not None and not ended):
-                os.killpg(self._child.pid, signal.SIGKILL)
+                self.kill()
                 return
 
     def why(self) -> str:

@@ -167,14 +167,13 @@ class ServerHolder(Holder):
                 return self._stop_writer()
             case Outage.DISK_FULL:
                 _fill_disk(context)
-                return self._outlived()
+                return self._recover()
             case Outage.OUT_OF_MEMORY:
                 self._starve()
-                return self._outlived()
+                return self._recover()
 
-    def _outlived(self) -> Sequence[Outcome]:
-        """Stop writing, and start a server again that its lack has ended, or that answers no
-        more."""
+    def _recover(self) -> Sequence[Outcome]:
+        """Stop writing, and restart a server that has ended or no longer answers."""
         outcomes = self._stop_writer()
         try:
             self._opened().close()
