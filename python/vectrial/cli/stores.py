@@ -129,6 +129,7 @@ def _capabilities(can: Capabilities) -> dict[str, Any]:
         "field_types": sorted(can.field_types),
         **{flag: getattr(can, flag) for flag in _FLAGS},
         "filters_need_index": can.filters_need_index,
+        "partitions": can.partitions,
         "returns": sorted(can.returns),
         "durability": {str(promise): how for promise, how in can.durability.items()},
         "hybrid": {
@@ -235,6 +236,8 @@ def _details(store: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "filters", _operators(can["filters"])
         yield "find", _operators(can["find"])
         yield "columns", " ".join(can["field_types"]) or "none"
+        if can["partitions"]:
+            yield "partitions", can["partitions"]
         yield "returns", " ".join(can["returns"])
         for label, value in (("has", True), ("has not", False)):
             yield label, " ".join(f.replace("_", "-") for f in _FLAGS if can[f] is value)

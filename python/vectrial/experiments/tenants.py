@@ -49,8 +49,9 @@ _OWN = {one.name: one for one in _METRICS}
 _SHEET = Sheet(
     "Tenants",
     "One tenant is searched: alone, then while rows of another are inserted and indexed. By "
-    "collection each has one of its own; by filter all share one, and a condition on a column "
-    "tells them apart. A row of another tenant in an answer makes the phase invalid.",
+    "collection each has one of its own; by filter and by partition all share one, and a condition "
+    "on a column tells them apart, by which a partitioned one also stores them apart. A row of "
+    "another tenant in an answer makes the phase invalid.",
     ("alone", "beside"),
     (("isolation", "Isolation"), (SETTING, "Setting"), ("phase", "When")),
     (
@@ -73,6 +74,7 @@ class Isolation(StrEnum):
     """What keeps the tenants apart."""
 
     COLLECTION = "collection"
+    PARTITION = "partition"
     FILTER = "filter"
 
 
@@ -94,10 +96,10 @@ class Tenants(Experiment):
 
     Sizes fall as 1/rank. The tenant of middle size is searched, by the dataset's queries.
 
-    isolation: "collection" or "filter", or both. tenants: how many. added: share of the largest
-    tenant's rows that come while the other is searched. search: search parameters; lists are
-    grids. clients: of the closed loop. duration_s: of the phase alone. max_s: of the other, at
-    most.
+    isolation: "collection", "partition" (where the store has them) or "filter". tenants: how many.
+    added: share of the largest tenant's rows that come while the other is searched. search:
+    search parameters; lists are grids. clients: of the closed loop. duration_s: of the phase
+    alone. max_s: of the other, at most.
     """
 
     name: ClassVar[str] = "tenants"
@@ -113,6 +115,7 @@ class Tenants(Experiment):
 
     isolation: Annotated[tuple[Isolation, ...], BeforeValidator(as_list), Field(min_length=1)] = (
         Isolation.COLLECTION,
+        Isolation.PARTITION,
         Isolation.FILTER,
     )
     tenants: int = Field(default=20, ge=3, le=10_000)
@@ -130,12 +133,16 @@ class Tenants(Experiment):
         return [{"isolation": str(one), **point} for one in self.isolation for point in settings]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """As of every experiment; and filters on a column where those isolate the tenants."""
+        """As of every experiment; and partitions, or filters on a column, where those isolate the
+        tenants."""
         super().check_point(target, point)
         can = target.can
+        isolation = Isolation(point["isolation"])
         filterable = FieldType.INT in can.field_types and "eq" in can.filters
-        if point["isolation"] == Isolation.FILTER and not filterable:
+        if isolation is not Isolation.COLLECTION and not filterable:
             raise Unsupported(f"{target.name} does not search under a filter on a whole number")
+        if isolation is Isolation.PARTITION and can.partitions is None:
+            raise Unsupported(f"{target.name} does not store the rows of a column's values apart")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """The same at every point."""
@@ -146,8 +153,10 @@ class Tenants(Experiment):
         largest = shares.rows[0]
         held = largest[: max(1, round(len(largest) * (1 - self.added)))]
         added = largest[len(held) :]
-        apart = Isolation(point["isolation"]) is Isolation.COLLECTION
-        place = self._in_collections if apart else self._in_one
+        isolation = Isolation(point["isolation"])
+        partitions = isolation is Isolation.PARTITION
+        apart = isolation is Isolation.COLLECTION
+        place = self._in_collections if apart else partial(self._in_one, partitions)
         with place(context, shares, held) as (quiet, noisy, where):
             own = frozenset(quiet.dataset.ids[shares.rows[shares.searched]].tolist())
             asked = _of_tenant(quiet, shares)
@@ -184,14 +193,15 @@ class Tenants(Experiment):
 
     @contextmanager
     def _in_one(
-        self, context: Context, shares: _Shares, held: NDArray[np.int64]
+        self, partitions: bool, context: Context, shares: _Shares, held: NDArray[np.int64]
     ) -> Iterator[tuple[Context, Context, Filter | None]]:
-        """All tenants in one collection, with a column that names them."""
+        """All tenants in one collection, with a column that names them and may partition it."""
         tenant_of = np.empty(context.dataset.rows, np.int64)
         for tenant, rows in enumerate(shares.rows):
             tenant_of[rows] = tenant
         dataset = replace(context.dataset, metadata=pa.table({_COLUMN: tenant_of}), filters=None)
-        schema = Schema(dataset.dim, dataset.metric, (Column(_COLUMN, FieldType.INT),))
+        column = Column(_COLUMN, FieldType.INT, partitions=partitions)
+        schema = Schema(dataset.dim, dataset.metric, (column,))
         context = replace(context, schema=schema, dataset=dataset)
         store = context.store
         store.create(schema, context.index)

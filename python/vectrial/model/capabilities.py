@@ -180,6 +180,8 @@ class Capabilities:
     field_types: metadata column types; empty: no metadata at all.
     nulls: metadata values may be missing. text_bytes: of the longest text of a column; columns: the
         most of them; None: no limit is known.
+    partitions: how `Field.partitions` stores rows apart, of a column of whole numbers, so that a
+        search for one of its values looks at no other part; None: it does not.
     payload_index: `Field.indexed` makes a difference: an index can be left off.
     filters_need_index: a column without an index can be kept and read, but not filtered by.
     get, scan, upsert, delete: the operation exists.
@@ -214,6 +216,7 @@ class Capabilities:
     nulls: bool = False
     text_bytes: int | None = None
     columns: int | None = None
+    partitions: str | None = None
     payload_index: bool = False
     filters_need_index: bool = False
     get: bool = True

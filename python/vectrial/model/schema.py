@@ -39,6 +39,7 @@ class Field:
     for a full-text index of a string column, for `hybrid_searcher`; where a store has one index of
     a column or the other, filters on such a column need not hold.
 
+    partitions: rows are stored apart by this column, where the store declares it.
     missing: some rows have no value. longest: bytes of the longest text, as UTF-8. Both of the rows
     that are loaded first, for stores that have limits."""
 
@@ -46,6 +47,7 @@ class Field:
     type: FieldType
     indexed: bool = True
     text: bool = False
+    partitions: bool = False
     missing: bool = False
     longest: int = 0
 

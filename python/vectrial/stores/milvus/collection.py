@@ -32,6 +32,8 @@ def collection_schema(client: Any, schema: Schema, *, nullable: bool = False) ->
         options: dict[str, Any] = {"nullable": True} if nullable else {}
         if field.type is FieldType.STRING:
             options["max_length"] = LONGEST_STRING
+        if field.partitions:
+            options["is_partition_key"] = True
         made.add_field(schema.columns[field.name], types[field.type], **options)
     return made
 

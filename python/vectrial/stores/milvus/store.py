@@ -83,6 +83,7 @@ class Milvus(vt.ServerStore):
         concurrent_search=True,
         clusters=True,
         text_bytes=LONGEST_STRING,
+        partitions="by a partition key: a hash of the column chooses one of 64",
         columns=62,  # proxy.maxFieldNum is 64, id and vector among them
         returns=frozenset(vt.Returning),
         bulk_import=vt.BulkImport("minio", BUCKET),

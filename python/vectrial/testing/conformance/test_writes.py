@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -334,6 +335,29 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
     for where in case.filters(case.can.find).values():
         found = empty.find(where, ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
+
+
+@one_index_of_a_server
+def test_partitions_change_no_answer(case: Case, empty: Store, world: World) -> None:
+    if case.can.partitions is None:
+        pytest.skip(f"{case.store.name} declares no partitions by a column")
+    by = next(f for f in case.schema.fields if f.type is FieldType.INT)
+    fields = tuple(replace(f, partitions=f is by) for f in case.schema.fields)
+    empty.create(Schema(DIM, case.metric, fields), case.build)
+    for batch in world.batches():
+        empty.insert(batch)
+    empty.flush()
+    empty.build()
+    empty.wait_indexed()
+    assert empty.count() == ROWS
+    check_rows(case, empty.get(world.ids[:5]), world, world.ids[:5])
+    assert recall(case, world, empty.searcher(K, case.high_recall), K) >= floor(case)
+    value = world.metadata.column(by.name)[0].as_py()
+    where = Eq(by.name, value)
+    search = empty.searcher(K, case.high_recall, where)
+    assert recall(case, world, search, K, where) >= floor(case, where)
+    found = empty.find(where, ROWS).tolist()
+    assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
 
 def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> None:
