@@ -59,6 +59,15 @@ def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
     server.stop()  # harmless
 
 
+def test_one_that_does_not_run_answers_nobody(tmp_path: Path) -> None:
+    # A run looks for a sign of life from another thread while an experiment ends and starts it.
+    server = Local(tiny_server.recipe(), tmp_path)
+    assert not server.answers()
+    with server:
+        assert server.answers()
+    assert not server.answers()
+
+
 def test_what_comes_first_comes_once(tmp_path: Path) -> None:
     with Local(tiny_server.recipe(first="echo made >> made"), tmp_path) as server:
         (data,) = server.data_dirs()

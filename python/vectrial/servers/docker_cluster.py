@@ -23,7 +23,6 @@ from vectrial.servers.base import (
     Recipe,
     Server,
     ServerError,
-    answers,
     wait_until,
 )
 from vectrial.servers.docker import LABEL, Docker, Place, ask, image_of, owner, pull
@@ -158,7 +157,7 @@ class DockerCluster(Server):
 
     def answers(self) -> bool:
         """True if a node reacts."""
-        return any(answers(self._recipe, node.address) for node in self._nodes.values())
+        return any(node.answers() for node in self._nodes.values())
 
     def processes(self) -> Mapping[str, int]:
         return {

@@ -173,8 +173,9 @@ class Local(StartedServer):
         return [] if self._alone or self._fixed_ports else super()._lost_ports()
 
     def answers(self) -> bool:
-        if self._inside is not None:
-            return self._inside.answers(self.address)
+        address = self._address  # another thread may be stopping it
+        if self._inside is not None and address is not None:
+            return self._inside.answers(address)
         return super().answers()
 
     def processes(self) -> Mapping[str, int]:

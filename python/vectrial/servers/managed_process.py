@@ -347,7 +347,8 @@ class StartedServer(Server):
         return self._process.ended()
 
     def answers(self) -> bool:
-        return answers(self._recipe, self.address)
+        address = self._address  # another thread may be stopping it
+        return address is not None and answers(self._recipe, address)
 
     def data_dirs(self) -> tuple[Path, ...]:
         return (self._data,)
