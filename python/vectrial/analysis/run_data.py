@@ -16,6 +16,7 @@ from vectrial.analysis.trust import unranked
 from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Role
 from vectrial.model.trial import IDENTITY, Series
+from vectrial.results import note
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -103,7 +104,7 @@ class RunData:
     datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was
         loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
-    suite: the file as it was run, or empty.
+    suite: the file as it was run, or empty. note: what the run's owner says of it, or empty.
     processes: processor seconds of each of a server's processes, by phase id; of clusters.
     """
 
@@ -114,6 +115,7 @@ class RunData:
     histograms: Mapping[int, bytes]
     suite: str = ""
     processes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def about(self) -> str:
@@ -254,6 +256,7 @@ def load(run: Path) -> RunData:
             },
             suite=reader.suite(),
             processes=_processes(reader),
+            note=note.read(folder),
         )
 
 

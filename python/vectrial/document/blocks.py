@@ -196,13 +196,14 @@ class Answer:
 class Report:
     """Everything that is shown of a run.
 
-    about: what the suite says of itself. meta: label → value under the title. warnings: what a
-        reader must know first. like: series that are drawn as another one is, but hollow: what
-        stands beside it.
+    about: what the suite says of itself. note: what the run's owner says of it. meta: label →
+        value under the title. warnings: what a reader must know first. like: series that are drawn
+        as another one is, but hollow: what stands beside it.
     """
 
     title: str
     about: str = ""
+    note: str = ""
     meta: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     answers: tuple[tuple[str, tuple[Answer, ...]], ...] = ()

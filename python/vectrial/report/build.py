@@ -54,6 +54,7 @@ def build(run: RunData) -> Report:
     return Report(
         title=str(run.run["suite_name"]),
         about=run.about,
+        note=run.note,
         meta=_meta(run),
         warnings=(*warnings(run), *server.warnings(run)),
         answers=overview.answers(run, found),
