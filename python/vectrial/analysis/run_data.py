@@ -220,6 +220,16 @@ class RunData:
             "; ".join(doubts) or None, phase.role,
         )  # fmt: skip
 
+    def ready_s(self, point: Point) -> list[float]:
+        """Seconds until ready to search of the loads that a point's rows come from, by repeat;
+        without those that are unknown."""
+        loads = (self._loads.get(phase.phase_id, {}) for phase in point.phases)
+        return [load["ready_s"] for load in loads if "ready_s" in load]
+
+    @cached_property
+    def _loads(self) -> Mapping[int, Mapping[str, float]]:
+        return {phase.phase_id: trial.load for trial, phase in self.phases()}
+
     def in_role(self, role: Role, phase: str | None = None) -> list[Point]:
         """Points of phases with this role (and name), from any experiment."""
         return [p for p in self.points if p.role == role and phase in (None, p.phase)]
@@ -235,6 +245,13 @@ class RunData:
             for p in self.points
             if p.experiment == experiment and (phase is None or p.phase == phase)
         ]
+
+
+def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
+    found = reader.parsed(text or "{}", dict)
+    if not all(isinstance(value, int | float) for value in found.values()):
+        raise reader.unlike("the times of a load are numbers")
+    return {str(name): float(value) for name, value in found.items()}
 
 
 def load(run: Path) -> RunData:
@@ -330,6 +347,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             server=reader.parsed(row["server"] or "{}", dict) or None,
             notes=reader.texts(row["notes"]),
             began_s=row["began_s"],
+            load=_load_times(reader, row.get("load")),
         )
 
 

@@ -20,11 +20,12 @@ from vectrial.document.blocks import (
     plain,
     source_of,
     spread_cell,
+    value_cell,
 )
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.report.sections.search import equal_recall_row
-from vectrial.stats.intervals import Spread
+from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
 
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
@@ -141,10 +142,17 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
 
     loads = run.in_role(Role.LOAD)
     sizes = run.in_role(Role.SIZE)
+    until_ready = [one(loads, "ready_rows_per_s", "1"), one(loads, "ready_s", "s")]
+    # Without an experiment that loads, the time of the load that the searches are of.
+    if until_ready[1].value is None and built is not None and (times := run.ready_s(built)):
+        rates = [facet.rows / seconds for seconds in times if seconds > 0]
+        until_ready = [
+            value_cell(spread_of(rates), "1") if rates else until_ready[0],
+            value_cell(spread_of(times), "s"),
+        ]
     return [
         *(one(run.in_role(Role.OPERATION, name), "latency_p50", "us") for name in _OPERATIONS),
-        one(loads, "ready_rows_per_s", "1"),
-        one(loads, "ready_s", "s"),
+        *until_ready,
         one(sizes, "disk_bytes", "B"),
         one(sizes, "rss_growth_bytes", "B"),
     ]
