@@ -114,6 +114,13 @@ _ALL = (
         "closed loop: seconds with an answer that took more than 0.1 s and 50 times the median",
     ),
     MetricName("recall_mean", "1", "higher", "mean tie-aware recall@k of the timed answers"),
+    MetricName(
+        "recall_error",
+        "1",
+        None,
+        "half of the 95 % interval of recall_mean as an estimate of that of whole passes over the "
+        "queries; 0 where every query was answered equally often",
+    ),
     MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
     MetricName("recall_min", "1", "higher", "least recall of an answer"),
     MetricName(

@@ -18,6 +18,7 @@ from vectrial.document.blocks import (
     Table,
     Tone,
     plain,
+    recall_error_of,
     source_of,
     spread_cell,
     value_cell,
@@ -241,7 +242,8 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: formatting.number(s.median))
     point = best[first]
     clients = point.params.get("clients", point.value("concurrency"))
-    at = [f"recall {formatting.recall(point.value('recall_mean') or 0)}"]
+    recall = formatting.recall(point.value("recall_mean") or 0)
+    at = [f"recall {recall}{recall_error_of(point)}"]
     if (p99 := point.value("latency_p99")) is not None:
         at.append(f"p99 {formatting.duration(p99)}")
     if isinstance(clients, int | float):
