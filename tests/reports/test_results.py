@@ -155,6 +155,31 @@ def test_a_run_of_other_code_is_not_completed(
     assert measure.unsealed(result, places) == begun
 
 
+@pytest.mark.parametrize("disturbed", [True, False])
+def test_what_a_busy_machine_disturbed_is_measured_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disturbed: bool
+) -> None:
+    result, places = Result("one", ("run", "a.toml")), Places(tmp_path / "r", tmp_path / "runs")
+    done: list[str] = []
+
+    def run(words: list[str]) -> None:
+        done.append(" ".join(words[:1] + words[-1:]))
+        if len(done) == 2:  # after the first wait
+            begun = places.runs / "one" / "20261121-120000-a"
+            write_run(begun, repeats=1, stores={"faiss": STORES["faiss"]}, only_sweep=True)
+            (begun / "suite.toml").write_text('name = "a"\n')
+
+    monkeypatch.setattr(code, "behind", lambda *_: 0)
+    monkeypatch.setattr(measure, "_run", run)
+    monkeypatch.setattr(
+        measure, "disturbed_keys", lambda _: frozenset({"key"} if disturbed else ())
+    )
+    measure.measure(result, places, wait=lambda: done.append("wait"))
+    again = ["wait", "run --remeasure-disturbed"] if disturbed else []
+    assert done == ["wait", "run --no-report", *again]
+    assert (places.results / "one" / measure.BUNDLE).is_file()
+
+
 def test_fewer_measured_trials_do_not_replace_a_bundle(tmp_path: Path) -> None:
     result, results = Result("one", ("run", "a.toml")), tmp_path / "results"
     for name, stores in (("many", tuple(STORES)[:2]), ("few", tuple(STORES)[:1])):

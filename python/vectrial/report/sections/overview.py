@@ -49,6 +49,7 @@ _COLUMNS = (
 )
 #: A headline without a name: see docs/method.md, "Repeats and order".
 _NONE_NAMED = "none is named"
+_FIGURES_BELOW = "The tables below have the figures."
 _OPERATIONS = ("read", "create", "update", "delete")
 
 
@@ -210,15 +211,14 @@ def _most_within(
     first, lead = _judge(run, spreads, lambda s: -s.median, lambda s: formatting.number(s.median))
     rate = spreads[first].median
     lead = lead if spreads.keys() - {first} else "The only store with a result."
-    why = _unnamed(run, most, spreads, first, lambda s: -s.median, disturbed)
+    unnamed = _unnamed(question, run, most, spreads, first, lambda s: -s.median, disturbed)
     figure, source = f"{formatting.number(rate)}/s", source_of(most[first], metric="sustained_qps")
     bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
     if any(confirmed > rate for confirmed in least.values()):
         sentence = f"{run.labels[first]} sustains {figure}"
         return Answer(question, "not known", sentence, bound, source=source)
-    if why:
-        sentence = f"{run.labels[first]} {figure}"
-        return Answer(question, _NONE_NAMED, sentence, f"{bound} {why}", source=source)
+    if unnamed is not None:
+        return replace(unnamed, bound=f"{limits}. {unnamed.bound}")
     return Answer(question, run.labels[first], figure, bound, first, source)
 
 
@@ -253,18 +253,16 @@ def _fastest(run: RunData, sweep: Sweep, disturbed: frozenset[int]) -> Answer | 
     first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: formatting.number(s.median))
     point = best[first]
     clients = point.params.get("clients", point.value("concurrency"))
-    recall = formatting.recall(point.value("recall_mean") or 0)
-    at = [f"recall {recall}{recall_error_of(point)}"]
+    reached = formatting.recall(point.value("recall_mean") or 0)
+    at = [f"recall {reached}{recall_error_of(point)}"]
     if (p99 := point.value("latency_p99")) is not None:
         at.append(f"p99 {formatting.duration(p99)}")
     if isinstance(clients, int | float):
         at.append(formatting.plural(int(clients), "client"))
     figure = f"{formatting.number(speeds[first].median)} QPS"
     said, source = f"{', '.join(at)}. {bound}", source_of(point, metric="qps")
-    if why := _unnamed(run, best, speeds, first, lambda s: -s.median, disturbed):
-        sentence = f"{run.labels[first]} {figure}"
-        return Answer(question, _NONE_NAMED, sentence, f"{said} {why}", source=source)
-    return Answer(question, run.labels[first], figure, said, first, source)
+    unnamed = _unnamed(question, run, best, speeds, first, lambda s: -s.median, disturbed)
+    return unnamed or Answer(question, run.labels[first], figure, said, first, source)
 
 
 def _best(
@@ -287,33 +285,34 @@ def _best(
     )
     figure = f"{formatting.measure(spreads[first].median, unit)} {what}"
     source = source_of(best[first], metric=metric)
-    if why := _unnamed(run, best, spreads, first, lambda s: s.median, disturbed):
-        sentence = f"{run.labels[first]} {figure}"
-        return Answer(question, _NONE_NAMED, sentence, f"{bound} {why}", source=source)
-    return Answer(question, run.labels[first], figure, bound, first, source)
+    unnamed = _unnamed(question, run, best, spreads, first, lambda s: s.median, disturbed)
+    return unnamed or Answer(question, run.labels[first], figure, bound, first, source)
 
 
 def _unnamed(
+    question: str,
     run: RunData,
     points: Mapping[Series, Point],
     spreads: Mapping[Series, Spread],
     first: Series,
     key: Callable[[Spread], float],
     disturbed: frozenset[int],
-) -> str:
-    """Reason why a headline may not name the first of several: it or the next one was measured
-    once, or while the machine was busy with something else; empty where it may."""
+) -> Answer | None:
+    """The answer where a headline may not name the first of several: it or the next one was
+    measured once, or while the machine was disturbed; None where it may."""
     rivals = sorted((s for s in spreads if s != first), key=lambda s: key(spreads[s]))
     if not rivals:
-        return ""
+        return None
     pair = (first, rivals[0])
     if any(spreads[series].kind == "single" for series in pair):
-        return "Only one repeat: the order may be chance."
+        why = f"The order may be chance. {_FIGURES_BELOW}"
+        return Answer(question, _NONE_NAMED, "only one repeat", why)
     busy = [s for s in pair if any(phase.phase_id in disturbed for phase in points[s].phases)]
     if not busy:
-        return ""
+        return None
     names = formatting.joined([run.labels[series] for series in busy])
-    return f"The machine was disturbed while {names} ran: --remeasure-disturbed repeats that."
+    why = f"So it was while {names} ran: --remeasure-disturbed repeats that. {_FIGURES_BELOW}"
+    return Answer(question, _NONE_NAMED, "the machine was disturbed", why)
 
 
 def _extreme(

@@ -16,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -105,9 +106,8 @@ def _measure(options: argparse.Namespace) -> int:
                 _say(f"{result.name}: measured by this code on {state.started:%Y-%m-%d}")
                 continue
             _say(_announced(result, state))
-            if not options.no_wait:
-                quiet.wait(_say)
-            measure(result, places, accept_fewer=options.accept_fewer)
+            wait = None if options.no_wait else partial(quiet.wait, _say)
+            measure(result, places, wait=wait, accept_fewer=options.accept_fewer)
             _pages(result, options.results)
         except VectrialError as error:
             failed[result.name] = str(error)

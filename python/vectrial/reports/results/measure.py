@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vectrial.analysis.interference import disturbed_keys
+from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.report import pages
 from vectrial.reports.folder import MANIFEST
@@ -37,11 +39,21 @@ class Places:
     runs: Path
 
 
-def measure(result: Result, places: Places, *, accept_fewer: bool = False) -> None:
+def measure(
+    result: Result,
+    places: Places,
+    *,
+    wait: Callable[[], None] | None = None,
+    accept_fewer: bool = False,
+) -> None:
     """Measure a result, or complete a run of it that was begun by the same code, and replace what
     is committed of it.
 
-    accept_fewer: also where fewer trials have a result than those committed.
+    Args:
+        wait: returns when the machine is quiet; called before measuring. Trials of a run that a
+            busy machine disturbed all the same are measured once more. None: it is measured as the
+            machine is.
+        accept_fewer: also where fewer trials have a result than those committed.
 
     Raises:
         NotMeasured: the command failed, or measured fewer trials.
@@ -51,10 +63,15 @@ def measure(result: Result, places: Places, *, accept_fewer: bool = False) -> No
     own.mkdir(parents=True, exist_ok=True)
     begun = unsealed(result, places)
     if begun is None or not _is_complete(result, begun):
+        if wait is not None:
+            wait()
         _run(command(result, own, begun))
         begun = unsealed(result, places)
         if begun is None:
             raise NotMeasured("the command left no run", where=str(own))
+        if wait is not None and not result.is_reproduction and disturbed_keys(load(begun)):
+            wait()
+            _run([*command(result, own, begun), "--remeasure-disturbed"])
     seal_into(result, begun, places.results, accept_fewer=accept_fewer)
 
 
