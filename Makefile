@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-.PHONY: matrix lies results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
+.PHONY: matrix lies results results-list results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -51,6 +51,12 @@ matrix: setup ## docs/matrix.md: which experiment works on which store
 
 lies: setup ## docs/lies.md: every lie that a store of the tests tells, and the check that catches it
 	$(BIN)/python tests/support/lies.py > docs/lies.md.new && mv docs/lies.md.new docs/lies.md
+
+results: setup $(if $(ONLY),,setup-stores setup-servers) ## measure stale committed results again (days), or ONLY="demo servers"; goes on where it stopped
+	$(BIN)/python -m vectrial.reports.results docs/results $(addprefix --only ,$(ONLY)) $(RESULTS_OPTIONS)
+
+results-list: setup ## every committed result with revision, date, duration and machine; ONLY, RESULTS_OPTIONS="--stale"
+	$(BIN)/python -m vectrial.reports.results docs/results --list $(addprefix --only ,$(ONLY)) $(RESULTS_OPTIONS)
 
 results-pages: setup ## pages of every committed bundle and reproduction in docs/results, and docs/claims.md
 	$(BIN)/python -m vectrial.report.pages docs/results

@@ -188,7 +188,7 @@ def test_the_query_of_the_results_page_runs() -> None:
         db.execute(DDL)
         db.execute(
             "insert into trial select 1, 'k', 'memory', null, 'embedded', 'd', 1, 1, 'l2', 'e',"
-            " 'flat', '{}', '{}', 1, 1, 'ok', null, '[]', null, null, null, null, '[]'"
+            " 'flat', '{}', '{}', 1, 1, 'ok', null, '[]', null, null, null, null, '[]', null"
         )
         db.execute("insert into phase select 1, 1, 0, 'search', 'search', '{}', 0, 1, true, null")
         db.execute("insert into metric select 1, 'qps', 5.0, '1/s', true, null")

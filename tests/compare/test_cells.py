@@ -657,3 +657,33 @@ def test_a_recall_that_may_not_be_trusted_is_none(tmp_path: Path) -> None:
 
 def test_a_recall_that_is_named_twice_is_asked_once(tmp_path: Path) -> None:
     one(of_runs(tmp_path, Made().sweep(), Made().sweep(), "qps", recalls=(0.95, 0.95)))
+
+
+def busy(*repeats_of: int) -> Made:
+    """A load, thrice as slow, with something else busy in these repeats."""
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        other = 1.5 if repeat in repeats_of else 0.0
+        metrics: dict[str, float | None] = {"ready_s": 30 * factor, "other_cores": other}
+        made.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
+    return made
+
+
+def quiet() -> Made:
+    made = Made()
+    for repeat, factor in enumerate(NOISE, 1):
+        metrics: dict[str, float | None] = {"ready_s": 10 * factor, "other_cores": 0.0}
+        made.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
+    return made
+
+
+def test_a_difference_that_rests_on_disturbed_phases_is_no_verdict(tmp_path: Path) -> None:
+    assert one(of_runs(tmp_path / "1", quiet(), busy(), "ready_s")).kind is Kind.WORSE
+    disturbed = one(of_runs(tmp_path / "2", quiet(), busy(2, 5), "ready_s"))
+    assert disturbed.kind is Kind.NOT_COMPARABLE
+    assert disturbed.reason.startswith("worse, but the machine was disturbed during 2 phases of B")
+    assert "--remeasure-disturbed" in disturbed.reason
+    other_way = one(of_runs(tmp_path / "3", busy(1), quiet(), "ready_s"))
+    assert other_way.reason.startswith("better, but the machine was disturbed during 1 phase of A")
+    tie = one(of_runs(tmp_path / "4", busy(1), busy(2), "ready_s"))
+    assert tie.kind is Kind.TIE

@@ -59,7 +59,7 @@ def test_rates_that_were_looked_at_once_are_no_lack_of_repeats(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("other", "answer", "figure", "bound"),
     [
-        (made.sustains(2000), "a", "4,000/s", "Next: b, 2,000. Only one repeat"),
+        (made.sustains(2000), "none is named", "only one repeat", "The order may be chance."),
         (made.at_least(3000), "a", "4,000/s", "with a result. Besides, b at least 3,000/s."),
         (made.at_least(8000), "not known", "a sustains 4,000/s", "Besides, b at least 8,000/s."),
     ],

@@ -8,6 +8,7 @@ from recorded_trials import recorded_phase, recorded_trial
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Trial
+from vectrial.document.blocks import spread_cell
 from vectrial.model.gate import CheckResult
 
 
@@ -36,3 +37,15 @@ def test_repeats_are_gathered_whatever_the_store_told_of_each() -> None:
     (point,) = RunData(Path(), {}, (), tuple(told), {}).points
     assert point.repeats == 3
     assert point.value("ready_s") == 2.0
+
+
+def test_recall_within_a_pass_is_shown_with_its_error() -> None:
+    def shown(**error: float) -> str:
+        phase = recorded_phase(1, "search", {"qps": 9.0, "recall_mean": 0.9712, **error})
+        (point,) = RunData(Path(), {}, (), (recorded_trial(1, phase),), {}).points
+        return spread_cell(point, "recall_mean", "1").text
+
+    assert shown(recall_error=0.00314) == "0.9712 ± 0.0031"
+    assert shown(recall_error=0.0) == "0.9712"
+    assert shown(recall_error=0.00004) == "0.9712"
+    assert shown() == "0.9712", "an earlier version recorded none"

@@ -262,7 +262,42 @@ def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
     report = build(load(folder))
     assert any("no interval" in w for w in report.warnings)
     ((_, (card,)),) = report.answers
-    assert "Only one repeat" in card.bound
+    assert (card.answer, card.figure, card.series) == ("none is named", "only one repeat", None)
+    assert card.bound.startswith("The order may be chance.")
+
+
+def disturb(folder: Path, of: str) -> None:
+    """Have something else keep two processors busy during searches."""
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
+        db.execute(
+            "insert into metric select phase_id, 'other_cores', 2.0, '1', true, null"
+            f" from phase join trial using (trial_id) where phase.name = 'search' and {of}"
+        )
+
+
+def test_times_that_a_busy_machine_disturbed_name_no_store(tmp_path: Path) -> None:
+    stores = {name: (speed, "hnsw", True) for name, speed in (("a", 1.0), ("b", 1.5), ("c", 0.2))}
+    folder = write_run(tmp_path / "run", stores=stores, efs=(64,), only_sweep=True)
+
+    def card() -> tuple[str, str]:
+        ((_, (found,)),) = build(load(folder)).answers
+        return found.answer, f"{found.figure}. {found.bound}"
+
+    assert card()[0] == "b"
+    disturb(folder, "store = 'c'")
+    assert card()[0] == "b", "neither the first nor the next one"
+    disturb(folder, "store = 'a' and repeat = 1")
+    answer, bound = card()
+    assert answer == "none is named"
+    assert "the machine was disturbed. So it was while a ran: --remeasure-disturbed" in bound
+
+
+def test_a_store_alone_is_shown_whatever_its_repeats(tmp_path: Path) -> None:
+    stores = {"a": (1.0, "hnsw", True)}
+    folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(64,), only_sweep=True)
+    ((_, (card,)),) = build(load(folder)).answers
+    assert card.answer == "a"
+    assert "The only one measured." in card.bound
 
 
 @pytest.mark.slow

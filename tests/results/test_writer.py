@@ -380,3 +380,17 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match="No space left on device") as raised:
         replace_text(tmp_path / "suite.toml", "name")
     assert raised.value.filename == str(tmp_path / "suite.toml")
+
+
+def test_a_run_that_was_begun_before_loads_were_timed_goes_on(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "run") as writer:
+        begin(writer)
+        writer.trial(record("k1"))
+    with duckdb.connect(str(tmp_path / "run" / "run.duckdb")) as db:
+        db.execute("alter table trial drop column load")
+    with RunWriter(tmp_path / "run") as writer:
+        writer.trial(replace(record("k2"), load={"load_s": 1.5, "ready_s": 2.0}))
+    with RunReader(tmp_path / "run") as reader:
+        loads = {row["key"]: row["load"] for row in reader.rows("select key, load from trial")}
+    assert loads["k1"] is None
+    assert json.loads(loads["k2"]) == {"load_s": 1.5, "ready_s": 2.0}

@@ -14,9 +14,12 @@ import pytest
 import tiny_server
 from test_local import all_ended
 
-from vectrial.model.errors import UserError
+from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.limits import Limits
+from vectrial.model.provider import Provider
 from vectrial.servers import running as up
+from vectrial.servers.base import Server
+from vectrial.servers.provide import provide
 from vectrial.servers.running import RunningServer, run_foreground, stop
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
@@ -113,6 +116,52 @@ def test_there_is_one_of_each(holder: Callable[[], subprocess.Popen[str]]) -> No
     finally:
         process.terminate()
         process.wait(30)
+
+
+def test_it_is_measured_by_a_run_against_its_address(
+    holder: Callable[[], subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = holder()
+    (one,) = up.running_servers()
+    port = one.ports["http"]
+
+    def at(address: str) -> Server:
+        monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", address)
+        recipe = tiny_server.recipe()
+        return up.if_up(recipe, provide(recipe, Path(), provider=Provider.EXTERNAL))
+
+    server = at(one.listed())
+    assert isinstance(server, up.Up)
+    pids = set(server.processes().values())
+    assert pids
+    assert pids <= {p.pid for p in server_of(process)}
+    assert [path.is_dir() for path in server.data_dirs()] == [True]
+    facts = server.facts()
+    assert facts["provider"] == "local"
+    assert facts["program"].endswith("started by `vectrial up`")
+    assert server.lives()
+    server.stop()
+    assert server.lives(), "it is not the run's to stop"
+    with pytest.raises(Unsupported):
+        server.kill()
+    assert isinstance(at(f"localhost:http={port}"), up.Up)
+    for other in (f"127.0.0.1:http={port + 1}", f"db.example:http={port}"):
+        assert not isinstance(at(other), up.Up)
+        assert at(other).processes() == {}
+    assert stop(one, 5.0) is True
+    assert server.processes() == {}
+    assert not server.lives()
+    assert not isinstance(at(one.listed()), up.Up)
+
+
+def test_a_note_of_an_earlier_version_measures_nothing(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note(own_home)
+    monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", "127.0.0.1:http=1")
+    recipe = tiny_server.recipe()
+    server = provide(recipe, Path(), provider=Provider.EXTERNAL)
+    assert up.if_up(recipe, server) is server
 
 
 def test_a_server_that_ends_by_itself_ends_its_holder(

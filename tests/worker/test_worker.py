@@ -219,3 +219,20 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
         process._child.kill()
         process._child.wait()
     assert process.why() == "took longer than trial_timeout_s = 2"
+
+
+def test_trials_have_the_times_of_the_load_that_they_are_of(
+    noted: type[Noted], tmp_path: Path
+) -> None:
+    other = ("storage", {})
+    names = ["load_s", "flush_s", "build_s", "wait_s", "ready_s"]
+    first, second, ingest, third = measured(tmp_path, other, other, ("ingest", {}), other)
+    assert {one.status for one in (first, second, ingest, third)} == {"ok"}, first.reason
+    assert first.load is not None
+    assert list(first.load) == names
+    assert first.load["ready_s"] == pytest.approx(sum(first.load[name] for name in names[:-1]))
+    assert first.load["load_s"] > 0
+    assert second.load == first.load
+    total = next(phase for phase in ingest.phases if phase.name == "ingest")
+    assert ingest.load == third.load == {name: total.metrics[name] for name in names}
+    assert third.load != first.load

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from vectrial.analysis import pareto as fronts
 from vectrial.analysis.run_data import Point, RunData
@@ -16,6 +16,7 @@ from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.util import formatting
 
+_T = TypeVar("_T")
 #: The recalls at which stores are compared; the first is that of the headline.
 TARGETS = (0.95, 0.90, 0.99)
 
@@ -149,7 +150,7 @@ def by_facet(points: Iterable[Point], with_k: bool = False) -> list[tuple[Facet,
     return sorted_facets(grouped)
 
 
-def sorted_facets(grouped: Mapping[Facet, list[Point]]) -> list[tuple[Facet, list[Point]]]:
+def sorted_facets(grouped: Mapping[Facet, list[_T]]) -> list[tuple[Facet, list[_T]]]:
     """By dataset, then size, then k, then what is returned."""
 
     def place(facet: Facet) -> tuple[str, int, int, str]:

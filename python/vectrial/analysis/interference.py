@@ -93,6 +93,13 @@ def disturbed_keys(run: RunData) -> frozenset[str]:
     return frozenset(trial.key for sign in signs for trial, _ in sign.where)
 
 
+def disturbed_phases(run: RunData) -> frozenset[int]:
+    """Ids of the phases in which something else than client and server was busy, other guests of
+    the host were, or the processors were held back."""
+    signs = machine_interference(run, run.trials)
+    return frozenset(phase.phase_id for sign in signs for _, phase in sign.where)
+
+
 def watched(trials: Sequence[Trial]) -> list[Trial]:
     """Those of which all that client and server use is known."""
     return [t for t in trials if (t.server or {}).get("provider") != "external"]

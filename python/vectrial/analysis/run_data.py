@@ -16,6 +16,7 @@ from vectrial.analysis.trust import unranked
 from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Role
 from vectrial.model.trial import IDENTITY, Series
+from vectrial.results import note
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -103,7 +104,7 @@ class RunData:
     datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was
         loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
-    suite: the file as it was run, or empty.
+    suite: the file as it was run, or empty. note: what the run's owner says of it, or empty.
     processes: processor seconds of each of a server's processes, by phase id; of clusters.
     """
 
@@ -114,6 +115,7 @@ class RunData:
     histograms: Mapping[int, bytes]
     suite: str = ""
     processes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def about(self) -> str:
@@ -218,6 +220,16 @@ class RunData:
             "; ".join(doubts) or None, phase.role,
         )  # fmt: skip
 
+    def ready_s(self, point: Point) -> list[float]:
+        """Seconds until ready to search of the loads that a point's rows come from, by repeat;
+        without those that are unknown."""
+        loads = (self._loads.get(phase.phase_id, {}) for phase in point.phases)
+        return [load["ready_s"] for load in loads if "ready_s" in load]
+
+    @cached_property
+    def _loads(self) -> Mapping[int, Mapping[str, float]]:
+        return {phase.phase_id: trial.load for trial, phase in self.phases()}
+
     def in_role(self, role: Role, phase: str | None = None) -> list[Point]:
         """Points of phases with this role (and name), from any experiment."""
         return [p for p in self.points if p.role == role and phase in (None, p.phase)]
@@ -233,6 +245,13 @@ class RunData:
             for p in self.points
             if p.experiment == experiment and (phase is None or p.phase == phase)
         ]
+
+
+def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
+    found = reader.parsed(text or "{}", dict)
+    if not all(isinstance(value, int | float) for value in found.values()):
+        raise reader.unlike("the times of a load are numbers")
+    return {str(name): float(value) for name, value in found.items()}
 
 
 def load(run: Path) -> RunData:
@@ -254,6 +273,7 @@ def load(run: Path) -> RunData:
             },
             suite=reader.suite(),
             processes=_processes(reader),
+            note=note.read(folder),
         )
 
 
@@ -327,6 +347,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             server=reader.parsed(row["server"] or "{}", dict) or None,
             notes=reader.texts(row["notes"]),
             began_s=row["began_s"],
+            load=_load_times(reader, row.get("load")),
         )
 
 

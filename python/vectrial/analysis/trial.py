@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.model.gate import CheckResult
@@ -53,7 +53,8 @@ class PhaseResult:
 class Trial(TrialRow):
     """One row of the table `trial` with everything that belongs to it.
 
-    began_s: when it began, in seconds since 1970; None where it did not.
+    began_s: when it began, in seconds since 1970; None where it did not. load: seconds of the load
+        that its rows come from, by name of the metric; empty where they are unknown.
     """
 
     trial_id: int
@@ -65,6 +66,7 @@ class Trial(TrialRow):
     server: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     began_s: float | None = None
+    load: Mapping[str, float] = field(default_factory=dict)
 
 
 def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:

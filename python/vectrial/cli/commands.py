@@ -50,6 +50,7 @@ class Commands(LazyGroup):
         "serve": "serve:serve",
         "reproduce": "reproduce:reproduce",
         "bundle": "bundle:bundle",
+        "note": "note:note",
         "experiments": "experiments:experiments",
         "stores": "stores:stores",
         "conformance": "conformance:conformance",

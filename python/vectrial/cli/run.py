@@ -19,6 +19,7 @@ from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.errors import UserError
 from vectrial.plan.checks import suite_warnings
 from vectrial.plan.model import Plan
+from vectrial.results import note as notes
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
 from vectrial.run import exposure
@@ -67,6 +68,10 @@ def run(
             " the machine. Their results are replaced when the new ones are there.",
         ),
     ] = False,
+    note: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Note on the run; with --resume it is added."),
+    ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
@@ -81,6 +86,7 @@ def run(
     vectrial run --resume runs/latest --remeasure-disturbed    what a busy machine disturbed
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
     vectrial run suites/demo.toml --on ray      on the machines of a Ray cluster
+    vectrial run suites/demo.toml --note "new disk"     see `vectrial note`
 
     Progress goes to stderr. The last line on stdout is the run folder; with --format jsonl, an
     object with the folder and the number of trials by status. With --dry-run --format jsonl there
@@ -127,6 +133,7 @@ def run(
         allow_exposed=allow_exposed,
         on=on,
         disturbed=disturbed,
+        note=note,
     )
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
@@ -216,6 +223,7 @@ def measure(
     allow_exposed: bool = False,
     on: str = HERE,
     disturbed: frozenset[str] = frozenset(),
+    note: str | None = None,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -226,6 +234,7 @@ def measure(
         allow_exposed: also measure servers that others on the network can reach.
         on: where; see `vectrial.run.place`.
         disturbed: keys of trials that are measured again.
+        note: is added to the note on the run.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -243,6 +252,8 @@ def measure(
             _view(plan, writer, console, disturbed) as view,
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
+            if note is not None:
+                notes.add(folder, note)
             try:
                 with interrupts.unwrapped():
                     outcome = run_plan(plan, writer, view, allow_exposed, where.execute, disturbed)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vectrial.analysis.interference import disturbed_phases
 from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import CompareOptions, cells_of
-from vectrial.compare.judge import Kind, Verdict, judge
+from vectrial.compare.judge import Kind, Verdict, judge, undisturbed
 from vectrial.compare.sides import Side, subjects
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.errors import UserError
@@ -99,7 +100,9 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
             f"neither side has measured {names}{where}",
             remedy="vectrial report RUN --format jsonl shows what there is",
         )
-    verdicts = judge(cells, threshold)
+    verdicts = undisturbed(
+        judge(cells, threshold), disturbed_phases(a.run), disturbed_phases(b.run)
+    )
     return Comparison(
         a, b, tuple(verdicts), threshold, tuple(alone), tuple(caveats(pairs, verdicts))
     )

@@ -115,6 +115,7 @@ def report(
     )  # fmt: skip
     return Report(
         title="B against A",
+        note=_notes(comparison),
         meta=(
             ("A", _named(comparison.a)),
             ("B", _named(comparison.b)),
@@ -148,6 +149,7 @@ def comment(comparison: Comparison) -> Report:
     return Report(
         title=f"{mark} {comparison.headline}",
         about=f"{comparison.b.name} (B) against {comparison.a.name} (A).",
+        note=_notes(comparison),
         sections=(Section("verdicts", "", "", tuple(blocks)),),
     )
 
@@ -170,6 +172,15 @@ def _by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
     for verdict in verdicts:
         sheets.setdefault(sheet(verdict), []).append(verdict)
     return sheets
+
+
+def _notes(comparison: Comparison) -> str:
+    """The notes on the runs; once if both sides are of one."""
+    a, b = comparison.a.run, comparison.b.run
+    if a.folder == b.folder:
+        return a.note
+    named = (("A", a.note), ("B", b.note))
+    return "\n\n".join(f"{side}: {note}" for side, note in named if note)
 
 
 def _named(side: Side) -> str:

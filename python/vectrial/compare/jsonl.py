@@ -12,7 +12,8 @@ from vectrial.stats.intervals import Spread
 
 
 def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """One object a verdict, then one for each caveat; docs/compare.md explains the keys."""
+    """One object a verdict, then one for each note on a run and each caveat; docs/compare.md
+    explains the keys."""
     for verdict in comparison.verdicts:
         cell, effect = verdict.cell, verdict.effect
         yield {
@@ -43,6 +44,9 @@ def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "power": POWER,
             "threshold": comparison.threshold,
         }
+    for side, run in (("a", comparison.a.run), ("b", comparison.b.run)):
+        if run.note:
+            yield {"kind": "note", "side": side, "reason": run.note}
     for said in comparison.alone:
         yield {"kind": "alone", "reason": said}
     for said in comparison.caveats:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vectrial.compare.cells import ComparedCell
+from vectrial.compare.cells import OF_TIME, ComparedCell
 from vectrial.stats.effects import ALPHA, POWER, Effect, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import Spread, spread_of
+from vectrial.util.formatting import plural
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
 #: of freedom that more is lost than drift that both share would cost.
@@ -68,6 +69,36 @@ def judge(cells: Sequence[ComparedCell], threshold: float, alpha: float = ALPHA)
             continue
         out.append(_judged(verdict, verdict.effect, next(adjusted), threshold, alpha, len(tested)))
     return out
+
+
+def undisturbed(
+    verdicts: Sequence[Verdict], disturbed_a: Collection[int], disturbed_b: Collection[int]
+) -> list[Verdict]:
+    """The verdicts, without those of better or worse times that rest on disturbed phases: these are
+    not comparable. Where the machine's pace is known and taken out, they stand.
+
+    Args:
+        disturbed_a, disturbed_b: ids of such phases of the run of A and of B.
+    """
+    return [_undisturbed(verdict, disturbed_a, disturbed_b) for verdict in verdicts]
+
+
+def _undisturbed(verdict: Verdict, a: Collection[int], b: Collection[int]) -> Verdict:
+    cell = verdict.cell
+    timed = cell.metric is not None and cell.metric.unit in OF_TIME
+    if verdict.kind not in (Kind.BETTER, Kind.WORSE) or not timed or verdict.measured is not None:
+        return verdict
+    sides = (("A", a, cell.phases_a), ("B", b, cell.phases_b))
+    found = [(side, len(set(phases) & set(bad))) for side, bad, phases in sides]
+    told = [f"{plural(count, 'phase')} of {side}" for side, count in found if count]
+    if not told:
+        return verdict
+    return replace(
+        verdict,
+        kind=Kind.NOT_COMPARABLE,
+        reason=f"{verdict.kind}, but the machine was disturbed during {' and '.join(told)}: measure"
+        " these again (vectrial run --resume RUN --remeasure-disturbed)",
+    )
 
 
 def _measured(cell: ComparedCell) -> Verdict:

@@ -196,13 +196,14 @@ class Answer:
 class Report:
     """Everything that is shown of a run.
 
-    about: what the suite says of itself. meta: label → value under the title. warnings: what a
-        reader must know first. like: series that are drawn as another one is, but hollow: what
-        stands beside it.
+    about: what the suite says of itself. note: what the run's owner says of it. meta: label →
+        value under the title. warnings: what a reader must know first. like: series that are drawn
+        as another one is, but hollow: what stands beside it.
     """
 
     title: str
     about: str = ""
+    note: str = ""
     meta: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     answers: tuple[tuple[str, tuple[Answer, ...]], ...] = ()
@@ -236,7 +237,18 @@ def spread_cell(
         return absent_cell(point.why_missing(metric))
     if show is None and formatting.is_recall(metric):
         show = formatting.recall
-    return replace(value_cell(spread, unit, show=show), source=source_of(point, metric=metric))
+    cell = value_cell(spread, unit, show=show)
+    if metric == "recall_mean":
+        cell = replace(cell, text=cell.text + recall_error_of(point))
+    return replace(cell, source=source_of(point, metric=metric))
+
+
+def recall_error_of(point: Point) -> str:
+    """'± 0.0031' after a space: how far the recall of a point may be from that of whole passes over
+    the queries, at 95 %; empty where it is of whole passes, to the digits shown, or that is
+    unknown."""
+    error = point.value("recall_error") or 0.0
+    return f" ± {error:.4f}" if error >= _LEAST_RECALL_ERROR else ""
 
 
 def source_of(*points: Point, metric: str, recall: float | None = None) -> Source:
@@ -319,6 +331,8 @@ def _cell(value: Any) -> Cell:
 
 #: Where a column's own footnotes are among those of its cells: above the first row.
 HEAD = -1
+#: Less is not seen in four decimals.
+_LEAST_RECALL_ERROR = 0.00005
 
 
 def footnoted(table: Table) -> tuple[dict[tuple[int, int], tuple[int, ...]], list[str]]:

@@ -33,7 +33,7 @@ create table trial (
     status varchar not null check (status in ('ok', 'invalid', 'failed', 'skipped')),
     reason varchar, differences json not null,
     started_at timestamptz, duration_s double, environment_name varchar,
-    server json, notes json not null);
+    server json, notes json not null, load json);
 create table phase (
     phase_id integer primary key, trial_id integer not null, ordinal integer not null,
     name varchar not null, role varchar, params json not null, started_s double not null,
@@ -64,6 +64,8 @@ create table gate (
 # dataset: one row per number of rows that was loaded; every figure is that of the cut.
 # trial.server: of a store with one, how it was run: 'provider' and why it was chosen, 'program',
 # 'limits' asked for and whether they hold, 'cores'. trial.notes: what a reader should know.
+# trial.load: seconds of the load that its rows come from: load_s, flush_s, build_s, wait_s, and
+# their sum ready_s; null where they are unknown. Runs of earlier versions lack the column.
 # phase.role: a `vectrial.model.phase.Role`, or null.
 # gate.passed is null for a check that does not apply to the store; detail then says why.
 # gate.invalidates: 'everything', 'filtered searches', 'finds by condition' or 'changes of rows';
@@ -112,6 +114,13 @@ _ALL = (
         "closed loop: seconds with an answer that took more than 0.1 s and 50 times the median",
     ),
     MetricName("recall_mean", "1", "higher", "mean tie-aware recall@k of the timed answers"),
+    MetricName(
+        "recall_error",
+        "1",
+        None,
+        "half of the 95 % interval of recall_mean as an estimate of that of whole passes over the "
+        "queries; 0 where every query was answered equally often",
+    ),
     MetricName("recall_p05", "1", "higher", "5th percentile of recall over the answers"),
     MetricName("recall_min", "1", "higher", "least recall of an answer"),
     MetricName(

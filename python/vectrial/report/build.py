@@ -17,6 +17,7 @@ from vectrial.report.sections import (
     gate,
     growth,
     load,
+    loads,
     overview,
     provenance,
     search,
@@ -36,6 +37,7 @@ def build(run: RunData) -> Report:
         search.latency(run, found, looks),
         search.concurrency(run, looks),
         load.open_loop(run, looks),
+        loads.loads(run),
         clusters.clusters(run),
         *_of_experiments(run, looks),
         growth.growth(run, looks),
@@ -54,6 +56,7 @@ def build(run: RunData) -> Report:
     return Report(
         title=str(run.run["suite_name"]),
         about=run.about,
+        note=run.note,
         meta=_meta(run),
         warnings=(*warnings(run), *server.warnings(run)),
         answers=overview.answers(run, found),

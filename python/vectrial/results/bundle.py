@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vectrial.model.errors import DataError, UserError
 from vectrial.results.database import DATABASE
 from vectrial.results.folder import CHOSEN, is_own
+from vectrial.results.note import NOTE
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
 from vectrial.util.redaction import Redaction, environment_secrets, is_short, of_environment
@@ -40,7 +41,9 @@ FORMAT = 1
 _MANIFEST, _RUN = "manifest.json", "run"
 _SEAL = re.compile(r"[0-9a-fA-F]{64}")
 #: Files with a run's measurements and their circumstances; the report is made from these.
-_KEPT = (DATABASE, f"{DATABASE}.wal", "suite.toml", CHOSEN, "environment.json", "logs/**/*")
+_KEPT = (
+    DATABASE, f"{DATABASE}.wal", "suite.toml", CHOSEN, "environment.json", NOTE, "logs/**/*",
+)  # fmt: skip
 #: Files required to read or repeat a run.
 _NEEDED = (DATABASE, "suite.toml")
 
@@ -182,7 +185,7 @@ def _hide_secrets(reader: RunReader) -> None:
     sure = Redaction(one for one in environment_secrets().values()
                      if not any(map(is_short, one.values())))  # fmt: skip
     texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]
-    for name in ("suite.toml", CHOSEN, "environment.json"):
+    for name in ("suite.toml", CHOSEN, "environment.json", NOTE):
         if is_own(reader.folder, reader.folder / name):
             kept = (reader.folder / name).read_text(encoding="utf-8", errors="replace")
             texts.append((name, kept))

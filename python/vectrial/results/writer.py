@@ -36,6 +36,8 @@ class TrialRecord:
     server: facts about the store's server, from `Server.facts` and its selection.
     notes: remarks for the reader, one sentence each.
     metrics: those that its phases have in addition to `METRICS`.
+    load: seconds of the load that its rows come from, by the names of metrics: load_s, flush_s,
+        build_s, wait_s, and ready_s, their sum; None where they are unknown.
     """
 
     row: TrialRow
@@ -51,6 +53,7 @@ class TrialRecord:
     server: Mapping[str, Any] | None = None
     notes: Sequence[str] = ()
     metrics: Sequence[MetricName] = ()
+    load: Mapping[str, float] | None = None
 
 
 class RunWriter:
@@ -83,6 +86,9 @@ class RunWriter:
         if not has_tables(self._db):
             with self._transaction():
                 self._db.execute(DDL)
+        else:  # one that was begun before the column came
+            with self._transaction():
+                self._db.execute("alter table if exists trial add column if not exists load json")
 
     def __enter__(self) -> RunWriter:
         return self
@@ -271,6 +277,7 @@ def _trial(trial_id: int, record: TrialRecord) -> dict[str, Any]:
         "duration_s": record.duration_s,
         "server": None if server is None else _json(server),
         "notes": _json(list(record.notes)),
+        "load": None if record.load is None else _json(dict(record.load)),
     }
 
 

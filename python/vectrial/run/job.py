@@ -195,6 +195,7 @@ def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
         telemetry=message.telemetry,
         gate=message.gate,
         notes=message.notes,
+        load=message.load,
         metrics=trial.experiment.metrics,
     )
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from vectrial.model.client_limits import Certificate
 from vectrial.model.progress import LineProgress
+from vectrial.model.provider import Provider
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run import heartbeat
@@ -29,6 +30,7 @@ from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server
 from vectrial.servers.inside import Inside
 from vectrial.servers.provide import Choice, provide, recipe_of
+from vectrial.servers.running import if_up
 from vectrial.suite.model import Suite
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
@@ -117,7 +119,7 @@ class MeasuringProcess:
         if recipe is not None:
             assert site.choice is not None, "`_prepare` chose"
             placement = site.certificate.placement
-            self._server = provide(
+            server = provide(
                 recipe,
                 self._data / "server",
                 provider=site.choice.provider,
@@ -131,6 +133,7 @@ class MeasuringProcess:
                 hosts=suite.hosts,
                 at=None if site.clients is None else site.clients.address,
             )
+            self._server = if_up(recipe, server)
         self._requests = Requests(
             self._server, self._disk, self._objects, site.clients, self._listen
         )
@@ -219,7 +222,8 @@ class MeasuringProcess:
         """Facts about the server for the results; None without a server."""
         if self._server is None or self._choice is None:
             return None
-        cores = list(self._certificate.placement.server_cores or ())
+        starts_it = self._choice.provider is not Provider.EXTERNAL
+        cores = list(self._certificate.placement.server_cores or ()) if starts_it else []
         return {**self._server.facts(), "why": self._choice.why, "cores": cores}
 
     def server_fault(self, *, suspected: bool) -> str | None:

@@ -28,6 +28,7 @@ from vectrial.document.blocks import Report
 from vectrial.document.render import html
 from vectrial.model.errors import UserError
 from vectrial.report.build import build
+from vectrial.results import note
 from vectrial.results.database import BeingWritten
 from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.serve import session
@@ -333,7 +334,7 @@ def _threshold(given: str) -> float:
 def _under_way(run: Run) -> Document:
     address = run_address(run.id)
     about = "" if run.status else run.why
-    report = Report(run.title, about, (("Run", run.name),))
+    report = Report(run.title, about, note.read(run.folder), (("Run", run.name),))
     context = {"status": run.status, "events": f"{address}/events"}
     return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 
@@ -359,7 +360,7 @@ _WORDS = {
 
 def _matches(run: Run, parameters: dict[str, str]) -> bool:
     words = parameters["q"].lower().split()
-    title = f"{run.title} {run.name}".lower()
+    title = f"{run.title} {run.name} {run.summary.note if run.summary else ''}".lower()
     return all(word in title for word in words) and all(
         not parameters[key] or parameters[key] in of(run) for key, of in _FILTERS.items()
     )

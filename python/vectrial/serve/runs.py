@@ -21,6 +21,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from vectrial.model.errors import UserError
+from vectrial.results import note
 from vectrial.results.database import DATABASE, BeingWritten
 from vectrial.results.folder import is_own
 from vectrial.results.foreign import understood
@@ -36,7 +37,7 @@ _NOT_RUNS = ("work", "logs", "report")
 #: Runs that are read at once.
 _READERS = 2
 #: Changed whenever a summary says something else.
-_LAYOUT = 2
+_LAYOUT = 3
 
 State = Literal["finished", "interrupted", "running", "unread", "unreadable"]
 
@@ -55,6 +56,7 @@ class Summary(BaseModel):
     experiments: tuple[str, ...]
     counts: Mapping[str, int]
     wrong: tuple[str, ...]
+    note: str = ""
 
 
 class _Known(BaseModel):
@@ -244,6 +246,7 @@ def summary_of(folder: Path) -> Summary:
             experiments=distinct("experiment"),
             counts={row["status"]: row["n"] for row in counts},
             wrong=tuple(dict.fromkeys(r["store"] for r in failed if r["relevant"])),
+            note=note.read(folder),
         )
 
 
@@ -302,7 +305,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _files(folder: Path) -> tuple[tuple[int, int], ...]:
     found = []
-    for name in (DATABASE, f"{DATABASE}.wal"):
+    for name in (DATABASE, f"{DATABASE}.wal", note.NOTE):
         try:
             stat = (folder / name).stat()
         except OSError:

@@ -22,8 +22,9 @@ from vectrial.model.errors import UserError
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
+from vectrial.model.store import Address
 from vectrial.servers.account import let_pass
-from vectrial.servers.base import Recipe, ServerError
+from vectrial.servers.base import External, Recipe, Server, ServerError
 from vectrial.servers.cluster import clustering
 from vectrial.servers.local import variable
 from vectrial.servers.managed_process import secret_file
@@ -43,6 +44,8 @@ class RunningServer:
     pid, began: of the process that holds it, as psutil tells. log: the server's own.
     secrets: files that hold what it asks for, by name.
     nodes: of a cluster: name, host, ports, log and data of each; the server's own are the first's.
+    processes: of the server, by name: their ids and when they began, as psutil tells.
+    data_dirs: the folders that hold its data. facts: as of `Server.facts`.
     """
 
     store: str
@@ -55,6 +58,9 @@ class RunningServer:
     log: str
     secrets: Mapping[str, str] = field(default_factory=dict)
     nodes: Sequence[Mapping[str, Any]] = ()
+    processes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    data_dirs: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -68,6 +74,49 @@ class RunningServer:
             f"{node['host']}:" + ",".join(f"{key}={port}" for key, port in node["ports"].items())
             for node in nodes
         )
+
+
+class Up(External):
+    """A server that `vectrial up` started on this machine: reached and left alone as any other that
+    somebody else runs, and measured as one that a run starts itself."""
+
+    def __init__(self, recipe: Recipe, address: Address, noted: RunningServer) -> None:
+        super().__init__(recipe, address)
+        self._noted = noted
+
+    def processes(self) -> Mapping[str, int]:
+        """Those that still run."""
+        found = self._noted.processes.items()
+        return {name: pid for name, (pid, began) in found if _process(pid, began) is not None}
+
+    def data_dirs(self) -> tuple[Path, ...]:
+        return tuple(map(Path, self._noted.data_dirs))
+
+    def lives(self) -> bool:
+        return _holder(self._noted) is not None
+
+    def facts(self) -> Mapping[str, Any]:
+        told = self._noted.facts
+        return {**told, "program": f"{told.get('program', '')}, started by `vectrial up`"}
+
+
+def if_up(recipe: Recipe, server: Server) -> Server:
+    """A server at an address that the environment gives; the same server, measured, where it is one
+    that `vectrial up` started on this machine."""
+    if not isinstance(server, External):
+        return server
+    address = server.address
+    places = [_place(node.host, node.ports) for node in address.nodes or (address,)]
+    for one in running_servers():
+        nodes = one.nodes or ({"host": one.host, "ports": one.ports},)
+        its_own = [_place(node["host"], node["ports"]) for node in nodes]
+        if one.ready and one.processes and its_own == places:
+            return Up(recipe, address, one)
+    return server
+
+
+def _place(host: str, ports: Mapping[str, int]) -> tuple[str, frozenset[tuple[str, int]]]:
+    return "127.0.0.1" if host == "localhost" else host, frozenset(ports.items())
 
 
 def folder() -> Path:
@@ -158,6 +207,9 @@ def run_foreground(
                 ports=dict(address.ports),
                 secrets={name: str(secret_file(place, name)) for name in address.secrets},
                 nodes=server.nodes(),
+                processes={name: (pid, _began(pid)) for name, pid in server.processes().items()},
+                data_dirs=[str(one) for one in server.data_dirs()],
+                facts=dict(server.facts()),
             )
             fresh = note.with_suffix(".new")
             fresh.write_text(json.dumps(asdict(one)))
@@ -221,9 +273,22 @@ def stop(one: RunningServer, stop_s: float) -> bool:
 def _holder(one: RunningServer) -> psutil.Process | None:
     """The process that holds a server; None if it has ended, even if another process has its id
     now."""
+    return _process(one.pid, one.began)
+
+
+def _began(pid: int) -> float:
+    """When a process began; 0 if it has ended."""
     try:
-        process = psutil.Process(one.pid)
-        same = abs(process.create_time() - one.began) < 0.01
+        return psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _process(pid: int, began: float) -> psutil.Process | None:
+    """The process of this id that began then; None if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - began) < 0.01
         return process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.NoSuchProcess:
         return None

@@ -178,7 +178,7 @@ class Started:
 
 @dataclass
 class Finished:
-    """The outcome of a trial; `status` as in `results.writer.TrialRecord`."""
+    """The outcome of a trial; `status` and `load` as in `results.writer.TrialRecord`."""
 
     key: str
     status: str
@@ -191,3 +191,4 @@ class Finished:
     telemetry: Sequence[Mapping[str, Any]] = ()
     gate: list[CheckResult] = field(default_factory=list)
     notes: Sequence[str] = ()
+    load: Mapping[str, float] | None = None

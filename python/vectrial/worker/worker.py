@@ -106,6 +106,7 @@ class _Measurement:
         self.version: str | None = None
         self.notes: tuple[str, ...] = ()
         self.loaded = False
+        self.load: Mapping[str, float] | None = None
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
         self.empty_disk: Mapping[FileKind, int] = {}
@@ -313,7 +314,8 @@ class _Measurement:
             out.phases.append(phase)
             phase.look()
         if experiment.starts_from is State.EMPTY:
-            self.loaded = True
+            self.loaded, self.load = True, bulk.load_times_of(out.phases)
+        out.load = self.load
         if experiment.mutates:
             self.loaded = False
 
@@ -324,7 +326,7 @@ class _Measurement:
         shutil.rmtree(self.data_dir, ignore_errors=True)
         self._loads += 1
         self._location.mkdir(parents=True)
-        self.loaded, self.gate = False, None
+        self.loaded, self.load, self.gate = False, None, None
         self.store = self.make(self._location)
         self.empty_disk = on_disk(self.kind, self.data_dirs)
         self.version = self.store.version()
@@ -354,7 +356,8 @@ class _Measurement:
         return sum(known) if known else None
 
     def _set_up(self) -> None:
-        """Load without measuring, if no ingest trial of this job did."""
+        """Load, if no trial of this job that starts empty did. How long it took goes with every
+        trial of the load."""
         self._fresh_store()
         assert self.store is not None
         self.store.create(self.schema, self.index)
@@ -364,9 +367,9 @@ class _Measurement:
             if loaded.metrics["count"] != self.dataset.rows:
                 raise StoreError(f"it could not be loaded: {loaded.reason}")
         else:
-            bulk.load(self.store, *task)
-        bulk.finish(self.store, self.progress)
-        self.loaded = True
+            loaded = bulk.load(self.store, *task)
+        steps = bulk.finish(self.store, self.progress)
+        self.loaded, self.load = True, bulk.load_times(loaded, steps)
 
     def _written_bytes(self) -> int | None:
         """Bytes that the processes with the store's data have written; see `Context`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
 from typing import Any
@@ -144,6 +144,8 @@ def add_batches(phase: Phase, recorder: Recorder) -> None:
         phase.metrics |= {name: told[name] for name in told if name.startswith("latency_")}
 
 
+#: Metrics of `load_times`, in order.
+LOAD_TIMES = ("load_s", "flush_s", "build_s", "wait_s", "ready_s")
 #: Of latency, by name of the metric.
 QUANTILES = {
     "latency_p50": 0.5,
@@ -173,3 +175,21 @@ def finishing(store: Store, progress: Progress) -> Iterator[Step]:
 def finish(store: Store, progress: Progress) -> list[Step]:
     """All steps of `finishing`, one after the other."""
     return list(finishing(store, progress))
+
+
+def load_times(loaded: Phase, steps: Sequence[Step]) -> dict[str, float]:
+    """Seconds of a load by name of the metric: of the phase `load`, of the steps after it, and
+    `ready_s`, their sum."""
+    times = {"load_s": loaded.metrics["load_s"] or 0.0}
+    times |= {f"{step.name}_s": step.seconds for step in steps}
+    return {**times, "ready_s": sum(times.values())}
+
+
+def load_times_of(phases: Iterable[Phase]) -> dict[str, float] | None:
+    """The same from the phases of an experiment that loaded and timed it; None where none says when
+    the store was ready."""
+    for phase in phases:
+        if phase.valid and phase.metrics.get("ready_s") is not None:
+            found = {name: phase.metrics.get(name) for name in LOAD_TIMES}
+            return {name: value for name, value in found.items() if value is not None}
+    return None

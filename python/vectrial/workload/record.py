@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.consistency import ROUNDING, contradictions
@@ -27,6 +30,8 @@ OPEN_TOLERANCE = 0.01
 BACKLOG_SHARE = 0.05
 #: ... and by more than this multiple of √n, the standard deviation of Poisson arrivals.
 BACKLOG_DEVIATIONS = 3.0
+#: Quantile of the normal distribution for an interval of 95 %.
+_Z95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -299,6 +304,8 @@ def _phase(
         qps, mean_us = seen["qps"], seen["latency_mean"]
         law = None if qps is None or mean_us is None else qps * mean_us / 1e6 / clients
         metrics |= {"concurrency": clients, "littles_law": law}
+    if (error := recall_error(*recorder.query_recall())) is not None:
+        metrics["recall_error"] = error
     metrics |= {"cpu_s": cpu_s, "cpu_us_per_op": cpu_s * 1e6 / count if count else None, **more}
     reason = _fault(count, errors, issued, clients, metrics, expect_errors)
     histograms = {"latency": recorder.histogram("latency")} if count else {}
@@ -319,6 +326,31 @@ def _phase(
         valid=reason is None,
         reason="; ".join(filter(None, (reason, told))) or None,
     )
+
+
+def recall_error(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> float | None:
+    """Half of the 95 % interval of a phase's mean recall as an estimate of the recall of whole
+    passes, for which every query would have been answered equally often.
+
+    Which query was answered how often (a loop that the clock ended) has nothing to do with its
+    recall, since the order is random. Under all permutations of the counts c over the Q queries the
+    mean Σcr / Σc has the variance S² Σ(c - c̄)² / (Σc)², with S² that of recall over queries: it is
+    S²/n · (1 - n/Q) where n queries were answered once and the others not at all.
+
+    Args:
+        sums, counts: of each query (q,) the recalls of its answers, added up, and their number.
+
+    Returns:
+        0 after whole passes; None without recall, or where fewer than two queries were answered.
+    """
+    answered = counts > 0
+    if len(counts) and (counts == counts[0]).all() and counts[0]:
+        return 0.0
+    if answered.sum() < 2:
+        return None
+    recall = sums[answered] / counts[answered]
+    uneven = float(((counts - counts.mean()) ** 2).sum())
+    return float(_Z95 * recall.std(ddof=1) * uneven**0.5 / counts.sum())
 
 
 def _stalled(

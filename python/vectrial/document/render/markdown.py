@@ -40,6 +40,8 @@ def _lines(report: Report, figures: str, level: int) -> Iterator[str]:
     yield f"{marks} {escape(report.title)}\n"
     if report.about:
         yield f"{escape(report.about)}\n"
+    for paragraph in report.note.split("\n\n") if report.note else ():
+        yield f"> {escape(paragraph)}\n"
     if report.meta:
         yield " · ".join(f"{label}: {escape(value)}" for label, value in report.meta) + "\n"
     for warning in report.warnings:

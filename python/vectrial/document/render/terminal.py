@@ -56,7 +56,8 @@ def summary(report: Report) -> RenderableType:
 
 def _summary(report: Report) -> list[RenderableType]:
     parts: list[RenderableType] = [
-        RichText(f"! {warning}", style="yellow") for warning in report.warnings
+        *([RichText(report.note, style="italic")] if report.note else []),
+        *(RichText(f"! {warning}", style="yellow") for warning in report.warnings),
     ]
     for sheet, answers in report.answers:
         parts.append(RichText(f"\n{sheet}", style="bold"))

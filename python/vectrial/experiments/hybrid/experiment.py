@@ -189,7 +189,7 @@ class HybridSearch(Experiment):
         phase.metrics["fusion_agreement"] = phase.metrics.pop("recall_mean", None)
         if why := phase.missing.pop("recall_mean", None):
             phase.missing["fusion_agreement"] = why
-        for name in ("recall_p05", "recall_min"):
+        for name in ("recall_error", "recall_p05", "recall_min"):
             phase.metrics.pop(name, None)
             phase.missing.pop(name, None)
         why = "no operation succeeded"

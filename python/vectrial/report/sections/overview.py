@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from vectrial.analysis import capacity
 from vectrial.analysis.analysis import TARGETS, Facet, Sweep, by_facet, loaded_rows, matching
+from vectrial.analysis.interference import disturbed_phases
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Answer,
@@ -18,13 +19,15 @@ from vectrial.document.blocks import (
     Table,
     Tone,
     plain,
+    recall_error_of,
     source_of,
     spread_cell,
+    value_cell,
 )
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.report.sections.search import equal_recall_row
-from vectrial.stats.intervals import Spread
+from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
 
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
@@ -44,6 +47,9 @@ _COLUMNS = (
     Column.of("disk_bytes", group="Size"),
     Column.of("rss_growth_bytes", group="Size"),
 )
+#: A headline without a name: see docs/method.md, "Repeats and order".
+_NONE_NAMED = "none is named"
+_FIGURES_BELOW = "The tables below have the figures."
 _OPERATIONS = ("read", "create", "update", "delete")
 
 
@@ -141,43 +147,54 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
 
     loads = run.in_role(Role.LOAD)
     sizes = run.in_role(Role.SIZE)
+    until_ready = [one(loads, "ready_rows_per_s", "1"), one(loads, "ready_s", "s")]
+    # Without an experiment that loads, the time of the load that the searches are of.
+    if until_ready[1].value is None and built is not None and (times := run.ready_s(built)):
+        rates = [facet.rows / seconds for seconds in times if seconds > 0]
+        until_ready = [
+            value_cell(spread_of(rates), "1") if rates else until_ready[0],
+            value_cell(spread_of(times), "s"),
+        ]
     return [
         *(one(run.in_role(Role.OPERATION, name), "latency_p50", "us") for name in _OPERATIONS),
-        one(loads, "ready_rows_per_s", "1"),
-        one(loads, "ready_s", "s"),
+        *until_ready,
         one(sizes, "disk_bytes", "B"),
         one(sizes, "rss_growth_bytes", "B"),
     ]
 
 
 def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answer, ...]], ...]:
-    """Per dataset the best store for each question, and whether that is more than noise."""
+    """Per dataset the best store for each question, and whether that is more than noise. Of several
+    stores none is named by one repeat, or by times that a busy machine disturbed."""
+    disturbed = disturbed_phases(run)
     sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
         cards = [
-            _fastest(run, sweep),
+            _fastest(run, sweep, disturbed),
             _best(run, sweep.facet, "Fastest read by id", run.in_role(Role.OPERATION, "read"),
-                  "latency_p50", "us", "p50"),
+                  "latency_p50", "us", "p50", disturbed),
             _best(run, sweep.facet, "Shortest time until ready", run.in_role(Role.LOAD),
-                  "ready_s", "s", f"for {formatting.rows(sweep.facet.rows)}"),
+                  "ready_s", "s", f"for {formatting.rows(sweep.facet.rows)}", disturbed),
             _best(run, sweep.facet, "Smallest on disk", run.in_role(Role.SIZE),
                   "disk_bytes", "B", "after flush"),
         ]  # fmt: skip
         sheets[sweep.facet.title] += [card for card in cards if card is not None]
     for facet, points in by_facet(run.in_role(Role.CAPACITY), with_k=True):
-        sheets[facet.title] += _sustained(run, points)
+        sheets[facet.title] += _sustained(run, points, disturbed)
     return tuple((title, tuple(cards)) for title, cards in sheets.items() if cards)
 
 
-def _sustained(run: RunData, answered: Sequence[Point]) -> list[Answer]:
+def _sustained(run: RunData, answered: Sequence[Point], disturbed: frozenset[int]) -> list[Answer]:
     """For each set of limits the store that sustains the most within them."""
     within: dict[str, list[Point]] = defaultdict(list)
     for point in answered:
         within[capacity.limits(point.phases[0])].append(point)
-    return [_most_within(run, limits, points) for limits, points in within.items()]
+    return [_most_within(run, limits, points, disturbed) for limits, points in within.items()]
 
 
-def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
+def _most_within(
+    run: RunData, limits: str, points: Sequence[Point], disturbed: frozenset[int]
+) -> Answer:
     question = "Highest sustained load"
     most = _extreme(points, "sustained_qps", lambda spread: -spread.median)
     spreads = _spreads(most, "sustained_qps")
@@ -194,11 +211,14 @@ def _most_within(run: RunData, limits: str, points: Sequence[Point]) -> Answer:
     first, lead = _judge(run, spreads, lambda s: -s.median, lambda s: formatting.number(s.median))
     rate = spreads[first].median
     lead = lead if spreads.keys() - {first} else "The only store with a result."
+    unnamed = _unnamed(question, run, most, spreads, first, lambda s: -s.median, disturbed)
     figure, source = f"{formatting.number(rate)}/s", source_of(most[first], metric="sustained_qps")
     bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
     if any(confirmed > rate for confirmed in least.values()):
         sentence = f"{run.labels[first]} sustains {figure}"
         return Answer(question, "not known", sentence, bound, source=source)
+    if unnamed is not None:
+        return replace(unnamed, bound=f"{limits}. {unnamed.bound}")
     return Answer(question, run.labels[first], figure, bound, first, source)
 
 
@@ -216,7 +236,7 @@ def _on(facet: Facet, points: Sequence[Point]) -> list[Point]:
     return [p for p in points if p.dataset == facet.dataset and loaded_rows(p) == facet.rows]
 
 
-def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
+def _fastest(run: RunData, sweep: Sweep, disturbed: frozenset[int]) -> Answer | None:
     question = f"Fastest at recall ≥ {TARGETS[0]:.2f}"
     best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
     speeds = _spreads(best, "qps")
@@ -233,14 +253,16 @@ def _fastest(run: RunData, sweep: Sweep) -> Answer | None:
     first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: formatting.number(s.median))
     point = best[first]
     clients = point.params.get("clients", point.value("concurrency"))
-    at = [f"recall {formatting.recall(point.value('recall_mean') or 0)}"]
+    reached = formatting.recall(point.value("recall_mean") or 0)
+    at = [f"recall {reached}{recall_error_of(point)}"]
     if (p99 := point.value("latency_p99")) is not None:
         at.append(f"p99 {formatting.duration(p99)}")
     if isinstance(clients, int | float):
         at.append(formatting.plural(int(clients), "client"))
     figure = f"{formatting.number(speeds[first].median)} QPS"
     said, source = f"{', '.join(at)}. {bound}", source_of(point, metric="qps")
-    return Answer(question, run.labels[first], figure, said, first, source)
+    unnamed = _unnamed(question, run, best, speeds, first, lambda s: -s.median, disturbed)
+    return unnamed or Answer(question, run.labels[first], figure, said, first, source)
 
 
 def _best(
@@ -251,7 +273,9 @@ def _best(
     metric: str,
     unit: str,
     what: str,
+    disturbed: frozenset[int] = frozenset(),
 ) -> Answer | None:
+    """disturbed: ids of phases; none for what a busy machine does not change."""
     best = _extreme(_on(facet, points), metric, lambda spread: spread.median)
     if not best:
         return None
@@ -261,7 +285,34 @@ def _best(
     )
     figure = f"{formatting.measure(spreads[first].median, unit)} {what}"
     source = source_of(best[first], metric=metric)
-    return Answer(question, run.labels[first], figure, bound, first, source)
+    unnamed = _unnamed(question, run, best, spreads, first, lambda s: s.median, disturbed)
+    return unnamed or Answer(question, run.labels[first], figure, bound, first, source)
+
+
+def _unnamed(
+    question: str,
+    run: RunData,
+    points: Mapping[Series, Point],
+    spreads: Mapping[Series, Spread],
+    first: Series,
+    key: Callable[[Spread], float],
+    disturbed: frozenset[int],
+) -> Answer | None:
+    """The answer where a headline may not name the first of several: it or the next one was
+    measured once, or while the machine was disturbed; None where it may."""
+    rivals = sorted((s for s in spreads if s != first), key=lambda s: key(spreads[s]))
+    if not rivals:
+        return None
+    pair = (first, rivals[0])
+    if any(spreads[series].kind == "single" for series in pair):
+        why = f"The order may be chance. {_FIGURES_BELOW}"
+        return Answer(question, _NONE_NAMED, "only one repeat", why)
+    busy = [s for s in pair if any(phase.phase_id in disturbed for phase in points[s].phases)]
+    if not busy:
+        return None
+    names = formatting.joined([run.labels[series] for series in busy])
+    why = f"So it was while {names} ran: --remeasure-disturbed repeats that. {_FIGURES_BELOW}"
+    return Answer(question, _NONE_NAMED, "the machine was disturbed", why)
 
 
 def _extreme(
@@ -302,7 +353,4 @@ def _judge(
             [run.labels[s] for s in tied[:3]] + (["others"] if tied[3:] else [])
         )
         return first, f"Tied with {names}: their spreads overlap."
-    second = f"Next: {run.labels[rivals[0]]}, {shown(spreads[rivals[0]])}."
-    if spreads[first].kind == "single" or spreads[rivals[0]].kind == "single":
-        return first, f"{second} Only one repeat: the order may be chance."
-    return first, second
+    return first, f"Next: {run.labels[rivals[0]]}, {shown(spreads[rivals[0]])}."

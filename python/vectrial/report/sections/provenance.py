@@ -196,7 +196,9 @@ def method(run: RunData) -> Section:
         "Closed loop: a client sends its next request when the last one is answered. Latency "
         "counts from sending, so it leaves out the queueing that a fixed arrival rate would show.",
         "Recall is tie-aware: an id counts if its true distance is at most the k-th true distance; "
-        "duplicates count once. Vectrial computes the exact ground truth itself.",
+        "duplicates count once. Vectrial computes the exact ground truth itself. “±” after a "
+        "recall is its 95 % sampling error, where the clock ended a phase within a pass over the "
+        "queries.",
         "Median over repeats. With three repeats or more the small print is the bootstrap 95 % "
         f"interval of the median (of three to {RANGE_REPEATS} repeats that is their range); with "
         "fewer the range, and no interval. Where spreads overlap, no order is claimed.",

@@ -1,0 +1,1 @@
+"""Committed results, measured again: `python -m vectrial.reports.results`, or `make results`."""
