@@ -83,7 +83,8 @@ def make_plan(
             _check_number(count, where)
             for trial in planned:
                 rows, repeat = trial.row.rows, trial.row.repeat
-                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index))
+                limits = item.experiment.limits_at(trial.point)
+                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index), repr(limits))
                 job = Job(
                     item.store,
                     item.index,
@@ -95,6 +96,7 @@ def make_plan(
                     item.durability,
                     dataset.metadata,
                     item.nodes,
+                    limits,
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     ordered = (

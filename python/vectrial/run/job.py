@@ -19,6 +19,7 @@ from vectrial.run.redact import Secrecy
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
+from vectrial.servers.limits import no_limits
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
@@ -72,6 +73,7 @@ class JobRunner:
             wanted = self._suite.provider(job.store.name)
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         lacks, choice = self._prepared[kind]
+        lacks = lacks or _no_limits(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -108,6 +110,19 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, 
         return str(error), None
     available = availability(store, served=choice is not None)
     return "" if available.works else available.reason, choice
+
+
+def _no_limits(job: Job, choice: Choice | None) -> str:
+    """Reason why the limits of a job cannot be set; empty where they can, or it has none. The
+    limits of a placement are applied where they can be."""
+    if job.limits is None or (choice is not None and choice.provider is Provider.DOCKER):
+        return ""  # an engine sets them itself
+    if choice is not None and choice.provider is Provider.EXTERNAL:
+        return f"no limits can be set on a server that is not started here ({choice.why})"
+    if job.nodes > 1:
+        return "limits of a trial are set on one server, not on the nodes of a cluster"
+    why = no_limits(job.limits)
+    return f"no limits can be set here: {why}" if why else ""
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,6 +57,13 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
     return tuple(made)
 
 
+def enter(groups: Iterable[Path], argv: Sequence[str]) -> tuple[str, ...]:
+    """The command that executes `argv` in control groups: what it uses is counted from its first
+    page on."""
+    joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in groups]
+    return ("/bin/sh", "-c", " && ".join([*joins, 'exec "$@"']), "sh", *argv)
+
+
 def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
     """Change the memory limit of these groups, as `make_groups` made them, while processes are in
     them. The kernel first takes back what can be read again, as pages of files. What is left is
@@ -75,6 +83,15 @@ def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
                 raise NotPossible(f"{size} of memory: refused: {error.strerror}") from error
             return
     raise NotPossible("the server is in no control group that limits its memory")
+
+
+def no_limits(limits: Limits, root: Path = ROOT) -> str | None:
+    """Reason why no control groups with these limits can be made here; None where they can."""
+    try:
+        remove(make_groups(limits, group_name(), root))
+    except NotPossible as error:
+        return str(error)
+    return None
 
 
 def group_name() -> str:

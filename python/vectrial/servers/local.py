@@ -185,7 +185,7 @@ class Local(StartedServer):
         program = self._program.name
         network = "its own" if self._alone else "this machine's"
         facts = {"provider": "local", "program": program, "network": network}
-        return {**facts, "limits": self._limited, **cpus}
+        return {**facts, "limits": self._limited, **cpus, **self._process.memory_use()}
 
     def kill(self) -> None:
         self._process.signal(signal.SIGKILL)
