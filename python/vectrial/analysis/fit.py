@@ -17,7 +17,6 @@ from vectrial.stats.intervals import Spread, spread_of
 from vectrial.suite.model import Prices
 from vectrial.util import formatting
 
-EXPERIMENT = "fit"
 #: Size of a component of a vector in bytes.
 _COMPONENT_BYTES = 4
 #: Characters of a reason that a table shows.
@@ -108,7 +107,7 @@ def _judged(held_to: Mapping[str, Any], load: PhaseResult, search: PhaseResult) 
     if recall is not None and recall < float(held_to["recall"]):
         return Verdict(Outcome.WRONG, f"recall {formatting.recall(recall)}")
     if p99_us is not None and p99_us > 1e3 * float(held_to["p99_ms"]):
-        return Verdict(Outcome.SLOW, f"p99 {p99_us / 1e3:,.3g} ms")
+        return Verdict(Outcome.SLOW, f"p99 {formatting.duration(p99_us)}")
     if limit_s is not None and ready_s is not None and ready_s > float(limit_s):
         return Verdict(Outcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s")
     # A client at its limit makes latencies longer, never shorter.
@@ -126,7 +125,7 @@ def phase_of(trial: Trial, name: str) -> PhaseResult | None:
 def _during(trial: Trial) -> str:
     """What it was doing, as far as its phases say."""
     if phase_of(trial, "search") is not None:
-        return ""
+        return " while its answers were checked" if trial.status == "failed" else ""
     return " while loading" if phase_of(trial, "load") is None else " while searching"
 
 
@@ -234,12 +233,13 @@ class Fit:
     def limits(self) -> str:
         """What it is held to, for people."""
         given = self.held_to
-        load = formatting.plural(int(given.get("clients", 1)), "client")
-        if "rate" in given:
-            load = f"{float(given['rate']):g} searches/s"
+        load = f"{float(given.get('rate', 0)):g} searches/s"
+        if "clients" in given:
+            load = formatting.plural(int(given["clients"]), "client")
         return f"{load}, p99 ≤ {given['p99_ms']:g} ms, recall ≥ {given['recall']:g}"
 
 
+_LIMITS = {"memory_bytes", "cpus"}
 _HELD_TO = ("p99_ms", "recall", "error_share", "clients", "rate", "k")
 
 
@@ -247,7 +247,7 @@ def fits(run: RunData) -> list[Fit]:
     """Every store of a run that was put under limits."""
     grouped: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
     for trial in run.trials:
-        if trial.experiment == EXPERIMENT and trial.status != "skipped":
+        if trial.params.keys() >= _LIMITS and trial.status != "skipped":
             held_to = {name: trial.params[name] for name in _HELD_TO if name in trial.params}
             data = (trial.dataset, trial.rows, stable(trial.index_params), stable(held_to))
             grouped[trial.series, *data].append(trial)

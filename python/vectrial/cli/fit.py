@@ -48,16 +48,19 @@ def fit(
             help="A load may take N times as long as with the whole machine.",
         ),
     ] = 3.0,
-    clients: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Clients that search (closed loop).")
-    ] = 1,
     rate: Annotated[
-        float | None,
+        float,
         typer.Option(
-            min=0.5,
-            metavar="QPS",
-            help="Searches per second on a schedule (open loop), in place of clients.",
-            show_default="closed loop",
+            min=0.5, metavar="QPS", help="Searches per second, on a schedule (open loop)."
+        ),
+    ] = 200.0,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Clients that wait for each answer (closed loop), in place of --rate.",
+            show_default="open loop",
         ),
     ] = None,
     index: options.IndexOption = None,
@@ -117,7 +120,7 @@ def fit(
     \b
     vectrial fit redis-search --rows 20000
     vectrial fit pgvector hnswlib --dataset mine --p99 10ms --recall 0.98 --prices prices.toml
-    vectrial fit weaviate --rate 200 --format jsonl
+    vectrial fit weaviate --rate 1000 --format jsonl
     vectrial fit weaviate --resume runs/latest
 
     Each step loads every row into a new server in a control group with limits, searches it, and
@@ -133,7 +136,7 @@ def fit(
     names = list(dict.fromkeys(stores))
     kinds = [registry.load(name) for name in names]
     held_to = HeldTo(
-        one.milliseconds(p99, "--p99"), recall, errors, load_factor, clients, rate, seconds,
+        one.milliseconds(p99, "--p99"), recall, errors, load_factor, rate, clients, seconds,
         confirm_seconds, confirmations, resolution,
     )  # fmt: skip
     console = stderr_console()

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from vectrial.analysis.fit import EXPERIMENT, FitStep, Outcome, Purpose, fit_of, phase_of, step_of
+from vectrial.analysis.fit import FitStep, Outcome, Purpose, fit_of, phase_of, step_of
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Trial
 from vectrial.cli import one_store as one
@@ -50,8 +50,8 @@ class HeldTo:
     recall: float
     errors: float
     load_factor: float
-    clients: int
-    rate: float | None
+    rate: float
+    clients: int | None
     seconds: float
     confirm_seconds: float
     confirmations: int
@@ -60,7 +60,7 @@ class HeldTo:
     def parameters(self, purpose: Purpose) -> dict[str, Any]:
         """Of the experiment, in a step with this purpose."""
         confirms = purpose is Purpose.CONFIRM
-        load = {"clients": self.clients} if self.rate is None else {"rate": self.rate}
+        load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
         return {
             "p99_ms": self.p99_ms,
             "recall": self.recall,
@@ -102,6 +102,7 @@ class Bench:
     folder: Path = field(default_factory=Path)
     _measured: list[ExperimentRef] = field(default_factory=list)
     _timeout_s: float = 0.0
+    _known_lines: set[str] = field(default_factory=set)
 
     def begin(self, out: Path, resume: Path | None) -> None:
         """Check that limits can be set here, and make the folder's name or read the run in it.
@@ -179,6 +180,7 @@ class Bench:
             self.console,
             again=f"{self.command} --resume {shlex.quote(str(self.folder))}",
             allow_exposed=self.allow_exposed,
+            known_lines=self._known_lines,
         )
         trial = self._find(planned.row.key, skipped=True)
         if trial is None or trial.status == "skipped":
@@ -210,7 +212,7 @@ class Bench:
         """
         limit = {} if known.load_limit_s is None else {"load_limit_s": known.load_limit_s}
         experiment = {
-            "experiment": EXPERIMENT,
+            "experiment": "fit",
             "stores": [store.name],
             "memory": f"{attempt.memory_bytes} B",
             "processors": attempt.cpus,
@@ -243,7 +245,7 @@ class Bench:
                 lane=self.lane,
                 k=self.k,
                 repeats=1,
-                experiments=[{"experiment": EXPERIMENT}],
+                experiments=[{"experiment": "fit"}],
             )
             for store in stores
         ]

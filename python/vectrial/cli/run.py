@@ -216,6 +216,7 @@ def measure(
     allow_exposed: bool = False,
     on: str = HERE,
     disturbed: frozenset[str] = frozenset(),
+    known_lines: set[str] | None = None,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -226,6 +227,7 @@ def measure(
         allow_exposed: also measure servers that others on the network can reach.
         on: where; see `vectrial.run.place`.
         disturbed: keys of trials that are measured again.
+        known_lines: as of `make_view`.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -240,7 +242,7 @@ def measure(
             private_files(),
             place(on, folder) as where,
             RunWriter(folder) as writer,
-            _view(plan, writer, console, disturbed) as view,
+            _view(plan, writer, console, disturbed, known_lines=known_lines) as view,
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             try:
@@ -258,11 +260,19 @@ def measure(
     return outcome
 
 
-def _view(plan: Plan, writer: RunWriter, console: Console, again: frozenset[str]) -> StatusFileView:
+def _view(
+    plan: Plan,
+    writer: RunWriter,
+    console: Console,
+    again: frozenset[str],
+    *,
+    known_lines: set[str] | None = None,
+) -> StatusFileView:
     """The view of a run. Trials that an earlier process measured count as done."""
     finished = writer.finished_keys() - again
     before = len(finished & {trial.row.key for trial in plan.trials})
-    return StatusFileView(plan, make_view(plan, console, before), writer.folder, before)
+    view = make_view(plan, console, before, known_lines=known_lines)
+    return StatusFileView(plan, view, writer.folder, before)
 
 
 def _print_summary(folder: Path, report: bool, console: Console) -> None:

@@ -2,8 +2,9 @@
 
 The memory is halved until a limit does not hold, then the greatest that does not and the least that
 does are brought together. The processors are halved at the memory found. Then new steps have to
-confirm the answer, and one more looks just below it. The search is a generator: it yields the
-limits to try and is sent what happened there.
+confirm the answer, and one more looks just below it. While searching, a step that is slow is made
+again until two agree. The search is a generator: it yields the limits to try and is sent what
+happened there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vectrial.analysis.fit import Purpose
 
 MIB = 2**20
 #: Nothing below these is tried.
-_LEAST_BYTES, _LEAST_CPUS = 16 * MIB, 0.1
+_LEAST_BYTES, _LEAST_CPUS = 4 * MIB, 0.1
 #: Times that an answer which was not confirmed is raised.
 _MOST_RAISES = 6
 
@@ -100,7 +101,8 @@ def _least_memory(
             return low, high
         else:
             probe = min(max(_mib(math.sqrt(low * high)), low + MIB), high - MIB)
-        if (yield Try(Purpose.MEMORY, probe, cpus)).holds:
+        reply = yield from _agreed(Try(Purpose.MEMORY, probe, cpus))
+        if reply.holds:
             high = probe
         else:
             low = probe
@@ -112,10 +114,20 @@ def _least_processors(
     """The greatest share that does not hold and the least that does, by halves."""
     cpus = most
     while cpus / 2 >= _LEAST_CPUS:
-        if not (yield Try(Purpose.PROCESSORS, memory_bytes, cpus / 2)).holds:
+        reply = yield from _agreed(Try(Purpose.PROCESSORS, memory_bytes, cpus / 2))
+        if not reply.holds:
             return cpus / 2, cpus
         cpus /= 2
     return None, cpus
+
+
+def _agreed(attempt: Try) -> Generator[Try, Reply, Reply]:
+    """What two steps agree on: a pause of the machine can make one slow."""
+    reply = yield attempt
+    if reply.holds or not reply.slow:
+        return reply
+    again = yield attempt
+    return (yield attempt) if again.holds else again
 
 
 def _confirm(attempt: Try, count: int) -> Generator[Try, Reply, Reply]:

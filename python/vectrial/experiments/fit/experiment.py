@@ -29,8 +29,11 @@ from vectrial.workload.record import ERROR_SHARE
 
 #: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
 #: that is built again has another recall.
-_MARGIN = 0.1
+_MARGIN = 0.2
 _PASS_MAX_S = 5.0
+#: Arrivals that the searches have at least, or as many as there are queries, so that p99 and recall
+#: rest on some; they last so many times `duration_s` at most for them.
+_ARRIVALS, _LONGER = 1000, 10
 
 
 def _a_size(text: str) -> str:
@@ -61,8 +64,9 @@ class Fit(Experiment):
     p99_ms, recall, errors: what the searches are held to: milliseconds, mean, share of requests.
     search: one operating point (no lists). Unless it names the parameter that trades speed for
         recall, that is set to the least value with a recall a little above `recall`.
-    clients: of the closed loop. rate: arrivals per second in their place, on a schedule.
-    duration_s: of the searches.
+    rate: searches per second, on a schedule that does not wait for answers (open loop).
+    clients: in place of the schedule, clients that wait for each answer (closed loop).
+    duration_s: of the searches; more where the rate is low.
     load_limit_s: a load may take so long, until every row is served by the index.
     step, purpose: of the search that `vectrial fit` makes.
     """
@@ -91,8 +95,8 @@ class Fit(Experiment):
     recall: float = Field(default=0.95, ge=0, le=1)
     errors: float = Field(default=ERROR_SHARE, ge=0, le=ERROR_SHARE)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
-    clients: Clients = 1
-    rate: Rate | None = None
+    rate: Rate = 200.0
+    clients: Clients | None = None
     duration_s: PositiveSeconds = 5.0
     warmup_queries: Warmup = 100
     load_limit_s: PositiveSeconds | None = None
@@ -101,7 +105,7 @@ class Fit(Experiment):
 
     def points(self, target: Target) -> list[dict[str, Any]]:
         held_to = {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
-        load = {"clients": self.clients} if self.rate is None else {"rate": self.rate}
+        load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
         limit = {} if self.load_limit_s is None else {"load_limit_s": self.load_limit_s}
         step = {"step": self.step, "purpose": self.purpose} if self.purpose else {}
         return [
@@ -139,13 +143,17 @@ class Fit(Experiment):
         parameter = RecallParameter(kind.recall_parameter, values)
         if not fixed:
             yield from self._find_recall(context, point, parameter)
-        load: Load = ClosedLoop(self.clients, self.duration_s, self.duration_s)
-        if self.rate is not None:
-            load = OpenLoop(self.rate, self.duration_s)
+        load = self._offered(len(context.dataset.queries))
         phase = self._searched(context, {**point, **parameter.setting}, load, "search")
         bound = client_bound(phase, context.certificate.limits) and not beside_client(phase)
         phase.params = {**phase.params, **parameter.named, "client_bound": bound}
         yield phase
+
+    def _offered(self, queries: int) -> Load:
+        if self.clients is not None:
+            return ClosedLoop(self.clients, self.duration_s, self.duration_s)
+        wanted_s = min(_ARRIVALS, queries) / self.rate
+        return OpenLoop(self.rate, max(self.duration_s, min(wanted_s, _LONGER * self.duration_s)))
 
     def _load(self, context: Context, point: Mapping[str, Any]) -> Phase:
         """Everything from an empty store until it has answered a search."""
@@ -179,13 +187,9 @@ class Fit(Experiment):
 
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
-    def _searched(
-        self, context: Context, point: Mapping[str, Any], load: Load, name: str
-    ) -> Phase:
+    def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
         """Searches whose figures are those of limits, and stand beside no others."""
-        phase = dispatch.search(
-            context, point, load, warmup_queries=self.warmup_queries, name=name
-        )
+        phase = dispatch.search(context, point, load, warmup_queries=self.warmup_queries, name=name)
         phase.role = None
         return phase
 

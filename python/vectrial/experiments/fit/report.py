@@ -31,6 +31,7 @@ _ANSWERS = (
     Column("store", "Store", numeric=False),
     Column("memory_bytes", "Memory", "B", "Least"),
     Column("of_raw", "of the vectors", "1", "Least"),
+    Column("rows_to_raw", "without that before rows", "1", "Least"),
     Column("processors", "Processors", "1", "Least"),
     Column.of("qps", group="There"),
     Column.of("latency_p99", group="There"),
@@ -93,9 +94,7 @@ def sections_of(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> lis
         steps = tuple(_step(run, one, step) for one in members for step in one.steps)
         title = f"Every step: {data}; {limits}"
         blocks.append(Table(f"fit-steps-{slug}", title, _STEPS, steps, grouped_by=0))
-    said = [
-        f"{run.labels[one.series]}: {text}." for one in fits for text in one.contradictions
-    ]
+    said = [f"{run.labels[one.series]}: {text}." for one in fits for text in one.contradictions]
     if said:
         blocks.append(Text(tuple(said), "Limits that held once and did not once", bullets=True))
     return [Section("fit", "The least machine", _LEAD, tuple(blocks))] if blocks else []
@@ -145,6 +144,7 @@ def _answer(run: RunData, one: Fit, prices: Prices | None) -> Row:
         plain(run.labels[one.series]),
         plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one)),
         plain(ratio, f"× {formatting.number(ratio)}"),
+        _beyond_empty(one),
         plain(one.cpus, f"{one.cpus:g}"),
         _spread(one, "qps", "1/s"),
         _spread(one, "latency_p99", "us"),
@@ -172,6 +172,15 @@ def _spread(one: Fit, metric: str, unit: str) -> Cell:
         return absent_cell("not known in every step that confirmed")
     show = formatting.recall if formatting.is_recall(metric) else None
     return value_cell(spread, unit, show=show)
+
+
+def _beyond_empty(one: Fit) -> Cell:
+    """The least memory less that before rows, over the vectors."""
+    empty = one.spread("empty_rss_bytes")
+    if empty is None or one.memory_bytes is None:
+        return absent_cell("the memory before rows is not known")
+    ratio = (one.memory_bytes - empty.median) / one.raw_bytes
+    return plain(ratio, f"× {formatting.number(ratio)}")
 
 
 def _errors(one: Fit) -> Cell:
@@ -212,7 +221,7 @@ def _step(run: RunData, one: Fit, step: FitStep) -> Row:
         _figure(step, "errors", "1"),
         plain(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
     )
-    return Row(cells, "ok" if step.verdict.holds else "invalid", one.series)
+    return Row(cells, series=one.series)
 
 
 def _figure(step: FitStep, metric: str, unit: str) -> Cell:
