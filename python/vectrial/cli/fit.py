@@ -12,6 +12,7 @@ import typer
 
 from vectrial.cli import one_store as one
 from vectrial.cli import options
+from vectrial.cli import run as run_command
 from vectrial.cli.fit_bench import Bench, HeldTo
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
 from vectrial.cli.price_sheet import read_prices
@@ -132,7 +133,7 @@ def fit(
 
     Exit codes: 0 success, 1 nothing was confirmed for a store, 2 invalid input.
     """
-    one.run_command.check_resume(resume, out)
+    run_command.check_resume(resume, out)
     names = list(dict.fromkeys(stores))
     kinds = [registry.load(name) for name in names]
     held_to = HeldTo(

@@ -149,7 +149,7 @@ class Bench:
             step = step_of(trial)
             self._say(store, step)
             if attempt.purpose is Purpose.WHOLE:
-                known = self._learned(step)
+                known = self._learned(step, known)
                 left = (_USUAL_STEPS - 1) * (time.monotonic() - began)
                 if fresh and step.verdict.holds:
                     self._line(
@@ -279,11 +279,11 @@ class Bench:
             cores = len(Placement().resolved().server_cores or os.sched_getaffinity(0))
         return psutil.virtual_memory().total // 2**20 * 2**20, float(cores)
 
-    def _learned(self, step: FitStep) -> _Known:
-        """What the other steps need of the first."""
+    def _learned(self, step: FitStep, known: _Known) -> _Known:
+        """What the other steps need of the first. known: before."""
         loaded, searched = phase_of(step.trial, "load"), phase_of(step.trial, "search")
         if loaded is None or searched is None:
-            return _Known(self.search)
+            return known
         name = searched.params.get("recall_parameter")
         found = {} if name is None else {str(name): searched.params[str(name)]}
         ready_s = loaded.value("ready_s") or 0.0
@@ -291,7 +291,7 @@ class Bench:
         search_s = (searched.started_s or 0.0) + (searched.duration_s or 0.0) - ready_s
         longest_s = max(search_s, self.held_to.confirm_seconds)
         timeout_s = limit_s + self.held_to.load_factor * longest_s + _BESIDE_S
-        return _Known({**self.search, **found}, limit_s, round(timeout_s, 1))
+        return _Known({**known.setting, **found}, limit_s, round(timeout_s, 1))
 
     def _say(self, store: type[Store], step: FitStep) -> None:
         p99, qps, recall = (step.figure(n) for n in ("latency_p99", "qps", "recall_mean"))

@@ -84,7 +84,9 @@ def make_plan(
             for trial in planned:
                 rows, repeat = trial.row.rows, trial.row.repeat
                 limits = item.experiment.limits_at(trial.point)
-                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index), repr(limits))
+                # What one trial left in a server would count against the limits of the next.
+                alone = "" if limits is None else trial.row.key
+                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index), alone)
                 job = Job(
                     item.store,
                     item.index,

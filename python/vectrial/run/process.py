@@ -17,6 +17,7 @@ from typing import Any
 
 from vectrial.model.client_limits import Certificate
 from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
+from vectrial.model.errors import Unsupported
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
@@ -31,7 +32,7 @@ from vectrial.run.requests import Requests, serving
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server
 from vectrial.servers.inside import Inside
-from vectrial.servers.limits import enter, group_name, make_groups
+from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
 from vectrial.servers.provide import Choice, provide, recipe_of
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.suite.model import Suite
@@ -94,6 +95,8 @@ class MeasuringProcess:
     #: Control groups of the measuring process, where it has the store's data; what they used.
     _groups: tuple[Path, ...] = ()
     _memory_use: Mapping[str, int] = MappingProxyType({})
+    #: The most they used before the limit was changed.
+    _peak_bytes: int | None = None
     _heartbeat: Heartbeat | None = None
 
     def __init__(
@@ -140,7 +143,12 @@ class MeasuringProcess:
                 at=None if site.clients is None else site.clients.address,
             )
         self._requests = Requests(
-            self._server, self._disk, self._objects, site.clients, self._listen
+            self._server,
+            self._disk,
+            self._objects,
+            site.clients,
+            self._listen,
+            self._limit_memory if self._own_limits else None,
         )
 
     def __enter__(self) -> MeasuringProcess:
@@ -233,12 +241,20 @@ class MeasuringProcess:
         """Limits of the measuring process itself."""
         return self._job.limits if self._server is None else None
 
+    def _limit_memory(self, limit_bytes: int) -> None:
+        self._peak_bytes = memory_use(self._groups).get("memory_peak_bytes")
+        try:
+            change_memory(self._groups, limit_bytes)
+        except NotPossible as error:
+            raise Unsupported(str(error)) from error
+
     def server_facts(self) -> Mapping[str, Any] | None:
         """Facts about the server for the results, or about the limits of the measuring process;
         None without either."""
         if limits := self._own_limits:
             cpus = {} if limits.cpus is None else {"cpus": limits.cpus}
-            use = self._memory_use or memory_use(self._groups)
+            peak = {} if self._peak_bytes is None else {"memory_peak_bytes": self._peak_bytes}
+            use = {**(memory_use(self._groups) or self._memory_use), **peak}
             return {"limits": f"{limits}: applied by control groups", **cpus, **use}
         if self._server is None or self._choice is None:
             return None
@@ -372,4 +388,5 @@ def spec_of(
         durability=job.durability,
         metadata=job.metadata,
         repeat_queries=suite.repeat_queries,
+        limited=serving is None and job.limits is not None,
     )

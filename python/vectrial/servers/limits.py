@@ -23,6 +23,8 @@ from vectrial.servers.supervisor import remove
 from vectrial.util.cgroups import ROOT, is_unified, membership, upwards
 
 _PERIOD_US = 100_000
+#: Settings that keep a group out of swap.
+_NO_SWAP = ("memory.swap.max", "memory.swappiness")
 #: See `group_name`.
 _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
 
@@ -165,7 +167,8 @@ def _settings_v1(limits: Limits) -> dict[str, Mapping[str, str]]:
         quota = round(limits.cpus * _PERIOD_US)
         found["cpu"] = {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
     if limits.memory_bytes is not None:
-        found["memory"] = {"memory.limit_in_bytes": str(limits.memory_bytes)}
+        memory = str(limits.memory_bytes)
+        found["memory"] = {"memory.limit_in_bytes": memory, "memory.swappiness": "0"}
     return found
 
 
@@ -174,7 +177,7 @@ def _make(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
     try:
         group.mkdir()
         for key, value in settings.items():
-            if key == "memory.swap.max" and not (group / key).exists():
+            if key in _NO_SWAP and not (group / key).exists():
                 continue  # a kernel without swap accounting
             (group / key).write_text(value)
     except OSError as error:

@@ -65,7 +65,7 @@ def seek(
         resolution: least memory that holds over greatest that does not, less 1.
         confirmations: steps at the answer, all of which must hold.
     """
-    whole = yield Try(Purpose.WHOLE, total_bytes, most_cpus)
+    whole = yield from _agreed(Try(Purpose.WHOLE, total_bytes, most_cpus))
     if not whole.holds:
         return Found(None, None)
     peak = total_bytes if whole.peak_bytes is None else whole.peak_bytes

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import Annotated, Any, ClassVar
 
+import psutil
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from vectrial.experiments.base import Experiment, Target, as_list, refuse_threads, search_points
@@ -15,7 +17,7 @@ from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.experiments.common.recall_search import RecallParameter, find_recall
 from vectrial.experiments.fit.metrics import METRICS
 from vectrial.model.context import Context
-from vectrial.model.errors import StoreError
+from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.limits import Limits
@@ -89,8 +91,8 @@ class Fit(Experiment):
     )  # fmt: skip
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 
-    memory: Sizes
-    processors: Processors
+    memory: Sizes = ("4GiB", "2GiB", "1GiB", "512MiB", "256MiB")
+    processors: Processors = (1.0,)
     p99_ms: float = Field(default=20.0, gt=0, le=86_400_000)
     recall: float = Field(default=0.95, ge=0, le=1)
     errors: float = Field(default=ERROR_SHARE, ge=0, le=ERROR_SHARE)
@@ -148,6 +150,9 @@ class Fit(Experiment):
         bound = client_bound(phase, context.certificate.limits) and not beside_client(phase)
         phase.params = {**phase.params, **parameter.named, "client_bound": bound}
         yield phase
+        if context.limit_memory is not None:  # the gate has rows of its own
+            with suppress(Unsupported):
+                context.limit_memory(psutil.virtual_memory().total)
 
     def _offered(self, queries: int) -> Load:
         if self.clients is not None:
