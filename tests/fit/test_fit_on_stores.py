@@ -21,6 +21,7 @@ SMALL = ("--dataset", "clustered-16-2k")
 QUICK = (
     "--p99", "5s", "--load-factor", "1000", "--rate", "50", "--seconds", "0.3",
     "--confirm-seconds", "0.3", "--confirmations", "1", "--resolution", "1",
+    "--search", "ef_search=64",
 )  # fmt: skip
 SUITE = """
 name = "limited"
@@ -71,6 +72,7 @@ def test_a_library_in_a_process_with_limits(home: Path) -> None:
 @pytest.mark.usefixtures("possible")
 def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(least, "_LEAST_CPUS", 0.5)  # fewer steps
+    monkeypatch.setattr(least, "_LEAST_BYTES", least.MIB)  # it has few rows
     words = ("fit", "redis-search", *SMALL, *QUICK, "--format", "jsonl")
     done = call(*words)
     assert done.code == 0, done.err
@@ -107,7 +109,7 @@ def test_where_no_limits_can_be_set_it_says_so(home: Path, monkeypatch: pytest.M
 def test_the_limits_of_a_server_elsewhere_cannot_be_set(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VECTRIAL_REDIS_ADDRESS", "db.example:redis=6379")
+    monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_ADDRESS", "db.example:redis=6379")
     done = call("fit", "redis-search", *SMALL)
     assert done.code == 2
     assert "the server of redis-search is not started here" in done.err

@@ -137,7 +137,7 @@ def test_an_answer_that_did_not_hold_again_is_none() -> None:
     lost = trial(10, Purpose.CONFIRM, 120, 0.5, searched={"latency_p99": 1e6})
     found = fit_of([*steps(), lost])
     assert found.memory_bytes is found.cpus is found.below_memory is found.spread("qps") is None
-    assert found.reason == "nothing was confirmed: at 126 MB, 0.5 processor: slow: p99 1 s"
+    assert found.reason == "nothing was confirmed: at 126 MB, 0.5 processor: slow: p99 1.00 s"
     (first, *_) = found.contradictions
     assert "126 MB, 0.5 processor did not hold in step 10" in first
 

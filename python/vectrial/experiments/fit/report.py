@@ -31,7 +31,7 @@ _ANSWERS = (
     Column("store", "Store", numeric=False),
     Column("memory_bytes", "Memory", "B", "Least"),
     Column("of_raw", "of the vectors", "1", "Least"),
-    Column("rows_to_raw", "without that before rows", "1", "Least"),
+    Column("rows_to_raw", "less before rows", "1", "Least"),
     Column("processors", "Processors", "1", "Least"),
     Column.of("qps", group="There"),
     Column.of("latency_p99", group="There"),
