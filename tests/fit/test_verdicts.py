@@ -93,9 +93,8 @@ def test_searches_that_say_nothing_do_not_hold() -> None:
         3,
         "search",
         {name: value.value or 0.0 for name, value in search.metrics.items()},
-        {"client_bound": True},
         valid=False,
-        reason="client-bound",
+        reason="client-bound: it used 99 % of its processor",
     )
     assert verdict(recorded_trial(1, load, late, params=trial().params)).holds
 

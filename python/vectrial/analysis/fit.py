@@ -111,7 +111,7 @@ def _judged(held_to: Mapping[str, Any], load: PhaseResult, search: PhaseResult) 
     if limit_s is not None and ready_s is not None and ready_s > float(limit_s):
         return Verdict(Outcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s")
     # A client at its limit makes latencies longer, never shorter.
-    sound = search.valid or search.params.get("client_bound")
+    sound = search.valid or (search.reason or "").startswith("client-bound")
     if not sound or recall is None or p99_us is None:
         return Verdict(Outcome.UNKNOWN, search.reason or "recall or latency is not known")
     return Verdict(Outcome.HOLDS)

@@ -26,7 +26,6 @@ from vectrial.model.placement import size_bytes
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 from vectrial.workload import dispatch
-from vectrial.workload.ceiling import beside_client, client_bound
 from vectrial.workload.record import ERROR_SHARE
 
 #: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
@@ -81,6 +80,9 @@ class Fit(Experiment):
     terms: ClassVar[Mapping[str, str]] = {
         "memory_bytes": "memory limit",
         "cpus": "limit of processors",
+        "p99_ms": "p99 limit (ms)",
+        "recall": "recall floor",
+        "error_share": "limit on errors",
     }
     starts_from: ClassVar[State] = State.EMPTY
     axes: ClassVar[frozenset[str]] = frozenset(
@@ -147,8 +149,7 @@ class Fit(Experiment):
             yield from self._find_recall(context, point, parameter)
         load = self._offered(len(context.dataset.queries))
         phase = self._searched(context, {**point, **parameter.setting}, load, "search")
-        bound = client_bound(phase, context.certificate.limits) and not beside_client(phase)
-        phase.params = {**phase.params, **parameter.named, "client_bound": bound}
+        phase.params = {**phase.params, **parameter.named}
         yield phase
         if context.limit_memory is not None:  # the gate has rows of its own
             with suppress(Unsupported):
