@@ -12,6 +12,7 @@ from small_suite import EASY
 from vectrial.analysis.fit import Outcome, fits
 from vectrial.analysis.run_data import load
 from vectrial.cli import fit_bench
+from vectrial.cli.fit import without_folders
 from vectrial.report.build import build
 from vectrial.suite.model import read_suite
 from vectrial.tune import least
@@ -93,9 +94,10 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
     # What is there is not measured again.
     again = call(*words, "--resume", folder)
     assert (again.code, again.out) == (0, done.out), again.err
-    other = call(*words, "--resume", folder, "--recall", "0.5")
-    assert other.code == 2
-    assert "not made by this command with these options" in other.err
+    for option in (("--recall", "0.5"), ("--resolution", "0.5")):
+        other = call(*words, "--resume", folder, *option)
+        assert other.code == 2
+        assert "not made by this command with these options" in other.err
 
 
 def test_where_no_limits_can_be_set_it_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,3 +115,8 @@ def test_the_limits_of_a_server_elsewhere_cannot_be_set(
     done = call("fit", "redis-search", *SMALL)
     assert done.code == 2
     assert "the server of redis-search is not started here" in done.err
+
+
+def test_a_command_is_printed_without_its_folders() -> None:
+    words = ["fit", "a", "--out", "there", "--k", "5", "--resume=here", "--resume", "x"]
+    assert without_folders(words) == ["fit", "a", "--k", "5"]

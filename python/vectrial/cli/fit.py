@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,7 +154,7 @@ def fit(
         prices=None if prices is None else read_prices(prices),
         console=console,
         allow_exposed=allow_exposed,
-        command=shlex.join(["vectrial", *_without_resume(sys.argv[1:])]),
+        command=shlex.join(["vectrial", *without_folders(sys.argv[1:])]),
     )
     bench.begin(out, resume)
     failed = []
@@ -171,13 +171,15 @@ def fit(
         sys.exit(1)
 
 
-def _without_resume(words: list[str]) -> list[str]:
-    """The words of a command line without `--resume` and its folder."""
+def without_folders(words: Sequence[str]) -> list[str]:
+    """The words of a command line without `--resume` and `--out` and their folders."""
     left = list(words)
-    if "--resume" in left:
-        at = left.index("--resume")
-        del left[at : at + 2]
-    return [word for word in left if not word.startswith("--resume=")]
+    for option in ("--resume", "--out"):
+        while option in left:
+            at = left.index(option)
+            del left[at : at + 2]
+        left = [word for word in left if not word.startswith(f"{option}=")]
+    return left
 
 
 def _show(bench: Bench, form: Format) -> bool:

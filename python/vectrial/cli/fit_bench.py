@@ -57,6 +57,15 @@ class HeldTo:
     confirmations: int
     resolution: float
 
+    @property
+    def search(self) -> str:
+        """How the search is made, for people; the trials do not hold it."""
+        return (
+            f"The least machine: memory to {self.resolution:g}, confirmed by"
+            f" {formatting.plural(self.confirmations, 'load')}; a load may take"
+            f" {self.load_factor:g} times as long as with the whole machine."
+        )
+
     def parameters(self, purpose: Purpose) -> dict[str, Any]:
         """Of the experiment, in a step with this purpose."""
         confirms = purpose is Purpose.CONFIRM
@@ -171,6 +180,7 @@ class Bench:
         (planned,) = plan.trials
         trial = self._find(planned.row.key)
         if trial is not None:
+            self._record(plan)
             return trial, False
         run_command.measure(
             plan,
@@ -198,7 +208,9 @@ class Bench:
         return None if found is not None and found.status == "skipped" and not skipped else found
 
     def _record(self, plan: Plan) -> None:
-        """Add a step to the suite of the run."""
+        """Add a step to the suite of the run, unless it is there."""
+        if plan.suite.experiments[0] in self._measured:
+            return
         self._measured += plan.suite.experiments
         self._timeout_s = max(self._timeout_s, plan.suite.trial_timeout_s)
         suite = self._suite(self.stores, self._measured, self._timeout_s)
@@ -253,6 +265,7 @@ class Bench:
         return suites[0].model_copy(
             update={
                 "name": name,
+                "description": self.held_to.search,
                 "stores": [ref for suite in suites for ref in suite.stores],
                 "experiments": list(experiments),
                 "trial_timeout_s": timeout_s,
