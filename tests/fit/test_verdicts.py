@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,11 @@ def failed_check(*, relevant: bool) -> CheckResult:
         (ended(f"{SERVER_ENDED} (log)"), Outcome.KILLED, "log"),
         (ended("RuntimeError: full", oom_kills=2), Outcome.KILLED, "2 processes while loading"),
         (trial(server={**APPLIED, "oom_kills": 1}), Outcome.KILLED, "ended 1 process"),
+        (
+            trial(server={"oom_kills": 1}, searched={"errors": 500.0}, status="failed"),
+            Outcome.KILLED,
+            "ended 1 process; 500 of 1,500 searches failed",
+        ),
         (ended("redis ended with 1 before it was ready\nlog"), Outcome.REFUSED, "ended with 1"),
         (ended("StoreError: the load was not taken whole"), Outcome.REFUSED, "not taken whole"),
         (trial(searched={"errors": 9.0}), Outcome.REFUSED, "9 of 1,009 searches failed"),
@@ -139,6 +145,17 @@ def test_an_answer_that_did_not_hold_again_is_none() -> None:
     assert found.reason == "nothing was confirmed: at 126 MB, 0.5 processor: slow: p99 1.00 s"
     (first, *_) = found.contradictions
     assert "126 MB, 0.5 processor did not hold in step 10" in first
+
+
+def test_steps_that_a_resumed_search_does_not_have_are_left_out() -> None:
+    """The first search was interrupted; the second went another way from step 4 on."""
+    first = [
+        trial(n, Purpose.CONFIRM, 500, 2.0, trial_id=n, key=f"first {n}") for n in (4, 5, 6, 20)
+    ]
+    again = [replace(one, trial_id=100 + one.trial_id) for one in steps()[3:]]
+    found = fit_of([*steps()[:3], *first, *again])
+    assert [step.number for step in found.steps] == list(range(1, 10))
+    assert found.memory_bytes == 120 * MIB
 
 
 def test_a_limit_that_holds_below_one_that_does_not_is_reported() -> None:

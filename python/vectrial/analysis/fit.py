@@ -124,9 +124,11 @@ def phase_of(trial: Trial, name: str) -> PhaseResult | None:
 
 def _during(trial: Trial) -> str:
     """What it was doing, as far as its phases say."""
-    if phase_of(trial, "search") is not None:
-        return " while its answers were checked" if trial.status == "failed" else ""
-    return " while loading" if phase_of(trial, "load") is None else " while searching"
+    search = phase_of(trial, "search")
+    if search is None:
+        return " while loading" if phase_of(trial, "load") is None else " while searching"
+    errors, count = search.value("errors") or 0.0, search.value("count") or 0.0
+    return f"; {errors:,.0f} of {count + errors:,.0f} searches failed" if errors else ""
 
 
 def _short(text: str) -> str:
@@ -257,7 +259,7 @@ def fits(run: RunData) -> list[Fit]:
 def fit_of(trials: Sequence[Trial]) -> Fit:
     """What the trials of one store say, in any order; at least one."""
     first = trials[0]
-    steps = sorted(map(step_of, trials), key=lambda step: step.number)
+    steps = _of_last_search(trials)
     confirmed = _confirmed(steps)
     return Fit(
         series=first.series,
@@ -271,6 +273,16 @@ def fit_of(trials: Sequence[Trial]) -> Fit:
         below_cpus=_below(steps, confirmed, lambda step: step.cpus, "memory_bytes"),
         contradictions=contradictions(steps),
     )
+
+
+def _of_last_search(trials: Sequence[Trial]) -> list[FitStep]:
+    """The steps in order, without those that a resumed search went another way than: one that was
+    measured before a step of its number or of a lower one. Steps of no search are all there."""
+    steps: list[FitStep] = []
+    for step in map(step_of, sorted(trials, key=lambda trial: -trial.trial_id)):
+        if not step.number or all(step.number < later.number for later in steps if later.number):
+            steps.append(step)
+    return sorted(steps, key=lambda step: (step.number, step.trial.trial_id))
 
 
 def step_of(trial: Trial) -> FitStep:

@@ -3,10 +3,11 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from vectrial.model.errors import VectrialError
 from vectrial.model.live import Live
@@ -172,7 +173,11 @@ def _measure(
                             if fault is not None and suspect is not None and not on_purpose:
                                 reason = f"{fault}: {suspect}{process.server_log()}"
                                 record = replace(record, status="failed", reason=reason, gate=[])
-                            write(replace(record, server=process.server_facts()))
+                            facts = process.server_facts()
+                            if suspect is not None and not on_purpose and _short_of(job, facts):
+                                reason = f"out of memory ({job.limits}): {suspect}"
+                                record = replace(record, status="failed", reason=reason, gate=[])
+                            write(replace(record, server=facts))
                             if on_purpose and left and job.store.kind == "server":
                                 anew = True  # the others get a server that suffered nothing
                                 process.kill()
@@ -191,6 +196,12 @@ def _measure(
             left.remove(failed)
             facts = process.server_facts()
             write(TrialRecord(failed.row, "failed", process.why(), server=facts))
+
+
+def _short_of(job: Job, facts: Mapping[str, Any] | None) -> bool:
+    """True if the kernel ended a process for the memory limit that the trials have: what checks
+    found then is not what the store answers."""
+    return job.limits is not None and bool((facts or {}).get("oom_kills"))
 
 
 def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
