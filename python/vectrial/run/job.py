@@ -170,12 +170,10 @@ def _measure(
                             anew = fault is not None
                             record = _record(trial, message)
                             on_purpose = type(trial.experiment).ends_server
-                            if fault is not None and suspect is not None and not on_purpose:
-                                reason = f"{fault}: {suspect}{process.server_log()}"
-                                record = replace(record, status="failed", reason=reason, gate=[])
                             facts = process.server_facts()
-                            if suspect is not None and not on_purpose and _short_of(job, facts):
-                                reason = f"out of memory ({job.limits}): {suspect}"
+                            cause = fault or _out_of_memory(job, facts)
+                            if cause and suspect is not None and not on_purpose:
+                                reason = f"{cause}: {suspect}{process.server_log()}"
                                 record = replace(record, status="failed", reason=reason, gate=[])
                             write(replace(record, server=facts))
                             if on_purpose and left and job.store.kind == "server":
@@ -198,10 +196,11 @@ def _measure(
             write(TrialRecord(failed.row, "failed", process.why(), server=facts))
 
 
-def _short_of(job: Job, facts: Mapping[str, Any] | None) -> bool:
-    """True if the kernel ended a process for the memory limit that the trials have: what checks
-    found then is not what the store answers."""
-    return job.limits is not None and bool((facts or {}).get("oom_kills"))
+def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:
+    """The fault where the kernel ended a process for the limit that the trials have, though the
+    server lives; else empty. What checks found then is not what the store answers."""
+    killed = job.limits is not None and (facts or {}).get("oom_kills")
+    return f"out of memory ({job.limits})" if killed else ""
 
 
 def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
