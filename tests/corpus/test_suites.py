@@ -163,6 +163,17 @@ EXPERIMENTS = {
         "duration_s": "inf",
         "most_rate": "1e300 | 0",
     },
+    "fit": {
+        "memory": '0 | [] | 512 | "4" | "4 parsecs" | "99999999999GiB" | ["1GiB", 1]',
+        "processors": '0 | [] | -1 | 1e300 | "one"',
+        "p99_ms": "0 | 1e300",
+        "recall": "2 | true",
+        "errors": "0.5",
+        "rate": "0 | 1e300",
+        "clients": "0 | 1e300",
+        "duration_s": "inf",
+        "load_limit_s": "0 | nan",
+    },
     "crud": {
         "samples": '1e11 | 100000000000 | 100001 | 0 | true | "1000"',
         "max_s": "1e300 | 0",

@@ -16,8 +16,9 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.limits import Limits
 from vectrial.model.placement import Placement
 from vectrial.servers import limits
-from vectrial.servers.limits import NotPossible, change_memory, make_groups
+from vectrial.servers.limits import NotPossible, change_memory, enter, make_groups
 from vectrial.servers.local import Local
+from vectrial.servers.supervisor import memory_use, remove
 from vectrial.telemetry.groups import Group
 from vectrial.util.cgroups import is_unified, membership
 
@@ -51,8 +52,42 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
             assert "vectrial-" in Path(f"/proc/{one}/cgroup").read_text()
         used = Group(pid).usage()
         assert used.peak_bytes is None or 0 < used.peak_bytes <= 2**28
+        assert 0 < server.facts()["memory_peak_bytes"] <= 2**28
+        assert server.facts()["oom_kills"] == 0
         server.restart()
     assert not left_over()
+    assert server.facts()["memory_peak_bytes"] > 0, "the supervisor told it at the end"
+
+
+def test_the_use_of_memory_is_read_in_both_versions(tmp_path: Path) -> None:
+    one, two, none = (tmp_path / name for name in ("one", "two", "none"))
+    one.mkdir()
+    (one / "memory.max_usage_in_bytes").write_text("4096\n")
+    (one / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    two.mkdir()
+    (two / "memory.peak").write_text("8192\n")
+    (two / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 3\noom_kill 1\n")
+    assert memory_use([none, one]) == {"memory_peak_bytes": 4096, "oom_kills": 2}
+    assert memory_use([two]) == {"memory_peak_bytes": 8192, "oom_kills": 1}
+    assert memory_use([none]) == {}
+
+
+@pytest.mark.usefixtures("possible")
+def test_a_command_runs_in_the_groups_from_its_start(tmp_path: Path) -> None:
+    groups = make_groups(Limits(memory_bytes=2**26), "vectrial-test-enter")
+    report = "import sys; print(open('/proc/self/cgroup').read(), sys.argv)"
+    try:
+        argv = enter(groups, [sys.executable, "-c", report, "a b", "$c"])
+        said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        hungry = enter(groups, [sys.executable, "-c", "b = bytearray(2**27)"])
+        killed = subprocess.run(hungry, capture_output=True, check=False)
+        use = memory_use(groups)
+    finally:
+        remove(groups)
+    assert "vectrial-test-enter" in said
+    assert "['-c', 'a b', '$c']" in said
+    assert killed.returncode == -signal.SIGKILL
+    assert use["oom_kills"] == 1
 
 
 @pytest.mark.slow

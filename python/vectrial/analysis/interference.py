@@ -72,7 +72,9 @@ def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
                 steal.looked,
             )
         )
-    throttled = _beyond(trials, "throttled_share", THROTTLED_SHARE, math.inf)
+    # Limits of a library are those of the measuring process, which was to be throttled.
+    unlimited = [t for t in trials if t.server is None or "provider" in t.server]
+    throttled = _beyond(unlimited, "throttled_share", THROTTLED_SHARE, math.inf)
     if throttled.where:
         signs.append(
             Sign(

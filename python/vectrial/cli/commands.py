@@ -44,6 +44,7 @@ class Commands(LazyGroup):
         "run": "run:run",
         "capacity": "capacity:capacity",
         "tune": "tune:tune",
+        "fit": "fit:fit",
         "report": "report:report",
         "compare": "compare:compare",
         "forecast": "forecast:forecast",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -15,10 +14,10 @@ import typer
 from vectrial.cli import one_store as one
 from vectrial.cli import options
 from vectrial.cli.output import print_json, stdout_console
+from vectrial.cli.price_sheet import read_prices
 from vectrial.model.errors import UserError
-from vectrial.model.inputs import read_bytes
 from vectrial.model.placement import size_bytes
-from vectrial.suite.model import Prices, parse_suite, validated
+from vectrial.suite.model import Prices, parse_suite
 
 if TYPE_CHECKING:
     from vectrial.analysis.deployment import Demand, Node, Sizing
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
     from vectrial.document.blocks import Section
 
-#: Bytes of a file of prices.
-_PRICES_BYTES = 1 << 20
 _ROWS = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)")
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 #: More rows are nobody's, and logarithms of forecasts have an end.
@@ -315,9 +312,4 @@ def _prices(file: Path | None, run: RunData) -> Prices | None:
             return parse_suite(run.suite, "suite").prices if run.suite else None
         except UserError:
             return None  # a suite of another version
-    try:
-        plain = tomllib.loads(read_bytes(file, _PRICES_BYTES).decode("utf-8"))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"the prices cannot be read: {why}", where=str(file)) from error
-    return validated(Prices, plain.get("prices", plain), str(file))
+    return read_prices(file)

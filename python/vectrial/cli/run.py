@@ -224,6 +224,7 @@ def measure(
     on: str = HERE,
     disturbed: frozenset[str] = frozenset(),
     note: str | None = None,
+    known_lines: set[str] | None = None,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -235,6 +236,7 @@ def measure(
         on: where; see `vectrial.run.place`.
         disturbed: keys of trials that are measured again.
         note: is added to the note on the run.
+        known_lines: as of `make_view`.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -249,7 +251,7 @@ def measure(
             private_files(),
             place(on, folder) as where,
             RunWriter(folder) as writer,
-            _view(plan, writer, console, disturbed) as view,
+            _view(plan, writer, console, disturbed, known_lines=known_lines) as view,
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             if note is not None:
@@ -269,11 +271,19 @@ def measure(
     return outcome
 
 
-def _view(plan: Plan, writer: RunWriter, console: Console, again: frozenset[str]) -> StatusFileView:
+def _view(
+    plan: Plan,
+    writer: RunWriter,
+    console: Console,
+    again: frozenset[str],
+    *,
+    known_lines: set[str] | None = None,
+) -> StatusFileView:
     """The view of a run. Trials that an earlier process measured count as done."""
     finished = writer.finished_keys() - again
     before = len(finished & {trial.row.key for trial in plan.trials})
-    return StatusFileView(plan, make_view(plan, console, before), writer.folder, before)
+    view = make_view(plan, console, before, known_lines=known_lines)
+    return StatusFileView(plan, view, writer.folder, before)
 
 
 def _print_summary(folder: Path, report: bool, console: Console) -> None:

@@ -52,19 +52,25 @@ class View(Watcher, Protocol):
     ) -> None: ...
 
 
-def make_view(plan: Plan, console: Console, before: int = 0) -> View:
+def make_view(
+    plan: Plan, console: Console, before: int = 0, *, known_lines: set[str] | None = None
+) -> View:
     """The live view if stderr is a terminal, else plain lines.
 
-    before: number of trials that an earlier process measured.
+    before: number of trials that an earlier process measured. known_lines: notes
+    that were printed, which are not printed again; then jobs and trials have no lines.
     """
     kind = LiveView if console.is_terminal else PlainView
-    return kind(plan, console, before)
+    return kind(plan, console, before, known_lines=known_lines)
 
 
 class PlainView:
     """One line per job and trial."""
 
-    def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
+    def __init__(
+        self, plan: Plan, console: Console, before: int = 0, *, known_lines: set[str] | None = None
+    ) -> None:
+        self._known_lines = known_lines
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._console, self._done = console, before
         self._last = ("", 0.0)
@@ -92,7 +98,8 @@ class PlainView:
             self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
-        self._line(f"[{number}/{of}] {job.label}")
+        if self._known_lines is None:
+            self._line(f"[{number}/{of}] {job.label}")
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None
@@ -112,6 +119,8 @@ class PlainView:
     def finished(self, record: TrialRecord) -> None:
         """Print a line per trial, and two for a store whose trials are skipped for one reason."""
         self._done += 1
+        if self._known_lines is not None:
+            return
         skipped = (record.row.store, record.reason) if record.status == "skipped" else None
         if skipped is None or skipped != self._skipped:
             self._line(f"  {describe(record)}")
@@ -121,6 +130,10 @@ class PlainView:
         self._skipped = skipped
 
     def note(self, text: str) -> None:
+        if self._known_lines is not None and text in self._known_lines:
+            return
+        if self._known_lines is not None:
+            self._known_lines.add(text)
         self._line(text)
 
     def _line(self, text: str) -> None:
@@ -130,8 +143,10 @@ class PlainView:
 class LiveView(PlainView):
     """A bar over all trials, one for the current work, and finished trials scrolling above."""
 
-    def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
-        super().__init__(plan, console, before)
+    def __init__(
+        self, plan: Plan, console: Console, before: int = 0, *, known_lines: set[str] | None = None
+    ) -> None:
+        super().__init__(plan, console, before, known_lines=known_lines)
         self._whole = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),

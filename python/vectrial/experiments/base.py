@@ -30,6 +30,7 @@ from vectrial.model.lane import (
     refuse_search_params,
     writes_natively,
 )
+from vectrial.model.limits import Limits
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Searcher, Store
@@ -215,6 +216,11 @@ class Experiment(ExactModel, ABC):
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Clients of the closed loop that is offered at a point; None when the loop is open."""
         return 1
+
+    def limits_at(self, point: Mapping[str, Any]) -> Limits | None:
+        """Limits of the server at a point, or of the measuring process of a store without one.
+        None: the server has those of the suite's placement."""
+        return None
 
     def settings(self) -> dict[str, Any]:
         """The parameters that define a trial in addition to its point; part of the trial's key."""

@@ -52,8 +52,9 @@ class Context:
     baseline_rss_bytes: the same before anything was loaded.
     written_bytes: what that process has written to disks until now; None when it runs elsewhere.
     limit_memory: lowers, or raises, the memory that the store's server may use while it runs, to
-        this many bytes; None: to what it was started with. None where it has no server. Raises
-        `Unsupported` where it was started without a limit, or cannot do with so little.
+        this many bytes; None: to what it was started with. Of a store without a server, that of
+        this process, where it has limits; else None. Raises `Unsupported` where it was started
+        without a limit, or cannot do with so little.
     empty_disk: bytes by kind in `data_dirs` before this load (see `telemetry.disk.on_disk`): the
         server's own files, and what earlier loads of the same server have left.
     progress: called with (done, of, what) outside timed samples.

@@ -63,9 +63,11 @@ create table gate (
 """
 # dataset: one row per number of rows that was loaded; every figure is that of the cut.
 # trial.server: of a store with one, how it was run: 'provider' and why it was chosen, 'program',
-# 'limits' asked for and whether they hold, 'cores'. trial.notes: what a reader should know.
-# trial.load: seconds of the load that its rows come from: load_s, flush_s, build_s, wait_s, and
-# their sum ready_s; null where they are unknown. Runs of earlier versions lack the column.
+# 'limits' asked for and whether they hold, 'cores'; 'oom_kills' and 'memory_peak_bytes' of its
+# control group. Of a library with limits: those of the measuring process. trial.notes: what a
+# reader should know. trial.load: seconds of the load that its rows come from: load_s, flush_s,
+# build_s, wait_s, and their sum ready_s; null where they are unknown. Runs of earlier versions lack
+# the column.
 # phase.role: a `vectrial.model.phase.Role`, or null.
 # gate.passed is null for a check that does not apply to the store; detail then says why.
 # gate.invalidates: 'everything', 'filtered searches', 'finds by condition' or 'changes of rows';

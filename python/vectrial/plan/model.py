@@ -9,6 +9,7 @@ from typing import Any
 from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
 from vectrial.model.context import Data
+from vectrial.model.limits import Limits
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
@@ -51,7 +52,8 @@ class PlannedTrial:
 class Job:
     """The task of one measuring process, in the order of `trials`. durability: of acknowledged
     writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
-    cluster."""
+    cluster. limits: of the server, or of the measuring process of a store without one; None: the
+    server has those of the placement."""
 
     store: type[Store]
     index: Index
@@ -63,6 +65,7 @@ class Job:
     durability: Durability | None = None
     metadata: bool = True
     nodes: int = 1
+    limits: Limits | None = None
 
     @property
     def store_label(self) -> str:

@@ -83,7 +83,10 @@ def make_plan(
             _check_number(count, where)
             for trial in planned:
                 rows, repeat = trial.row.rows, trial.row.repeat
-                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index))
+                limits = item.experiment.limits_at(trial.point)
+                # What one trial left in a server would count against the limits of the next.
+                alone = "" if limits is None else trial.row.key
+                key = (repeat, shape.name, rows, i, item.nodes, repr(item.index), alone)
                 job = Job(
                     item.store,
                     item.index,
@@ -95,6 +98,7 @@ def make_plan(
                     item.durability,
                     dataset.metadata,
                     item.nodes,
+                    limits,
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     ordered = (

@@ -15,9 +15,8 @@ from vectrial.model.provider import Provider
 from vectrial.plan.model import Plan
 from vectrial.reports.matching import Measured
 from vectrial.reports.model import Reproduction
-from vectrial.servers.limits import NotPossible, group_name, make_groups
+from vectrial.servers.limits import no_limits
 from vectrial.servers.provide import choose, recipe_of
-from vectrial.servers.supervisor import remove
 from vectrial.util.cgroups import ROOT
 
 OPTION = "--memory-limit"
@@ -65,14 +64,12 @@ def check_memory(plan: Plan, total_bytes: int | None = None, root: Path = ROOT) 
         )
     if Provider.LOCAL not in _providers(plan):
         return  # a container engine sets limits itself; a server elsewhere has its own
-    try:
-        remove(make_groups(Limits(memory_bytes=limit), group_name(), root))
-    except NotPossible as error:
+    if why := no_limits(Limits(memory_bytes=limit), root):
         raise UserError(
-            f"no memory limit can be set here: {error}",
+            f"no memory limit can be set here: {why}",
             where=OPTION,
             remedy=f"run as a user who may make control groups, or {_WITHOUT}",
-        ) from error
+        )
 
 
 def _providers(plan: Plan) -> set[Provider]:

@@ -3,10 +3,11 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from vectrial.model.errors import VectrialError
 from vectrial.model.live import Live
@@ -19,6 +20,7 @@ from vectrial.run.redact import Secrecy
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
+from vectrial.servers.limits import no_limits
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
@@ -72,6 +74,7 @@ class JobRunner:
             wanted = self._suite.provider(job.store.name)
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         lacks, choice = self._prepared[kind]
+        lacks = lacks or _no_limits(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -108,6 +111,19 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, 
         return str(error), None
     available = availability(store, served=choice is not None)
     return "" if available.works else available.reason, choice
+
+
+def _no_limits(job: Job, choice: Choice | None) -> str:
+    """Reason why the limits of a job cannot be set; empty where they can, or it has none. The
+    limits of a placement are applied where they can be."""
+    if job.limits is None or (choice is not None and choice.provider is Provider.DOCKER):
+        return ""  # an engine sets them itself
+    if choice is not None and choice.provider is Provider.EXTERNAL:
+        return f"no limits can be set on a server that is not started here ({choice.why})"
+    if job.nodes > 1:
+        return "limits of a trial are set on one server, not on the nodes of a cluster"
+    why = no_limits(job.limits)
+    return f"no limits can be set here: {why}" if why else ""
 
 
 @contextmanager
@@ -154,10 +170,12 @@ def _measure(
                             anew = fault is not None
                             record = _record(trial, message)
                             on_purpose = type(trial.experiment).ends_server
-                            if fault is not None and suspect is not None and not on_purpose:
-                                reason = f"{fault}: {suspect}{process.server_log()}"
+                            facts = process.server_facts()
+                            cause = fault or _out_of_memory(job, facts)
+                            if cause and suspect is not None and not on_purpose:
+                                reason = f"{cause}: {suspect}{process.server_log()}"
                                 record = replace(record, status="failed", reason=reason, gate=[])
-                            write(replace(record, server=process.server_facts()))
+                            write(replace(record, server=facts))
                             if on_purpose and left and job.store.kind == "server":
                                 anew = True  # the others get a server that suffered nothing
                                 process.kill()
@@ -176,6 +194,13 @@ def _measure(
             left.remove(failed)
             facts = process.server_facts()
             write(TrialRecord(failed.row, "failed", process.why(), server=facts))
+
+
+def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:
+    """The fault where the kernel ended a process for the limit that the trials have, though the
+    server lives; else empty. What checks found then is not what the store answers."""
+    killed = job.limits is not None and (facts or {}).get("oom_kills")
+    return f"out of memory ({job.limits})" if killed else ""
 
 
 def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:

@@ -12,9 +12,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from vectrial.model.client_limits import Certificate
+from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
+from vectrial.model.errors import Unsupported
+from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.model.store import Store
@@ -29,8 +33,10 @@ from vectrial.run.requests import Requests, serving
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server
 from vectrial.servers.inside import Inside
+from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
 from vectrial.servers.provide import Choice, provide, recipe_of
 from vectrial.servers.running import if_up
+from vectrial.servers.supervisor import memory_use, remove
 from vectrial.suite.model import Suite
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
@@ -88,6 +94,11 @@ class MeasuringProcess:
     #: The fault of the server, once it has one.
     _fault: str | None = None
     _server: Server | None = None
+    #: Control groups of the measuring process, where it has the store's data; what they used.
+    _groups: tuple[Path, ...] = ()
+    _memory_use: Mapping[str, int] = MappingProxyType({})
+    #: The most they used before the limit was changed.
+    _peak_bytes: int | None = None
     _heartbeat: Heartbeat | None = None
 
     def __init__(
@@ -125,7 +136,7 @@ class MeasuringProcess:
                 provider=site.choice.provider,
                 log=self._log.with_name(f"{self._log.stem}-server.log"),
                 cores=placement.server_cores or (),
-                limits=placement.limits,
+                limits=job.limits or placement.limits,
                 progress=note,
                 inside=site.inside,
                 allow_exposed=site.allow_exposed,
@@ -135,7 +146,12 @@ class MeasuringProcess:
             )
             self._server = if_up(recipe, server)
         self._requests = Requests(
-            self._server, self._disk, self._objects, site.clients, self._listen
+            self._server,
+            self._disk,
+            self._objects,
+            site.clients,
+            self._listen,
+            self._limit_memory if self._own_limits else None,
         )
 
     def __enter__(self) -> MeasuringProcess:
@@ -177,8 +193,11 @@ class MeasuringProcess:
             command = command_of(self._job.store, str(theirs.fileno()), str(os.getpid()))
             network = None if self._inside is None else self._inside.network
             files = () if network is None else network.files
+            argv = command.argv if network is None else network.enter(command.argv)
+            if self._own_limits:
+                self._groups = make_groups(self._own_limits, group_name())
             self._child = subprocess.Popen(
-                command.argv if network is None else network.enter(command.argv),
+                enter(self._groups, argv) if self._groups else argv,
                 pass_fds=(theirs.fileno(), *files),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -202,6 +221,8 @@ class MeasuringProcess:
                     self.kill()
             self._pipe.close()
         finally:
+            self._memory_use = memory_use(self._groups)
+            remove(self._groups)
             self._objects.stop()
             self._listen(False)
             if self._server is not None:
@@ -218,8 +239,26 @@ class MeasuringProcess:
         os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
 
+    @property
+    def _own_limits(self) -> Limits | None:
+        """Limits of the measuring process itself."""
+        return self._job.limits if self._server is None else None
+
+    def _limit_memory(self, limit_bytes: int) -> None:
+        self._peak_bytes = memory_use(self._groups).get("memory_peak_bytes")
+        try:
+            change_memory(self._groups, limit_bytes)
+        except NotPossible as error:
+            raise Unsupported(str(error)) from error
+
     def server_facts(self) -> Mapping[str, Any] | None:
-        """Facts about the server for the results; None without a server."""
+        """Facts about the server for the results, or about the limits of the measuring process;
+        None without either."""
+        if limits := self._own_limits:
+            cpus = {} if limits.cpus is None else {"cpus": limits.cpus}
+            peak = {} if self._peak_bytes is None else {"memory_peak_bytes": self._peak_bytes}
+            use = {**(memory_use(self._groups) or self._memory_use), **peak}
+            return {"limits": f"{limits}: applied by control groups", **cpus, **use}
         if self._server is None or self._choice is None:
             return None
         starts_it = self._choice.provider is not Provider.EXTERNAL
@@ -240,10 +279,10 @@ class MeasuringProcess:
             if time.monotonic() >= ends and (not suspected or self._server.answers()):
                 return None
             if self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
-                self._fault = "the server does not answer"
+                self._fault = SERVER_SILENT
                 return self._fault
             time.sleep(_POLL_S / 5)
-        self._fault = "the server ended"
+        self._fault = SERVER_ENDED
         return self._fault
 
     def server_log(self) -> str:
@@ -260,9 +299,9 @@ class MeasuringProcess:
         if not self._server.lives():
             since_dead = since_dead or time.monotonic()
             if time.monotonic() - since_dead > _MOURNING_S:
-                self._fault = "the server ended"
+                self._fault = SERVER_ENDED
         elif self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
-            self._fault = "the server does not answer"
+            self._fault = SERVER_SILENT
         return since_dead
 
     def messages(self, timeout_s: float) -> Iterator[object]:
@@ -297,12 +336,12 @@ class MeasuringProcess:
         if self._fault is not None:
             return f"{self._fault}{self.server_log()}"
         if self._overdue is not None:
-            return f"took longer than trial_timeout_s = {self._overdue:g}"
+            return f"{OVERDUE} = {self._overdue:g}"
         code = self._child.returncode
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self._output.settle()
         last = (_tail(self._log) or ["its log is empty"])[-1]
-        return f"the measuring process ended with {how}: {last} (log: {self._log.name})"
+        return f"{PROCESS_ENDED} with {how}: {last} (log: {self._log.name})"
 
 
 def _tail(log: Path) -> list[str]:
@@ -353,4 +392,5 @@ def spec_of(
         durability=job.durability,
         metadata=job.metadata,
         repeat_queries=suite.repeat_queries,
+        limited=serving is None and job.limits is not None,
     )

@@ -35,6 +35,7 @@ class Requests:
 
     server: of the job's store; None where it has none. listen: whether the server is to be watched
         from now on, whose processes may be others, or will not answer.
+    limit: changes the memory of the measuring process, where it has limits; raises `Unsupported`.
     """
 
     server: Server | None
@@ -42,6 +43,7 @@ class Requests:
     objects: ObjectServers
     clients: ClientMachines | None
     listen: Callable[[bool], None]
+    limit: Callable[[int], None] | None = None
 
     def answer(self, message: object) -> object | None:
         """Do what is asked; returns what to send: text says why it is impossible. None: the message
@@ -56,7 +58,7 @@ class Requests:
             case Strike():
                 return self._strike(message)
             case LimitMemory(limit_bytes):
-                return _done(partial(self._here.limit_memory, limit_bytes))
+                return _done(partial(self._limit_memory, limit_bytes))
             case OpenObjects():
                 return self.objects.open(message.request, message.key)
             case CloseObjects():
@@ -71,6 +73,14 @@ class Requests:
     def _here(self) -> Server:
         assert self.server is not None, "the measuring process knows whether there is one"
         return self.server
+
+    def _limit_memory(self, limit_bytes: int | None) -> None:
+        if self.server is not None:
+            self.server.limit_memory(limit_bytes)
+            return
+        if self.limit is None or limit_bytes is None:
+            raise Unsupported("it was started without a limit of memory")
+        self.limit(limit_bytes)
 
     def _crash_server(self, how: Crash) -> Serving | NotBack | str:
         """End the server so, and start it again on the same data."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from vectrial.servers.supervisor import remove
 from vectrial.util.cgroups import ROOT, is_unified, membership, upwards
 
 _PERIOD_US = 100_000
+#: Settings that keep a group out of swap.
+_NO_SWAP = ("memory.swap.max", "memory.swappiness")
 #: See `group_name`.
 _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
 
@@ -56,6 +59,13 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
     return tuple(made)
 
 
+def enter(groups: Iterable[Path], argv: Sequence[str]) -> tuple[str, ...]:
+    """The command that executes `argv` in control groups: what it uses is counted from its first
+    page on."""
+    joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in groups]
+    return ("/bin/sh", "-c", " && ".join([*joins, 'exec "$@"']), "sh", *argv)
+
+
 def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
     """Change the memory limit of these groups, as `make_groups` made them, while processes are in
     them. The kernel first takes back what can be read again, as pages of files. What is left is
@@ -75,6 +85,15 @@ def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
                 raise NotPossible(f"{size} of memory: refused: {error.strerror}") from error
             return
     raise NotPossible("the server is in no control group that limits its memory")
+
+
+def no_limits(limits: Limits, root: Path = ROOT) -> str | None:
+    """Reason why no control groups with these limits can be made here; None where they can."""
+    try:
+        remove(make_groups(limits, group_name(), root))
+    except NotPossible as error:
+        return str(error)
+    return None
 
 
 def group_name() -> str:
@@ -148,7 +167,8 @@ def _settings_v1(limits: Limits) -> dict[str, Mapping[str, str]]:
         quota = round(limits.cpus * _PERIOD_US)
         found["cpu"] = {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
     if limits.memory_bytes is not None:
-        found["memory"] = {"memory.limit_in_bytes": str(limits.memory_bytes)}
+        memory = str(limits.memory_bytes)
+        found["memory"] = {"memory.limit_in_bytes": memory, "memory.swappiness": "0"}
     return found
 
 
@@ -157,7 +177,7 @@ def _make(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
     try:
         group.mkdir()
         for key, value in settings.items():
-            if key == "memory.swap.max" and not (group / key).exists():
+            if key in _NO_SWAP and not (group / key).exists():
                 continue  # a kernel without swap accounting
             (group / key).write_text(value)
     except OSError as error:

@@ -69,6 +69,8 @@ class Local(StartedServer):
         self._program = Path(recipe.name)
         self._limited = "none"
         self._cpus: float | None = None
+        #: Under the limit that it was started with, where that was changed.
+        self._peak_bytes: int | None = None
 
     def start(self) -> None:
         if sys.platform != "linux":
@@ -135,6 +137,7 @@ class Local(StartedServer):
             self._progress(f"{self._recipe.name}: limits {self._limited}")
             return ()
         self._limited = f"{self._limits}: applied by control groups"
+        self._peak_bytes = None
         self._cpus = self._limits.cpus
         return groups
 
@@ -186,7 +189,8 @@ class Local(StartedServer):
         program = self._program.name
         network = "its own" if self._alone else "this machine's"
         facts = {"provider": "local", "program": program, "network": network}
-        return {**facts, "limits": self._limited, **cpus}
+        peak = {} if self._peak_bytes is None else {"memory_peak_bytes": self._peak_bytes}
+        return {**facts, "limits": self._limited, **cpus, **self._process.memory_use(), **peak}
 
     def kill(self) -> None:
         self._process.signal(signal.SIGKILL)
@@ -199,6 +203,8 @@ class Local(StartedServer):
                 "the server was started without a limit of memory, which cannot be added later:"
                 " set server_memory in [placement]"
             )
+        if self._peak_bytes is None:
+            self._peak_bytes = self._process.memory_use().get("memory_peak_bytes")
         try:
             change_memory(
                 self._process.cgroups, started_with if limit_bytes is None else limit_bytes

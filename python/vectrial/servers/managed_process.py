@@ -22,7 +22,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import READY_S, Recipe, Server, ServerError, answers, wait_until
 from vectrial.servers.inside import Inside
-from vectrial.servers.supervisor import remove
+from vectrial.servers.supervisor import memory_use, remove
 from vectrial.util import interrupts
 from vectrial.util.process import tail
 from vectrial.util.redaction import Log, of_environment
@@ -58,6 +58,7 @@ class ManagedProcess:
         self._output: Log | None = None
         self._supervisor: subprocess.Popen[str] | None = None
         self._cgroups: tuple[Path, ...] = ()
+        self._memory_use: Mapping[str, int] = {}
         self.pid = 0
 
     def start(
@@ -88,7 +89,7 @@ class ManagedProcess:
             "argv": list(argv),
         }
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._cgroups = tuple(cgroups)
+        self._cgroups, self._memory_use = tuple(cgroups), {}
         self._output = Log(self.log, of_environment(self.secrets))
         with self._output.opened() as log:
             self._supervisor = subprocess.Popen(
@@ -141,6 +142,22 @@ class ManagedProcess:
             return psutil.Process(self.pid).status() not in _ENDED
         except psutil.NoSuchProcess:
             return False
+
+    def memory_use(self) -> Mapping[str, int]:
+        """Use of memory by its control groups since it was started, also when it has ended; see
+        `supervisor.memory_use`. Empty without a limit of memory."""
+        supervisor = self._supervisor
+        if supervisor is None or self._memory_use:
+            return self._memory_use
+        if not self.lives():  # the supervisor says it, and removes the groups
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                supervisor.wait(_SUPERVISOR_ENDS_S)
+        if supervisor.poll() is None:
+            return memory_use(self._cgroups)
+        assert supervisor.stdout is not None
+        last = supervisor.stdout.readline()
+        self._memory_use = json.loads(last) if last.startswith("{") else {}
+        return self._memory_use
 
     def wait_ready(self, address: Address, deadline_s: float, inside: Inside | None = None) -> None:
         """Block until the server answers; it is asked in its network, where that is another.
@@ -223,6 +240,7 @@ class ManagedProcess:
     def _forget(self) -> None:
         assert self._supervisor is not None
         assert self._supervisor.stdout is not None
+        self._memory_use = self.memory_use()
         self._supervisor.stdout.close()
         self._supervisor, self.pid = None, 0
         remove(self._cgroups)  # which the supervisor could not do if it was killed

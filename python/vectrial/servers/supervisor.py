@@ -6,9 +6,10 @@ parent: the process id of whoever starts this. files: descriptors to pass on. co
 the program may use; all when empty. cgroups: control groups (folders) that the program is put into,
 which are removed at the end. after: a command that is executed at the end, in whichever way it
 comes; none when empty. argv: the program and its arguments; "{supervisor}" in one is this process'
-id. The program's process id is the one line on standard output; its own output goes to standard
-error. When the program ends, or the parent does, or this process gets SIGTERM, everything that the
-program started is ended too, and so is this process, with the program's exit status.
+id. The program's process id is the first line on standard output, and `memory_use` of the groups,
+as JSON, the last; the program's own output goes to standard error. When the program ends, or the
+parent does, or this process gets SIGTERM, everything that the program started is ended too, and so
+is this process, with the program's exit status.
 
 This stands between the two since a signal at the parent's death reaches only a direct child,
 and is sent when the thread ends that made it. Here it is a reason to look whether the parent
@@ -90,6 +91,8 @@ def main(
         if after:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run(after, stdout=sys.stderr, timeout=_AFTER_S, check=False)
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            print(json.dumps(memory_use(cgroups)), flush=True)
         remove(cgroups)
     status = program.wait()
     return status if status >= 0 else 128 - status
@@ -110,6 +113,30 @@ def _runs(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:  # ended, and waited for by its own parent
         return False
+
+
+def memory_use(cgroups: Sequence[str | os.PathLike[str]]) -> dict[str, int]:
+    """Use of memory by control groups, of either version: `memory_peak_bytes`, with the page cache,
+    and `oom_kills`: processes that the kernel ended because the limit was reached. Without what the
+    kernel does not say."""
+    found: dict[str, int] = {}
+    for group in cgroups:
+        for file in ("memory.peak", "memory.max_usage_in_bytes"):
+            if (text := _text(group, file)) is not None:
+                found["memory_peak_bytes"] = int(text)
+        for file in ("memory.events", "memory.oom_control"):
+            counts = dict(line.split(" ", 1) for line in (_text(group, file) or "").splitlines())
+            if "oom_kill" in counts:
+                found["oom_kills"] = int(counts["oom_kill"])
+    return found
+
+
+def _text(group: str | os.PathLike[str], file: str) -> str | None:
+    try:
+        with open(os.path.join(group, file)) as opened:  # noqa: PTH118, PTH123
+            return opened.read().strip()
+    except OSError:
+        return None
 
 
 def remove(cgroups: Sequence[str | os.PathLike[str]]) -> None:

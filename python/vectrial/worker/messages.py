@@ -52,7 +52,8 @@ class JobSpec:
     certificate: with the placement resolved: its `server_cores` are those of the job's server.
     durability: of acknowledged writes; None where the store promises nothing.
     store: "module:Class", since a store's own environment has no entry points.
-    server: of a store of kind "server". repeat_queries: as in `Context`.
+    server: of a store of kind "server". repeat_queries: as in `Context`. limited: the measuring
+        process itself has limits.
     """
 
     store: str
@@ -71,6 +72,7 @@ class JobSpec:
     durability: Durability | None = None
     metadata: bool = True
     repeat_queries: bool = False
+    limited: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class Strike:
 
 @dataclass(frozen=True)
 class LimitMemory:
-    """Change the memory that the server may use while it runs. The answer is an `Ack`, or why it
+    """Change the memory that the server may use while it runs, or the measuring process of a store
+    without one. The answer is an `Ack`, or why it
     is impossible, as text.
 
     limit_bytes: None: what it was started with.

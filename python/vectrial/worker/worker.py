@@ -442,7 +442,9 @@ class _Measurement:
             baseline_rss_bytes=self.baseline_rss_bytes,
             written_bytes=self._written_bytes,
             limit_memory=(
-                None if self.spec.server is None else lambda size: self._ask(LimitMemory(size))
+                (lambda size: self._ask(LimitMemory(size)))
+                if self.spec.server is not None or self.spec.limited
+                else None
             ),
             second_store=lambda name: temporary_store(
                 self.make, self.spec.data_dir / "beside" / name

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from vectrial.experiments.base import Experiment, Returns, Target, search_points
 from vectrial.experiments.capacity.metrics import METRICS
 from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
 from vectrial.experiments.common.recall_parameter import parameter_values
+from vectrial.experiments.common.recall_search import RecallParameter, find_recall, recall_of
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
@@ -90,10 +91,12 @@ class Capacity(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         kind = type(context.store).capabilities.indexes[context.index.kind]
         given = kind.recall_parameter is not None and kind.recall_parameter in point
-        parameter = _RecallParameter(
+        parameter = RecallParameter(
             kind.recall_parameter, () if given else parameter_values(kind, context.k)
         )
-        first = yield from self._find_recall(context, point, parameter)
+        first = yield from find_recall(
+            parameter, lambda: self._one_pass(context, point, parameter), self.recall
+        )
         if why := self._hopeless(first, parameter):
             yield self._without(first, parameter, why)
             return
@@ -122,27 +125,8 @@ class Capacity(Experiment):
         """As many phases as it takes to bracket a rate and to narrow it down."""
         return 20 * self.duration_s + (self.confirmations + 1) * self.confirm_s
 
-    def _find_recall(
-        self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter
-    ) -> Generator[Phase, None, Phase]:
-        """Set the parameter to the least value that gives the recall; the phase measured there, or
-        at the greatest value where none does."""
-        seen: dict[int, Phase] = {}
-        low, high = 0, max(len(parameter.values) - 1, 0)
-        while True:
-            parameter.at = (low + high) // 2
-            if parameter.at not in seen:
-                seen[parameter.at] = self._one_pass(context, point, parameter)
-                yield seen[parameter.at]
-            if low == high:
-                return seen[parameter.at]
-            if _recall(seen[parameter.at]) >= self.recall:
-                high = parameter.at
-            else:
-                low = parameter.at + 1
-
     def _one_pass(
-        self, context: Context, point: Mapping[str, Any], parameter: _RecallParameter
+        self, context: Context, point: Mapping[str, Any], parameter: RecallParameter
     ) -> Phase:
         """All queries once, by one client."""
         phase = dispatch.search(
@@ -162,7 +146,7 @@ class Capacity(Experiment):
         self,
         context: Context,
         point: Mapping[str, Any],
-        parameter: _RecallParameter,
+        parameter: RecallParameter,
         attempt: Try,
         number: int,
     ) -> tuple[Phase, Verdict]:
@@ -195,7 +179,7 @@ class Capacity(Experiment):
         p99, share = metrics["latency_p99"] or 0.0, errors / (count + errors)
         if p99 > self.p99_ms * 1e3:
             faults.append(f"p99 {p99 / 1e3:,.4g} ms")
-        if _recall(phase) < self.recall:
+        if recall_of(phase) < self.recall:
             faults.append(_short_of_recall(phase))
         if share > self.errors:
             faults.append(f"errors {share:.2%}")
@@ -206,7 +190,7 @@ class Capacity(Experiment):
         rate is beyond the store, or if there are no answers at all."""
         return self._faults(phase) == [_short_of_recall(phase)]
 
-    def _answer(self, found: Found, tried: Sequence[Phase], parameter: _RecallParameter) -> Phase:
+    def _answer(self, found: Found, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
         """The row of the answer: of its confirmations the worst of each figure."""
         of = [p for p in tried if p.name == "confirm"][-found.confirmations :]
         if found.rate is None:
@@ -250,7 +234,7 @@ class Capacity(Experiment):
             phase.missing["sustained_qps"] = said
         return phase
 
-    def _none(self, found: Found, tried: Sequence[Phase], parameter: _RecallParameter) -> Phase:
+    def _none(self, found: Found, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
         last = tried[-1]
         rate = f"{float(last.params['rate']):,.5g}/s"
         who = "client-bound" if found.limit is Limit.CLIENT else str(last.params["why"])
@@ -263,7 +247,7 @@ class Capacity(Experiment):
             phase.missing["bracket_high"] = reason
         return phase
 
-    def _hopeless(self, alone: Phase, parameter: _RecallParameter) -> str | None:
+    def _hopeless(self, alone: Phase, parameter: RecallParameter) -> str | None:
         """Reason why no rate can hold, if a single client has shown it; else None."""
         recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
         if recall is None or p50 is None:
@@ -275,7 +259,7 @@ class Capacity(Experiment):
             return f"one client alone waits {p50 / 1e3:,.4g} ms (median), not {self.p99_ms:g}"
         return None
 
-    def _without(self, phase: Phase, parameter: _RecallParameter, reason: str) -> Phase:
+    def _without(self, phase: Phase, parameter: RecallParameter, reason: str) -> Phase:
         """The row where there is no answer."""
         return Phase(
             "capacity",
@@ -298,49 +282,8 @@ class Capacity(Experiment):
         return {**limits, "arrivals": self.arrivals}  # what is sustained depends on them, too
 
 
-@dataclass
-class _RecallParameter:
-    """The search parameter that is turned, its values, and where it is; no values: it is not."""
-
-    name: str | None
-    values: Sequence[int]
-    at: int = 0
-
-    @property
-    def setting(self) -> dict[str, int]:
-        """As a point has it."""
-        return {self.name: self.values[self.at]} if self.name and self.values else {}
-
-    @property
-    def value(self) -> dict[str, float | None]:
-        """As a metric."""
-        return {"recall_parameter_value": self.values[self.at]} if self.setting else {}
-
-    @property
-    def named(self) -> dict[str, str]:
-        """Name of the parameter, if there is one."""
-        return {"recall_parameter": self.name} if self.name and self.values else {}
-
-    @property
-    def label(self) -> str:
-        """Setting of the parameter, for progress messages."""
-        return "".join(f", {name} = {value}" for name, value in self.setting.items())
-
-    def raised(self) -> bool:
-        """Turn it to the next value, if there is one."""
-        if self.at + 1 >= len(self.values):
-            return False
-        self.at += 1
-        return True
-
-
-def _recall(phase: Phase) -> float:
-    """Mean recall; 0 where nothing was answered."""
-    return phase.metrics.get("recall_mean") or 0.0
-
-
 def _short_of_recall(phase: Phase) -> str:
-    return f"recall {_recall(phase):.4f}"
+    return f"recall {recall_of(phase):.4f}"
 
 
 def _labelled(context: Context, label: str, number: int) -> Context:

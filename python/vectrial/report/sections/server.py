@@ -98,7 +98,7 @@ def servers(run: RunData) -> Section | None:
     """Origin of each store's server, and the resources it was allowed."""
     ways: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for trial in run.trials:
-        if trial.server is not None:
+        if trial.server is not None and "provider" in trial.server:  # else of a library
             said = {key: trial.server.get(key) or "" for key in ("provider", "why", "program")}
             if nodes := trial.server.get("nodes"):
                 where = trial.server.get("hosts")

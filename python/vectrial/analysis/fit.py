@@ -1,0 +1,353 @@
+"""Verdicts on stores under limits, and the least limits at which each holds, as a run has them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from vectrial.analysis.costs import Use, bill
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import PhaseResult, Trial, stable
+from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
+from vectrial.model.trial import Series
+from vectrial.stats.intervals import Spread, spread_of
+from vectrial.suite.model import Prices
+from vectrial.util import formatting
+
+#: Size of a component of a vector in bytes.
+_COMPONENT_BYTES = 4
+#: Characters of a reason that a table shows.
+_REASON = 160
+
+
+class Outcome(StrEnum):
+    """What a store did under limits."""
+
+    HOLDS = "holds"
+    #: The kernel ended a process for its memory, or a process ended.
+    KILLED = "killed"
+    #: It did not start, or did not take the rows or the searches.
+    REFUSED = "refused"
+    #: Latency or the load is beyond its limit, or nothing answers.
+    SLOW = "slow"
+    #: A gate check failed, or recall is below its limit.
+    WRONG = "wrong"
+    #: The figures say nothing, as where the client was the limit.
+    UNKNOWN = "unknown"
+
+
+class Purpose(StrEnum):
+    """Why limits were tried."""
+
+    WHOLE = "whole machine"
+    MEMORY = "memory"
+    PROCESSORS = "processors"
+    CONFIRM = "confirm"
+    BELOW = "just below"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """why: figures and reasons, for people; empty where it holds."""
+
+    outcome: Outcome
+    why: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Everything was within the limits."""
+        return self.outcome is Outcome.HOLDS
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.why}" if self.why else str(self.outcome)
+
+
+def verdict(trial: Trial) -> Verdict:
+    """What a store did in a trial of `fit`, worst first."""
+    server = trial.server or {}
+    if kills := int(server.get("oom_kills") or 0):
+        what = formatting.plural(kills, "process", "processes")
+        return Verdict(Outcome.KILLED, f"out of memory: the kernel ended {what}{_during(trial)}")
+    if trial.status in ("failed", "skipped"):
+        return _failed(trial.reason or trial.status)
+    if trial.status == "ok" and "not applied" in str(server.get("limits") or ""):
+        return Verdict(Outcome.UNKNOWN, f"the limits were {server['limits']}")
+    wrong = [check for check in trial.gate if check.relevant and check.passed is False]
+    if wrong:
+        said = "; ".join(f"{check.name}: {check.detail}" for check in wrong)
+        return Verdict(Outcome.WRONG, _short(f"gate: {said}"))
+    load, search = phase_of(trial, "load"), phase_of(trial, "search")
+    if load is None or search is None:
+        return Verdict(Outcome.UNKNOWN, trial.reason or "nothing was searched")
+    return _judged(trial.params, load, search)
+
+
+def _failed(reason: str) -> Verdict:
+    if reason.startswith(OVERDUE):
+        return Verdict(Outcome.SLOW, f"it {reason.replace('trial_timeout_s =', 'the limit of')} s")
+    if reason.startswith(SERVER_SILENT):
+        return Verdict(Outcome.SLOW, _short(reason))
+    if reason.startswith((SERVER_ENDED, PROCESS_ENDED)):
+        return Verdict(Outcome.KILLED, _short(reason))
+    return Verdict(Outcome.REFUSED, _short(reason))
+
+
+def _judged(held_to: Mapping[str, Any], load: PhaseResult, search: PhaseResult) -> Verdict:
+    """Of a trial that ended by itself, with a gate that passed."""
+    count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
+    p99_us, recall = search.value("latency_p99"), search.value("recall_mean")
+    ready_s, limit_s = load.value("ready_s"), held_to.get("load_limit_s")
+    if not count or errors > float(held_to["error_share"]) * (count + errors):
+        of = f"{errors:,.0f} of {count + errors:,.0f} searches failed"
+        first = next((f": {messages[0]}" for _, _, messages in search.errors if messages), "")
+        return Verdict(Outcome.REFUSED, _short(of + first))
+    if recall is not None and recall < float(held_to["recall"]):
+        return Verdict(Outcome.WRONG, f"recall {formatting.recall(recall)}")
+    if p99_us is not None and p99_us > 1e3 * float(held_to["p99_ms"]):
+        return Verdict(Outcome.SLOW, f"p99 {formatting.duration(p99_us)}")
+    if limit_s is not None and ready_s is not None and ready_s > float(limit_s):
+        return Verdict(Outcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s")
+    # A client at its limit makes latencies longer, never shorter.
+    sound = search.valid or (search.reason or "").startswith("client-bound")
+    if not sound or recall is None or p99_us is None:
+        return Verdict(Outcome.UNKNOWN, search.reason or "recall or latency is not known")
+    return Verdict(Outcome.HOLDS)
+
+
+def phase_of(trial: Trial, name: str) -> PhaseResult | None:
+    """The phase of this name; None where the trial ended before it."""
+    return next((phase for phase in trial.phases if phase.name == name), None)
+
+
+def _during(trial: Trial) -> str:
+    """What it was doing, as far as its phases say."""
+    search = phase_of(trial, "search")
+    if search is None:
+        return " while loading" if phase_of(trial, "load") is None else " while searching"
+    errors, count = search.value("errors") or 0.0, search.value("count") or 0.0
+    return f"; {errors:,.0f} of {count + errors:,.0f} searches failed" if errors else ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _REASON else f"{line[: _REASON - 1]}…"
+
+
+@dataclass(frozen=True)
+class FitStep:
+    """A trial under limits. number: 0 of a trial that no search made."""
+
+    number: int
+    purpose: str
+    memory_bytes: int
+    cpus: float
+    verdict: Verdict
+    trial: Trial
+
+    def figure(self, metric: str) -> float | None:
+        """Of its searches, or else of its load."""
+        for name in ("search", "load"):
+            phase = phase_of(self.trial, name)
+            if phase is not None and phase.value(metric) is not None:
+                return phase.value(metric)
+        return None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most memory of its control group, with the page cache."""
+        peak = (self.trial.server or {}).get("memory_peak_bytes")
+        return None if peak is None else int(peak)
+
+    @property
+    def limits(self) -> str:
+        """For people."""
+        return f"{formatting.size(self.memory_bytes)}, {processors(self.cpus)}"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The steps of one store on one dataset, held to the same limits, and what they say.
+
+    confirmed: the steps at the least limits at which it holds; none where nothing was confirmed.
+    below_memory, below_cpus: the step nearest beneath that did not hold.
+    contradictions: limits that did not hold although lower ones did.
+    """
+
+    series: Series
+    dataset: str
+    rows: int
+    raw_bytes: int
+    held_to: Mapping[str, Any]
+    steps: tuple[FitStep, ...]
+    confirmed: tuple[FitStep, ...]
+    below_memory: FitStep | None
+    below_cpus: FitStep | None
+    contradictions: tuple[str, ...]
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The least memory."""
+        return self.confirmed[0].memory_bytes if self.confirmed else None
+
+    @property
+    def cpus(self) -> float | None:
+        """The least processor time, at that memory."""
+        return self.confirmed[0].cpus if self.confirmed else None
+
+    def spread(self, metric: str) -> Spread | None:
+        """Over the steps that confirmed; None where one of them does not have it."""
+        values = [step.figure(metric) for step in self.confirmed]
+        known = [value for value in values if value is not None]
+        return spread_of(known) if known and len(known) == len(values) else None
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The search parameter that the recall asked for."""
+        for step in self.confirmed:
+            search = phase_of(step.trial, "search")
+            whole = phase_of(self.steps[0].trial, "search")
+            name = None if whole is None else whole.params.get("recall_parameter")
+            if search is not None and name in search.params:
+                return {str(name): search.params[str(name)]}
+        return {}
+
+    def per_month(self, prices: Prices) -> float | None:
+        """Of the memory and the processors; the disk is not in it."""
+        memory, cpus, qps = self.memory_bytes, self.cpus, self.spread("qps")
+        if memory is None or cpus is None or qps is None:
+            return None
+        return bill(Use(cpus, memory, None, qps.median), prices).month
+
+    @property
+    def reason(self) -> str:
+        """Reason why there is no answer; empty where there is one."""
+        if self.confirmed:
+            return ""
+        last = self.steps[-1]
+        if last.purpose == Purpose.WHOLE:
+            return f"it does not hold with the whole machine: {last.verdict}"
+        return f"nothing was confirmed: at {last.limits}: {last.verdict}"
+
+    @property
+    def limits(self) -> str:
+        """What it is held to, for people."""
+        given = self.held_to
+        load = f"{float(given.get('rate', 0)):g} searches/s"
+        if "clients" in given:
+            load = formatting.plural(int(given["clients"]), "client")
+        return f"{load}, p99 ≤ {given['p99_ms']:g} ms, recall ≥ {given['recall']:g}"
+
+
+_LIMITS = {"memory_bytes", "cpus"}
+_HELD_TO = ("p99_ms", "recall", "error_share", "clients", "rate", "k")
+
+
+def fits(run: RunData) -> list[Fit]:
+    """Every store of a run that was put under limits."""
+    grouped: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
+    for trial in run.trials:
+        if trial.params.keys() >= _LIMITS and trial.status != "skipped":
+            held_to = {name: trial.params[name] for name in _HELD_TO if name in trial.params}
+            data = (trial.dataset, trial.rows, stable(trial.index_params), stable(held_to))
+            grouped[trial.series, *data].append(trial)
+    return [fit_of(trials) for trials in grouped.values()]
+
+
+def fit_of(trials: Sequence[Trial]) -> Fit:
+    """What the trials of one store say, in any order; at least one."""
+    first = trials[0]
+    steps = _of_last_search(trials)
+    confirmed = _confirmed(steps)
+    return Fit(
+        series=first.series,
+        dataset=first.dataset,
+        rows=first.rows,
+        raw_bytes=first.rows * first.dim * _COMPONENT_BYTES,
+        held_to={name: first.params[name] for name in _HELD_TO if name in first.params},
+        steps=tuple(steps),
+        confirmed=confirmed,
+        below_memory=_below(steps, confirmed, lambda step: step.memory_bytes, "cpus"),
+        below_cpus=_below(steps, confirmed, lambda step: step.cpus, "memory_bytes"),
+        contradictions=contradictions(steps),
+    )
+
+
+def _of_last_search(trials: Sequence[Trial]) -> list[FitStep]:
+    """The steps in order, without those that a resumed search went another way than: one that was
+    measured before a step of its number or of a lower one. Steps of no search are all there."""
+    steps: list[FitStep] = []
+    for step in map(step_of, sorted(trials, key=lambda trial: -trial.trial_id)):
+        if not step.number or all(step.number < later.number for later in steps if later.number):
+            steps.append(step)
+    return sorted(steps, key=lambda step: (step.number, step.trial.trial_id))
+
+
+def step_of(trial: Trial) -> FitStep:
+    """A trial of `fit` as a step."""
+    params = trial.params
+    return FitStep(
+        int(params.get("step", 0)),
+        str(params.get("purpose", "")),
+        int(params["memory_bytes"]),
+        float(params["cpus"]),
+        verdict(trial),
+        trial,
+    )
+
+
+def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
+    """The last limits that were to be confirmed, where every step there held."""
+    asked = [step for step in steps if step.purpose == Purpose.CONFIRM]
+    if not asked:
+        return ()
+    last = [
+        step
+        for step in asked
+        if (step.memory_bytes, step.cpus) == (asked[-1].memory_bytes, asked[-1].cpus)
+    ]
+    return tuple(last) if all(step.verdict.holds for step in last) else ()
+
+
+def _below(
+    steps: Iterable[FitStep], confirmed: Sequence[FitStep], of: Any, other: str
+) -> FitStep | None:
+    """The nearest step with less of one resource, and no less of the other, that did not hold; the
+    last of several."""
+    if not confirmed:
+        return None
+    answer = confirmed[0]
+    found = [
+        step
+        for step in steps
+        if not step.verdict.holds
+        and of(step) < of(answer)
+        and getattr(step, other) >= getattr(answer, other)
+    ]
+    return max(found, key=lambda step: (of(step), step.number), default=None)
+
+
+def contradictions(steps: Sequence[FitStep]) -> tuple[str, ...]:
+    """Limits that did not hold although others that are nowhere higher did, in words."""
+    found = []
+    for failed in steps:
+        lower = [
+            held
+            for held in steps
+            if held.verdict.holds
+            and held.memory_bytes <= failed.memory_bytes
+            and held.cpus <= failed.cpus
+        ]
+        if not failed.verdict.holds and lower:
+            found.append(
+                f"{failed.limits} did not hold in step {failed.number} ({failed.verdict}), and"
+                f" {lower[0].limits} did in step {lower[0].number}"
+            )
+    return tuple(found)
+
+
+def processors(cpus: float) -> str:
+    """A number of processors in words."""
+    return f"{cpus:g} {'processor' if cpus <= 1 else 'processors'}"

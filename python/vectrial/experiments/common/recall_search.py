@@ -1,0 +1,72 @@
+"""The search for the least value of the recall parameter that gives a recall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from vectrial.model.phase import Phase
+
+
+@dataclass
+class RecallParameter:
+    """The search parameter that is turned, its values, and where it is; no values: it is not."""
+
+    name: str | None
+    values: Sequence[int]
+    at: int = 0
+
+    @property
+    def setting(self) -> dict[str, int]:
+        """As a point has it."""
+        return {self.name: self.values[self.at]} if self.name and self.values else {}
+
+    @property
+    def value(self) -> dict[str, float | None]:
+        """As a metric."""
+        return {"recall_parameter_value": self.values[self.at]} if self.setting else {}
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Name of the parameter, if there is one."""
+        return {"recall_parameter": self.name} if self.name and self.values else {}
+
+    @property
+    def label(self) -> str:
+        """Setting of the parameter, for progress messages."""
+        return "".join(f", {name} = {value}" for name, value in self.setting.items())
+
+    def raised(self) -> bool:
+        """Turn it to the next value, if there is one."""
+        if self.at + 1 >= len(self.values):
+            return False
+        self.at += 1
+        return True
+
+
+def find_recall(
+    parameter: RecallParameter, measure: Callable[[], Phase], recall: float
+) -> Generator[Phase, None, Phase]:
+    """Set the parameter to the least value that gives the recall; the phase measured there, or
+    at the greatest value where none does.
+
+    measure: searches with the parameter as it is.
+    """
+    seen: dict[int, Phase] = {}
+    low, high = 0, max(len(parameter.values) - 1, 0)
+    while True:
+        parameter.at = (low + high) // 2
+        if parameter.at not in seen:
+            seen[parameter.at] = measure()
+            yield seen[parameter.at]
+        if low == high:
+            return seen[parameter.at]
+        if recall_of(seen[parameter.at]) >= recall:
+            high = parameter.at
+        else:
+            low = parameter.at + 1
+
+
+def recall_of(phase: Phase) -> float:
+    """Mean recall; 0 where nothing was answered."""
+    return phase.metrics.get("recall_mean") or 0.0

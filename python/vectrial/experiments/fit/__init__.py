@@ -1,0 +1,1 @@
+"""A store loaded and searched under limits of memory and processor time."""

@@ -1,0 +1,204 @@
+"""A store loaded and searched under limits of memory and processor time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import Annotated, Any, ClassVar
+
+import psutil
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from vectrial.experiments.base import Experiment, Target, as_list, refuse_threads, search_points
+from vectrial.experiments.common.readiness import finish
+from vectrial.experiments.common.recall_parameter import parameter_values
+from vectrial.experiments.common.recall_search import RecallParameter, find_recall
+from vectrial.experiments.fit.metrics import METRICS
+from vectrial.model.context import Context
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Warmup
+from vectrial.model.lane import Lane
+from vectrial.model.limits import Limits
+from vectrial.model.phase import Phase, State
+from vectrial.model.placement import size_bytes
+from vectrial.model.results_schema import MetricName
+from vectrial.model.workload import ClosedLoop, Load, OpenLoop
+from vectrial.workload import dispatch
+from vectrial.workload.record import ERROR_SHARE
+
+#: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
+#: that is built again has another recall.
+_MARGIN = 0.2
+_PASS_MAX_S = 5.0
+#: Arrivals that the searches have at least, or as many as there are queries, so that p99 and recall
+#: rest on some; they last so many times `duration_s` at most for them.
+_ARRIVALS, _LONGER = 1000, 10
+
+
+def _a_size(text: str) -> str:
+    size_bytes(text)
+    return text
+
+
+Sizes = Annotated[
+    tuple[Annotated[str, AfterValidator(_a_size)], ...],
+    BeforeValidator(as_list),
+    Field(min_length=1),
+]
+Processors = Annotated[
+    tuple[Annotated[float, Field(gt=0, le=100_000)], ...],
+    BeforeValidator(as_list),
+    Field(min_length=1),
+]
+
+
+class Fit(Experiment):
+    """Load a store and search it under limits on memory and processor time, at every combination
+    of `memory` and `processors`, each with a server of its own.
+
+    The limits are those of the control group of the server; of a library, that of the measuring
+    process. What holds, and what happens where it does not, is judged by `vectrial.analysis.fit`.
+
+    memory: sizes with their units ("512MiB"). processors: of time, 0.5 for a half of one.
+    p99_ms, recall, errors: what the searches are held to: milliseconds, mean, share of requests.
+    search: one operating point (no lists). Unless it names the parameter that trades speed for
+        recall, that is set to the least value with a recall a little above `recall`.
+    rate: searches per second, on a schedule that does not wait for answers (open loop).
+    clients: in place of the schedule, clients that wait for each answer (closed loop).
+    duration_s: of the searches; more where the rate is low.
+    load_limit_s: a load may take so long, until every row is served by the index.
+    step, purpose: of the search that `vectrial fit` makes.
+    """
+
+    name: ClassVar[str] = "fit"
+    title: ClassVar[str] = "The least machine"
+    place: ClassVar[int] = 6
+    report: ClassVar[str] = f"{__package__}.report"
+    metrics: ClassVar[tuple[MetricName, ...]] = METRICS
+    terms: ClassVar[Mapping[str, str]] = {
+        "memory_bytes": "memory limit",
+        "cpus": "limit of processors",
+        "p99_ms": "p99 limit (ms)",
+        "recall": "recall floor",
+        "error_share": "limit on errors",
+    }
+    starts_from: ClassVar[State] = State.EMPTY
+    axes: ClassVar[frozenset[str]] = frozenset(
+        {
+            "memory", "processors", "p99_ms", "recall", "errors", "search", "clients", "rate",
+            "load_limit_s", "step", "purpose",
+        }
+    )  # fmt: skip
+    lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
+
+    memory: Sizes = ("4GiB", "2GiB", "1GiB", "512MiB", "256MiB")
+    processors: Processors = (1.0,)
+    p99_ms: float = Field(default=20.0, gt=0, le=86_400_000)
+    recall: float = Field(default=0.95, ge=0, le=1)
+    errors: float = Field(default=ERROR_SHARE, ge=0, le=ERROR_SHARE)
+    search: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    rate: Rate = 200.0
+    clients: Clients | None = None
+    duration_s: PositiveSeconds = 5.0
+    warmup_queries: Warmup = 100
+    load_limit_s: PositiveSeconds | None = None
+    step: int = Field(default=0, ge=0)
+    purpose: str = ""
+
+    def points(self, target: Target) -> list[dict[str, Any]]:
+        held_to = {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
+        load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
+        limit = {} if self.load_limit_s is None else {"load_limit_s": self.load_limit_s}
+        step = {"step": self.step, "purpose": self.purpose} if self.purpose else {}
+        return [
+            {
+                "memory_bytes": size_bytes(memory),
+                "cpus": cpus,
+                **load,
+                **held_to,
+                **limit,
+                **step,
+                **setting,
+            }
+            for memory, cpus in itertools.product(self.memory, self.processors)
+            for setting in search_points(target, self.search)
+        ]
+
+    def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
+        """Beside what every experiment refuses, several clients of a store that allows one."""
+        super().check_point(target, point)
+        refuse_threads(target, self.clients_at(point) or 1)
+
+    def clients_at(self, point: Mapping[str, Any]) -> int | None:
+        """None where a rate is offered."""
+        return int(point["clients"]) if "clients" in point else None
+
+    def limits_at(self, point: Mapping[str, Any]) -> Limits:
+        """Both, of the point."""
+        return Limits(float(point["cpus"]), int(point["memory_bytes"]))
+
+    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        yield self._load(context, point)
+        kind = type(context.store).capabilities.indexes[context.index.kind]
+        fixed = kind.recall_parameter is None or kind.recall_parameter in point
+        values = () if fixed else parameter_values(kind, context.k)
+        parameter = RecallParameter(kind.recall_parameter, values)
+        if not fixed:
+            yield from self._find_recall(context, point, parameter)
+        load = self._offered(len(context.dataset.queries))
+        phase = self._searched(context, {**point, **parameter.setting}, load, "search")
+        phase.params = {**phase.params, **parameter.named}
+        yield phase
+        if context.limit_memory is not None:  # the gate has rows of its own
+            with suppress(Unsupported):
+                context.limit_memory(psutil.virtual_memory().total)
+
+    def _offered(self, queries: int) -> Load:
+        if self.clients is not None:
+            return ClosedLoop(self.clients, self.duration_s, self.duration_s)
+        wanted_s = min(_ARRIVALS, queries) / self.rate
+        return OpenLoop(self.rate, max(self.duration_s, min(wanted_s, _LONGER * self.duration_s)))
+
+    def _load(self, context: Context, point: Mapping[str, Any]) -> Phase:
+        """Everything from an empty store until it has answered a search."""
+        store, rows = context.store, context.dataset.rows
+        started = perf_counter_ns()
+        store.create(context.schema, context.index)
+        load = dispatch.load(context, stop=rows)
+        if load.metrics["count"] != rows:
+            raise StoreError(f"the load was not taken whole: {load.reason}")
+        steps = finish(context, {})
+        phase = Phase("load", started, perf_counter_ns(), params=dict(point))
+        load_s = load.metrics["load_s"] or 0.0
+        phase.metrics |= {
+            "load_s": load_s,
+            "ready_s": load_s + sum(step.seconds for step in steps),
+            "count": float(rows),
+            "rss_bytes": context.resident_bytes(),
+            "empty_rss_bytes": context.baseline_rss_bytes,
+        }
+        for name in ("rss_bytes", "empty_rss_bytes"):
+            if phase.metrics[name] is None:
+                phase.missing[name] = "its server does not run on this machine"
+        return phase
+
+    def _find_recall(
+        self, context: Context, point: Mapping[str, Any], parameter: RecallParameter
+    ) -> Iterator[Phase]:
+        def one_pass() -> Phase:
+            setting = {**point, **parameter.setting}
+            return self._searched(context, setting, ClosedLoop(1, 0.0, _PASS_MAX_S), "recall")
+
+        yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
+
+    def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
+        """Searches whose figures are those of limits, and stand beside no others."""
+        phase = dispatch.search(context, point, load, warmup_queries=self.warmup_queries, name=name)
+        phase.role = None
+        return phase
+
+    def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
+        """A start, a load, a few passes, the searches and the gate."""
+        return 5.0 + rows * (20e-6 + dim * 0.6e-6) + 2 * self.duration_s

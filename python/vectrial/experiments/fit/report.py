@@ -1,0 +1,235 @@
+"""The section of `fit`: the least machine of each store, and every step of the search for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vectrial.analysis import fit as fitting
+from vectrial.analysis.fit import Fit, FitStep, phase_of
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Row,
+    Section,
+    Source,
+    Table,
+    Text,
+    absent_cell,
+    plain,
+    value_cell,
+)
+from vectrial.document.charts.theme import Looks
+from vectrial.experiments.fit.metrics import OWN
+from vectrial.model.errors import UserError
+from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.suite.model import Prices, parse_suite
+from vectrial.util import formatting
+
+_ANSWERS = (
+    Column("store", "Store", numeric=False),
+    Column("memory_bytes", "Memory", "B", "Least"),
+    Column("of_raw", "of the vectors", "1", "Least"),
+    Column("rows_to_raw", "less before rows", "1", "Least"),
+    Column("processors", "Processors", "1", "Least"),
+    Column.of("qps", group="There"),
+    Column.of("latency_p99", group="There"),
+    Column("recall", "Recall", "1", "There", spread=True),
+    Column.of("errors", group="There", spread=False),
+    Column.of("ready_s", "Loaded in", group="There"),
+    Column("setting", "Setting", group="There", numeric=False),
+    Column.of(OWN["empty_rss_bytes"], group="There"),
+    Column("repeats", "Confirmed by", "1"),
+)
+_BELOW = (
+    Column("store", "Store", numeric=False),
+    Column("memory", "With less memory", numeric=False),
+    Column("processors", "With fewer processors", numeric=False),
+)
+_STEPS = (
+    Column("store", "Store", numeric=False),
+    Column("step", "Step"),
+    Column("purpose", "Purpose", numeric=False),
+    Column("memory_bytes", "Memory", "B"),
+    Column("processors", "Processors", "1"),
+    Column("outcome", "Outcome", numeric=False),
+    Column("why", "Why", numeric=False),
+    Column.of("ready_s", "Loaded in", spread=False),
+    Column.of("qps", spread=False),
+    Column.of("latency_p99", spread=False),
+    Column("recall", "Recall", "1"),
+    Column.of("errors", spread=False),
+    Column("peak_bytes", "Peak of the group", "B"),
+)
+_LEAD = (
+    "The least memory, and at that memory the least processor time, at which a store loads every "
+    "row, passes the gate, and answers within its limits. Both are limits of a control group: of "
+    "the server; of a library, of the process that measures, with the client, the queries and the "
+    "batches in it. The memory counts the page cache of its files. Every step has a new server and "
+    "a new load. The figures are those of the steps that confirmed the answer."
+)
+
+
+def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
+    """The least machine of each store, what happens just below it, and every step."""
+    return sections_of(run, fitting.fits(run), prices_of(run))
+
+
+def sections_of(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> list[Section]:
+    """The section of these stores; none without any."""
+    blocks: list[Block] = []
+    for (dataset, rows, limits), members in _grouped(fits).items():
+        data = f"{dataset}, {formatting.rows(rows)}"
+        slug = f"{dataset}-{rows}" + (f"-{len(blocks)}" if blocks else "")
+        answers = [one for one in members if any(step.purpose for step in one.steps)]
+        if answers:
+            notes = tuple(_notes(run, answers, prices))
+            table = tuple(_answer(run, one, prices) for one in answers)
+            title = f"The least machine: {data}; {limits}"
+            blocks.append(Table(f"fit-{slug}", title, _columns(prices), table, notes))
+            below = tuple(_below(run, one) for one in answers if one.confirmed)
+            if below:
+                blocks.append(Table(f"fit-below-{slug}", "Just below it", _BELOW, below))
+        steps = tuple(_step(run, one, step) for one in members for step in one.steps)
+        title = f"Every step: {data}; {limits}"
+        blocks.append(Table(f"fit-steps-{slug}", title, _STEPS, steps, grouped_by=0))
+    said = [f"{run.labels[one.series]}: {text}." for one in fits for text in one.contradictions]
+    if said:
+        blocks.append(Text(tuple(said), "Limits that held once and did not once", bullets=True))
+    return [Section("fit", "The least machine", _LEAD, tuple(blocks))] if blocks else []
+
+
+def prices_of(run: RunData) -> Prices | None:
+    """The price sheet of the run's suite; None where there is none."""
+    try:
+        return parse_suite(run.suite, "suite").prices if run.suite else None
+    except UserError:
+        return None  # a suite of another version
+
+
+def _grouped(fits: Sequence[Fit]) -> dict[tuple[str, int, str], list[Fit]]:
+    """By data and what they were held to."""
+    found: dict[tuple[str, int, str], list[Fit]] = {}
+    for one in fits:
+        found.setdefault((one.dataset, one.rows, one.limits), []).append(one)
+    return found
+
+
+def _columns(prices: Prices | None) -> tuple[Column, ...]:
+    if prices is None:
+        return _ANSWERS
+    return (*_ANSWERS, Column("month", f"Per month, {prices.currency}", prices.currency))
+
+
+def _notes(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> Iterator[str]:
+    few = [one for one in fits if 0 < len(one.confirmed) < LEAST_REPEATS]
+    if few:
+        who = formatting.joined([run.labels[one.series] for one in few])
+        yield f"Fewer than {LEAST_REPEATS} steps confirmed {who}: no interval."
+    if prices is not None:
+        yield (
+            f"Prices of {prices.dated} ({prices.source}): {prices.vcpu_hour:g} per CPU and hour,"
+            f" {prices.gib_hour:g} per GiB of memory and hour. The disk is not in them."
+        )
+
+
+def _answer(run: RunData, one: Fit, prices: Prices | None) -> Row:
+    if one.memory_bytes is None or one.cpus is None:
+        columns = len(_columns(prices))
+        cells = [plain(run.labels[one.series]), *[absent_cell(one.reason)] * (columns - 1)]
+        return Row(tuple(cells), "invalid", one.series)
+    ratio = one.memory_bytes / one.raw_bytes
+    cells = [
+        plain(run.labels[one.series]),
+        plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one)),
+        plain(ratio, f"× {formatting.number(ratio)}"),
+        _beyond_empty(one),
+        plain(one.cpus, f"{one.cpus:g}"),
+        _spread(one, "qps", "1/s"),
+        _spread(one, "latency_p99", "us"),
+        _spread(one, "recall_mean", "1"),
+        _errors(one),
+        _spread(one, "ready_s", "s"),
+        plain(formatting.params(one.setting) if one.setting else formatting.NOTHING),
+        _spread(one, "empty_rss_bytes", "B"),
+        plain(len(one.confirmed)),
+    ]
+    if prices is not None:
+        month = one.per_month(prices)
+        cells.append(plain(month, formatting.NOTHING if month is None else f"{month:,.2f}"))
+    return Row(tuple(cells), series=one.series)
+
+
+def _at_most(one: Fit) -> str:
+    """A footnote where nothing lower was tried."""
+    return "" if one.below_memory is not None else "at most: no lower limit failed"
+
+
+def _spread(one: Fit, metric: str, unit: str) -> Cell:
+    spread = one.spread(metric)
+    if spread is None:
+        return absent_cell("not known in every step that confirmed")
+    show = formatting.recall if formatting.is_recall(metric) else None
+    return value_cell(spread, unit, show=show)
+
+
+def _beyond_empty(one: Fit) -> Cell:
+    """The least memory less that before rows, over the vectors."""
+    empty = one.spread("empty_rss_bytes")
+    if empty is None or one.memory_bytes is None:
+        return absent_cell("the memory before rows is not known")
+    ratio = (one.memory_bytes - empty.median) / one.raw_bytes
+    return plain(ratio, f"× {formatting.number(ratio)}")
+
+
+def _errors(one: Fit) -> Cell:
+    total = int(sum(step.figure("errors") or 0.0 for step in one.confirmed))
+    return plain(total, f"{total:,}")
+
+
+def _below(run: RunData, one: Fit) -> Row:
+    memory, cpus = one.below_memory, one.below_cpus
+    cells = (
+        plain(run.labels[one.series]),
+        _fate(memory, "" if memory is None else formatting.size(memory.memory_bytes)),
+        _fate(cpus, "" if cpus is None else fitting.processors(cpus.cpus)),
+    )
+    return Row(cells, series=one.series)
+
+
+def _fate(step: FitStep | None, limit: str) -> Cell:
+    if step is None:
+        return absent_cell("no lower limit failed")
+    return plain(f"{limit}: {step.verdict}")
+
+
+def _step(run: RunData, one: Fit, step: FitStep) -> Row:
+    peak = step.peak_bytes
+    cells = (
+        plain(run.labels[one.series]),
+        plain(step.number),
+        plain(step.purpose or formatting.NOTHING),
+        plain(step.memory_bytes, formatting.size(step.memory_bytes)),
+        plain(step.cpus, f"{step.cpus:g}"),
+        plain(str(step.verdict.outcome)),
+        plain(step.verdict.why or formatting.NOTHING),
+        _figure(step, "ready_s", "s"),
+        _figure(step, "qps", "1/s"),
+        _figure(step, "latency_p99", "us"),
+        _figure(step, "recall_mean", "1"),
+        _figure(step, "errors", "1"),
+        plain(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
+    )
+    return Row(cells, series=one.series)
+
+
+def _figure(step: FitStep, metric: str, unit: str) -> Cell:
+    for name in ("search", "load"):
+        phase = phase_of(step.trial, name)
+        value = None if phase is None else phase.value(metric)
+        if phase is not None and value is not None:
+            shown = formatting.figure(metric, value, unit)
+            source = Source((phase.phase_id,), metric)
+            return Cell(shown, value, source=source)
+    return Cell(formatting.NOTHING)

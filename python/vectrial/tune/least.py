@@ -1,0 +1,145 @@
+"""The search for the least memory and processor time at which a store holds.
+
+The memory is halved until a limit does not hold, then the greatest that does not and the least that
+does are brought together. The processors are halved at the memory found. Then new steps have to
+confirm the answer, and one more looks just below it. While searching, a step that is slow is made
+again until two agree. The search is a generator: it yields the limits to try and is sent what
+happened there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from vectrial.analysis.fit import Purpose
+
+MIB = 2**20
+#: Nothing below these is tried.
+_LEAST_BYTES, _LEAST_CPUS = 4 * MIB, 0.1
+#: Times that an answer which was not confirmed is raised.
+_MOST_RAISES = 6
+
+
+@dataclass(frozen=True)
+class Try:
+    """Limits to try."""
+
+    purpose: Purpose
+    memory_bytes: int
+    cpus: float
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What happened there. slow: it does not hold for the time that something took.
+    peak_bytes: the most memory that was used; None where it is not known."""
+
+    holds: bool
+    slow: bool = False
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The least limits that were confirmed, None where none were; and the greatest beneath that
+    did not hold, None where nothing so low was tried."""
+
+    memory_bytes: int | None
+    cpus: float | None
+    low_memory_bytes: int | None = None
+    low_cpus: float | None = None
+
+
+Search = Generator[Try, Reply, Found]
+
+
+def seek(
+    total_bytes: int, most_cpus: float, *, resolution: float = 0.1, confirmations: int = 3
+) -> Search:
+    """The least limits.
+
+    Args:
+        total_bytes, most_cpus: of the whole machine, where the search begins.
+        resolution: least memory that holds over greatest that does not, less 1.
+        confirmations: steps at the answer, all of which must hold.
+    """
+    whole = yield from _agreed(Try(Purpose.WHOLE, total_bytes, most_cpus))
+    if not whole.holds:
+        return Found(None, None)
+    peak = total_bytes if whole.peak_bytes is None else whole.peak_bytes
+    high = min(total_bytes, max(_LEAST_BYTES, _mib(peak, up=True)))
+    low, high = yield from _least_memory(high, most_cpus, resolution)
+    low_cpus, cpus = yield from _least_processors(high, most_cpus)
+    for _ in range(_MOST_RAISES + 1):
+        reply = yield from _confirm(Try(Purpose.CONFIRM, high, cpus), confirmations)
+        if reply.holds:
+            if low is not None:
+                yield Try(Purpose.BELOW, low, most_cpus)
+            return Found(high, cpus, low, low_cpus)
+        if reply.slow and cpus < most_cpus:
+            low_cpus, cpus = cpus, min(most_cpus, 2 * cpus)
+        else:
+            low, high = high, max(high + MIB, _mib(high * (1 + resolution)))
+        if high > total_bytes:
+            break
+    return Found(None, None, low, low_cpus)
+
+
+def _least_memory(
+    high: int, cpus: float, resolution: float
+) -> Generator[Try, Reply, tuple[int | None, int]]:
+    """The greatest limit that does not hold and the least that does. high: one that does."""
+    low: int | None = None
+    while True:
+        if low is None:
+            probe = _mib(high / 2)
+            if probe < _LEAST_BYTES:
+                return None, high
+        elif high <= max(low * (1 + resolution), low + MIB):
+            return low, high
+        else:
+            probe = min(max(_mib(math.sqrt(low * high)), low + MIB), high - MIB)
+        reply = yield from _agreed(Try(Purpose.MEMORY, probe, cpus))
+        if reply.holds:
+            high = probe
+        else:
+            low = probe
+
+
+def _least_processors(
+    memory_bytes: int, most: float
+) -> Generator[Try, Reply, tuple[float | None, float]]:
+    """The greatest share that does not hold and the least that does, by halves."""
+    cpus = most
+    while cpus / 2 >= _LEAST_CPUS:
+        reply = yield from _agreed(Try(Purpose.PROCESSORS, memory_bytes, cpus / 2))
+        if not reply.holds:
+            return cpus / 2, cpus
+        cpus /= 2
+    return None, cpus
+
+
+def _agreed(attempt: Try) -> Generator[Try, Reply, Reply]:
+    """What two steps agree on: a pause of the machine can make one slow."""
+    reply = yield attempt
+    if reply.holds or not reply.slow:
+        return reply
+    again = yield attempt
+    return (yield attempt) if again.holds else again
+
+
+def _confirm(attempt: Try, count: int) -> Generator[Try, Reply, Reply]:
+    """The first reply that does not hold, or the last."""
+    reply = Reply(holds=False)
+    for _ in range(count):
+        reply = yield attempt
+        if not reply.holds:
+            break
+    return reply
+
+
+def _mib(size_bytes: float, *, up: bool = False) -> int:
+    """A size in whole MiB."""
+    return (math.ceil if up else round)(size_bytes / MIB) * MIB

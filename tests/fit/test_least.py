@@ -1,0 +1,128 @@
+"""The search for the least limits, against stores that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vectrial.analysis.fit import Purpose
+from vectrial.tune.least import MIB, Found, Reply, Try, seek
+
+TOTAL = 64 * 2**30
+#: More steps than any search takes.
+MANY = 100
+
+Store = Callable[[Try], Reply]
+
+
+def searched(store: Store, cpus: float = 8.0, **how: float) -> tuple[Found, list[Try]]:
+    """What is found of a store, and what was tried."""
+    search, tried = seek(TOTAL, cpus, **how), list[Try]()  # type: ignore[arg-type]
+    attempt = next(search)
+    while True:
+        tried.append(attempt)
+        assert len(tried) < MANY
+        try:
+            attempt = search.send(store(attempt))
+        except StopIteration as end:
+            return end.value, tried
+
+
+def needing(memory_bytes: int, cpus: float, peak_bytes: int) -> Store:
+    """A store that holds from these limits on."""
+
+    def reply(attempt: Try) -> Reply:
+        enough = attempt.memory_bytes >= memory_bytes
+        slow = enough and attempt.cpus < cpus
+        return Reply(enough and not slow, slow, peak_bytes)
+
+    return reply
+
+
+@given(
+    memory=st.integers(1, 32 * 2**30),
+    above=st.floats(1.0, 8.0),
+    cpus=st.floats(0.01, 8.0),
+    resolution=st.floats(0.02, 0.5),
+)
+def test_the_answer_brackets_the_truth(
+    memory: int, above: float, cpus: float, resolution: float
+) -> None:
+    store = needing(memory, cpus, int(memory * above))
+    found, tried = searched(store, resolution=resolution)
+    assert found.memory_bytes is not None
+    assert found.cpus is not None
+    assert found.memory_bytes >= memory
+    assert found.cpus >= cpus
+    if found.low_memory_bytes is None:  # nothing lower was to be tried
+        assert found.memory_bytes < 2 * 5 * MIB
+    else:
+        assert found.low_memory_bytes < memory
+        high = max(found.low_memory_bytes * (1 + resolution), found.low_memory_bytes + MIB)
+        assert found.memory_bytes <= high + MIB
+        assert tried[-1] == Try(Purpose.BELOW, found.low_memory_bytes, 8.0)
+    if found.low_cpus is None:
+        assert found.cpus <= 0.2
+    else:
+        assert found.low_cpus < cpus
+        assert found.cpus == 2 * found.low_cpus
+    confirming = [one for one in tried if one.purpose is Purpose.CONFIRM]
+    assert confirming == [Try(Purpose.CONFIRM, found.memory_bytes, found.cpus)] * 3
+
+
+@given(memory=st.integers(64 * MIB, 2**33), short=st.floats(0.6, 0.99))
+def test_an_answer_that_is_not_confirmed_is_raised(memory: int, short: float) -> None:
+    """What the whole machine says that it used is less than it needs."""
+    found, tried = searched(needing(memory, 1.0, int(memory * short)))
+    assert found.memory_bytes is not None
+    assert found.memory_bytes >= memory
+    assert found.low_memory_bytes is not None
+    assert found.low_memory_bytes < memory <= 1.11 * found.low_memory_bytes + 2 * MIB
+    assert tried[-1].purpose is Purpose.BELOW
+
+
+def test_nothing_is_found_of_a_store_that_never_holds() -> None:
+    found, tried = searched(lambda attempt: Reply(holds=False))
+    assert found == Found(None, None)
+    assert tried == [Try(Purpose.WHOLE, TOTAL, 8.0)]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=MANY, max_size=MANY))
+def test_any_replies_come_to_an_end(replies: list[tuple[bool, bool]]) -> None:
+    """What is found was confirmed by the last replies, whatever came before."""
+    left: Iterator[tuple[bool, bool]] = iter(replies)
+    held: list[tuple[Try, bool]] = []
+
+    def reply(attempt: Try) -> Reply:
+        holds, slow = next(left)
+        held.append((attempt, holds))
+        return Reply(holds, slow and not holds, 2**30)
+
+    found, _ = searched(reply)
+    if found.memory_bytes is None:
+        assert not all(holds for _, holds in held)
+        return
+    answer = (found.memory_bytes, found.cpus)
+    confirming = [
+        (one, holds)
+        for one, holds in held
+        if one.purpose is Purpose.CONFIRM and (one.memory_bytes, one.cpus) == answer
+    ]
+    assert [holds for _, holds in confirming[-3:]] == [True] * 3
+
+
+def test_a_step_that_is_slow_once_is_made_again() -> None:
+    """A pause of the machine at the first half of the memory."""
+    store, paused = needing(200 * MIB, 1.0, 1000 * MIB), iter([True])
+
+    def reply(attempt: Try) -> Reply:
+        if attempt.memory_bytes == 500 * MIB and next(paused, False):
+            return Reply(holds=False, slow=True)
+        return store(attempt)
+
+    found, tried = searched(reply)
+    assert found.memory_bytes is not None
+    assert 200 * MIB <= found.memory_bytes <= 220 * MIB
+    assert [one.memory_bytes for one in tried].count(500 * MIB) == 3
