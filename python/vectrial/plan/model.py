@@ -9,6 +9,7 @@ from typing import Any
 from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
 from vectrial.model.context import Data
+from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
@@ -19,7 +20,8 @@ from vectrial.suite.model import DatasetRef, Suite
 @dataclass(frozen=True)
 class DatasetShape:
     """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
-    load it."""
+    load it. text_ids: rows are numbered, and have ids of the user's own. part: not all of its rows
+    are used. queries_are_rows: each query has itself among its neighbours."""
 
     name: str
     rows: int
@@ -29,6 +31,9 @@ class DatasetShape:
     own_filters: frozenset[str] | None = None
     query_fields: frozenset[str] = frozenset()
     metadata: bool = True
+    text_ids: bool = False
+    part: bool = False
+    queries_are_rows: bool = False
 
     @property
     def data(self) -> Data:
@@ -51,7 +56,7 @@ class PlannedTrial:
 class Job:
     """The task of one measuring process, in the order of `trials`. durability: of acknowledged
     writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
-    cluster."""
+    cluster. existing: the collection that is measured as it is, and not loaded."""
 
     store: type[Store]
     index: Index
@@ -63,6 +68,7 @@ class Job:
     durability: Durability | None = None
     metadata: bool = True
     nodes: int = 1
+    existing: Existing | None = None
 
     @property
     def store_label(self) -> str:

@@ -19,6 +19,7 @@ from vectrial.run.redact import Secrecy
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
+from vectrial.servers.local import variable
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
@@ -72,6 +73,8 @@ class JobRunner:
             wanted = self._suite.provider(job.store.name)
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         lacks, choice = self._prepared[kind]
+        if not lacks and job.existing is not None:
+            lacks = _not_external(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -108,6 +111,19 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, 
         return str(error), None
     available = availability(store, served=choice is not None)
     return "" if available.works else available.reason, choice
+
+
+def _not_external(job: Job, choice: Choice | None) -> str:
+    """The reason why the server of a job cannot have the collection that it is to be measured on;
+    empty if it can."""
+    if choice is None or choice.provider is Provider.EXTERNAL:
+        return ""
+    recipe = recipe_of(job.store)
+    assert recipe is not None, "it has a provider"
+    return (
+        "a server that is started here has no collection that was there already: set"
+        f" {variable(recipe, 'address')} to the address of the one that has it"
+    )
 
 
 @contextmanager

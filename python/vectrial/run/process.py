@@ -349,4 +349,5 @@ def spec_of(
         durability=job.durability,
         metadata=job.metadata,
         repeat_queries=suite.repeat_queries,
+        existing=job.existing,
     )
