@@ -24,7 +24,7 @@ def refuse_existing(store: type[Store], shape: DatasetShape, lane: Lane, nodes: 
             "a collection that is there already has all of its rows",
             remedy=f"leave `rows` of dataset '{shape.name}' out",
         )
-    if shape.text_ids and lane is Lane.NATIVE:
+    if shape.own_ids and lane is Lane.NATIVE:
         raise Unsupported(
             "the engine reads ids that are integers, and those of this collection are texts",
             remedy='lane = "sdk"',

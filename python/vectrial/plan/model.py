@@ -20,7 +20,7 @@ from vectrial.suite.model import DatasetRef, Suite
 @dataclass(frozen=True)
 class DatasetShape:
     """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
-    load it. text_ids: rows are numbered, and have ids of the user's own. part: not all of its rows
+    load it. own_ids: the column with the user's own ids, where rows are numbered; else empty. part: not all of its rows
     are used. queries_are_rows: each query has itself among its neighbours."""
 
     name: str
@@ -31,9 +31,15 @@ class DatasetShape:
     own_filters: frozenset[str] | None = None
     query_fields: frozenset[str] = frozenset()
     metadata: bool = True
-    text_ids: bool = False
+    own_ids: str = ""
     part: bool = False
     queries_are_rows: bool = False
+
+    def without_own_ids(self) -> DatasetShape:
+        """The same without the column of the user's own ids, which is no column of a collection
+        that has them as its ids."""
+        left = tuple(field for field in self.fields if field.name != self.own_ids)
+        return replace(self, fields=left)
 
     @property
     def data(self) -> Data:

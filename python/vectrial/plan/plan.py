@@ -175,11 +175,12 @@ def _items(
     load_store: Callable[[str], type[Store]],
 ) -> Iterator[tuple[int, PlanItem]]:
     """Items of a dataset, each with the position of its store in the suite."""
-    resolved = [(ref, experiment.resolve(shape.data)) for ref, experiment in experiments]
     for i, ref in enumerate(suite.stores):
         if ref.datasets is not None and shape.name not in ref.datasets:
             continue
         store = load_store(ref.store)
+        here = shape if ref.existing is None else shape.without_own_ids()
+        resolved = [(of, experiment.resolve(here.data)) for of, experiment in experiments]
         if ref.provider is not None and store.server is None:
             raise UserError(
                 f"'{store.name}' is a library: it has no server that a provider could run",
@@ -191,7 +192,7 @@ def _items(
                 if not _allowed(experiment_ref, ref):
                     continue
                 for lane, nodes in itertools.product(_lanes(store, ref, experiment), ref.sizes):
-                    yield i, PlanItem(suite, shape, ref, store, index, experiment, lane, nodes)
+                    yield i, PlanItem(suite, here, ref, store, index, experiment, lane, nodes)
 
 
 def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vectrial.model.capabilities import Index
-from vectrial.model.dataset import Dataset
+from vectrial.model.dataset import OWN_IDS, Dataset
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.existing import Description, Existing, IntegerKeys, Keys, NumberedKeys
 from vectrial.model.schema import Schema
@@ -20,6 +20,15 @@ def keys_of(dataset: Dataset) -> Keys:
     if (own := dataset.own_ids) is None:
         return IntegerKeys()
     return NumberedKeys(own, dataset.ids)
+
+
+def without_own_ids(dataset: Dataset) -> Dataset:
+    """A dataset without the column of the user's own ids, which the collection has as its ids."""
+    column = dataset.facts.get(OWN_IDS)
+    if dataset.metadata is None or column not in dataset.metadata.column_names:
+        return dataset
+    left = dataset.metadata.drop_columns([column])
+    return replace(dataset, metadata=left if left.num_columns else None)
 
 
 def attached(

@@ -43,7 +43,7 @@ from vectrial.model.refusals import untested
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of
+from vectrial.stores.attached import attached, keys_of, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
 from vectrial.telemetry.disk import on_disk
 from vectrial.telemetry.machine import add_machine_metrics
@@ -92,6 +92,9 @@ class _Measurement:
         self.dataset = library.subset(
             library.load(spec.dataset), spec.rows, spec.queries, metadata=spec.metadata
         )
+        if spec.existing is not None:
+            self.keys = keys_of(library.load(spec.dataset))
+            self.dataset = without_own_ids(self.dataset)
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.data_dirs: tuple[Path, ...] = (self.data_dir,)
@@ -351,7 +354,7 @@ class _Measurement:
             self.spec.existing,
             self.schema,
             self.index,
-            keys_of(self.dataset),
+            self.keys,
         )
 
     def _resident_without_rows(self) -> int | None:
