@@ -84,7 +84,9 @@ class Job:
     @property
     def index_label(self) -> str:
         """The index with its parameters, except those left to the store."""
-        params = self.index.params.model_dump(exclude_none=True)
+        params = self.index.params.model_dump(
+            exclude_none=True, exclude_unset=self.existing is not None
+        )
         return " ".join([self.index.kind, *(f"{name}={value}" for name, value in params.items())])
 
     @property

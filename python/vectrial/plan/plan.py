@@ -308,7 +308,9 @@ def _trial_row(
     suite, shape, store, index = item.suite, item.shape, item.store, item.index
     experiment = item.experiment
     params = {name: value for name, value in point.items() if name != "rows"}
-    rows, index_params = int(point.get("rows", shape.rows)), index.params.model_dump(mode="json")
+    rows = int(point.get("rows", shape.rows))
+    # Of a collection that somebody else made, what is not known of its build is not claimed.
+    index_params = index.params.model_dump(mode="json", exclude_unset=item.existing is not None)
     if item.nodes > 1:
         index_params[NODES] = item.nodes
     defining = {
