@@ -183,9 +183,10 @@ def test_wrong_names_say_what_there_is(served: tuple[str, Address]) -> None:
 def test_another_index_than_the_suite_says(foreign: tuple[Reading, Foreign]) -> None:
     reading, made = foreign
     found = describe(reading)
-    wrong = replace(found, params={**found.params, "m": 11})
+    ((name, value), *_) = made.params.items()
+    wrong = replace(found, params={**found.params, name: value + 1})
     schema = Schema(DIM, Metric.COSINE)
-    with pytest.raises(UserError, match="m = 10"):
+    with pytest.raises(UserError, match=f"{name} = {value}"):
         attached(
             reading.store, Path(), reading.address, made.existing, schema,
             index_of(reading.store, wrong), keys_of(_nothing()),

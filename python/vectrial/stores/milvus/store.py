@@ -356,11 +356,11 @@ class Milvus(vt.ServerStore):
             "retry_times": 0,
         }
 
-        id_name, ids_of = self._id_name, self._keys.ids
+        ids_of = self._keys.ids
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             (found,) = search(name, [vector], **arguments)
-            ids = ids_of([hit[id_name] for hit in found])
+            ids = ids_of([hit["id"] for hit in found])  # whatever the primary key is called
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)
 
         return run

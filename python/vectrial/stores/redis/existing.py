@@ -111,11 +111,12 @@ def _vector(fields: list[dict[str, Any]], wanted: str, name: str) -> dict[str, A
 
 
 def _filterable(fields: list[dict[str, Any]]) -> Mapping[str, FieldType]:
-    """Numbers that filters compare; a tag may be one of several in a field, and missing values are
-    found only where the index was made for it."""
+    """Numbers with an index of missing values, which negations need. A tag may be one of several in
+    a field, and is none of these."""
     return {
         as_text(one["attribute"]): FieldType.FLOAT
         for one in fields
         if as_text(one["type"]) == "NUMERIC"
+        and "INDEXMISSING" in map(as_text, one.get("flags", ()))
         and as_text(one["attribute"]) == as_text(one["identifier"])
     }
