@@ -4,28 +4,37 @@ declares it, and afterwards the server has what it had before."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from foreign_collections import DIM, MAKERS, PRICES, ROWS, VECTORS, Foreign
+from foreign_collections import (
+    DIM,
+    MAKERS,
+    PRICES,
+    ROWS,
+    VECTORS,
+    Foreign,
+)
 from quick_servers import quick_servers
+from tls_front import make_certificate, tls_front
 
 from vectrial._engine import Judge
 from vectrial.datasets.truth import truth_of
-from vectrial.engine.client import Requests, closed, drive, unfailed
+from vectrial.engine.client import Requests, closed, drive, tls, unfailed
 from vectrial.gate import Rows, Subject, run_gate
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset
-from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.errors import Unsupported, UserError, VectrialError
 from vectrial.model.existing import Existing
 from vectrial.model.filters import Range
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
-from vectrial.model.store import Address, Store
+from vectrial.model.store import Address, NativeSearch, Store
 from vectrial.run.existing import Reading, describe, index_of, read_rows, suite_of
+from vectrial.servers.base import NotReady
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of, without_own_ids
@@ -203,6 +212,82 @@ def test_the_suite_asks_for_what_can_be_measured(foreign: tuple[Reading, Foreign
     assert store.index == made.index
     assert store.existing is not None
     assert store.existing.collection == made.existing.collection
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module")
+def encrypted(
+    served: tuple[str, Address], certificate: tuple[Path, Path]
+) -> Iterator[Address]:
+    """The server's address under TLS, as of a managed service: none of these servers was built
+    with it or is started so."""
+    name, address = served
+    with ExitStack() as fronts:
+        ports = {
+            port: fronts.enter_context(
+                tls_front(*certificate, number, postgres=name == "pgvector")
+            )
+            for port, number in address.ports.items()
+        }
+        yield replace(address, ports=ports, tls=True, ca=certificate[0])
+
+
+def test_both_lanes_under_tls(
+    foreign: tuple[Reading, Foreign], encrypted: Address, tmp_path: Path
+) -> None:
+    reading, made = foreign
+    over = replace(reading, address=encrypted)
+    recipe = recipe_of(reading.store)
+    assert recipe is not None
+    recipe.ready(encrypted)
+    found = describe(over)
+    dataset = read_rows(over, found)
+    store, rows = opened(over, dataset)
+    with closing(store):
+        kind = store.capabilities.indexes[found.index]
+        ids, _ = store.searcher(K, kind.search())(rows.queries[0])
+        assert len(ids) == K
+        target = store.native_search(K, kind.search()).target
+        assert target["tls"] is not None
+        requests = _requests(store.native_search(K, kind.search()), rows)
+        outcome = drive(target, [requests], [closed(2, count=20)])
+        if not made.text:
+            unfailed(outcome, "searches")
+            assert outcome["classes"][0]["recorder"].samples() == 20
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_unknown_certificate_is_refused(
+    foreign: tuple[Reading, Foreign], encrypted: Address, tmp_path: Path
+) -> None:
+    reading, _ = foreign
+    other, _ = make_certificate(tmp_path)
+    strange = replace(encrypted, ca=other)
+    recipe = recipe_of(reading.store)
+    assert recipe is not None
+    with pytest.raises((NotReady, VectrialError)):
+        recipe.ready(strange)
+    plain = reading.store(Path(), replace(encrypted, read_only=True))
+    with closing(plain):
+        found = plain.describe(reading.existing)
+        schema = Schema(DIM, Metric.COSINE)
+        named = replace(reading.existing, id=found.id, vector=found.vector)
+        plain.attach(named, schema, index_of(reading.store, found), keys_of(_nothing()))
+        kind = plain.capabilities.indexes[found.index]
+        native = plain.native_search(K, kind.search())
+        target = {**native.target, "tls": tls(strange.host, other)}
+        requests = Requests("search", vectors=VECTORS[:5], k=K, options=native.options)
+        (record,) = drive(target, [requests], [closed(1, count=2)], timeout_s=2.0)["classes"]
+        kinds = {kind for kind, _, _ in record["recorder"].errors()}
+        assert kinds and all("tls" in one for one in kinds), kinds
+
+
+def _requests(native: NativeSearch, rows: Dataset) -> Requests:
+    return Requests("search", vectors=rows.queries, k=K, options=native.options)
 
 
 def _nothing() -> Dataset:

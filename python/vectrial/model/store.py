@@ -57,7 +57,8 @@ class Address:
     secrets: user, password, key, … by the names the store gives them; never shown or kept.
     nodes: of a cluster: the address of every node that clients may call. The first is this one.
     services: of a cluster started here: what its nodes need beside one another, by name.
-    tls: connections are encrypted, and the server's certificate is for `host`, signed by one in the
+    hosts: of ports that listen at another host than `host`, by their names.
+    tls: connections are encrypted, and the server's certificate is for its host, signed by one in the
         PEM file `ca`, or by one that this machine trusts.
     read_only: nothing there is to be changed; connections say so where the server has a way.
     """
@@ -67,9 +68,18 @@ class Address:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: tuple[Address, ...] = ()
     services: Mapping[str, Address] = field(default_factory=dict, repr=False)
+    hosts: Mapping[str, str] = field(default_factory=dict)
     tls: bool = False
     ca: Path | None = None
     read_only: bool = False
+
+    def host_of(self, port: str) -> str:
+        """The host at which a port listens, by the port's name."""
+        return self.hosts.get(port, self.host)
+
+    def url(self, port: str) -> str:
+        """`http://host:port`, or `https` under TLS; of a port by its name."""
+        return f"http{'s' * self.tls}://{self.host_of(port)}:{self.ports[port]}"
 
     def turned(self, client: int) -> Address:
         """The same cluster with the node first that a client of this number calls: clients take

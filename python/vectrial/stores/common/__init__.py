@@ -71,4 +71,5 @@ from vectrial.stores.common.library import LibraryIndex, RowsStore
 from vectrial.stores.common.rows import Rows
 from vectrial.stores.common.server import SearchRequest, ServerStore, collection_name, wait_until
 from vectrial.stores.common.sql import SQL_TYPES, condition, literal, quoted
+from vectrial.stores.common.trust import trust
 from vectrial.stores.common.typed import coerce_values, on_columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,14 @@ def http_ready(recipe: Recipe, address: Address, headers: Mapping[str, str], *pa
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
     """
-    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ANSWER_S)
+    at: Any = address.host_of("http"), address.ports["http"]
+    if address.tls:
+        trusted = ssl.create_default_context(cafile=address.ca)
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            *at, timeout=_ANSWER_S, context=trusted
+        )
+    else:
+        connection = http.client.HTTPConnection(*at, timeout=_ANSWER_S)
     try:
         for path in paths:
             connection.request("GET", path, headers=dict(headers))

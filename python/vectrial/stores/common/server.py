@@ -165,13 +165,14 @@ class ServerStore(Store):
         from vectrial.engine import client
 
         assert self.protocol is not None
-        port = self._address.ports[self.native_port]
-        tls = client.tls(self._address.host, self._address.ca) if self._address.tls else None
+        port, host = self._address.ports[self.native_port], self._address.host_of(self.native_port)
+        tls = client.tls(host, self._address.ca) if self._address.tls else None
         options = {**self.dialect, **(options or {})}
-        nodes = [(one.host, one.ports[self.native_port]) for one in self._address.nodes]
+        port_name = self.native_port
+        nodes = [(one.host_of(port_name), one.ports[port_name]) for one in self._address.nodes]
         return client.target(
             self.protocol,
-            self._address.host,
+            host,
             port,
             tls=tls,
             headers=headers,

@@ -89,7 +89,8 @@ class Elasticsearch(LuceneStore):
 
         allowed = authorization(address)
         return Client(
-            [{"scheme": "http", "host": address.host, "port": address.ports["http"]}],
+            [address.url("http")],
+            **({"ca_certs": str(address.ca)} if address.ca else {}),
             headers={"authorization": allowed} if allowed else {},
             request_timeout=REQUEST_S,
             connections_per_node=CONNECTIONS,

@@ -75,6 +75,8 @@ class OpenSearch(LuceneStore):
         user, password = address.secrets.get("user"), address.secrets.get("password")
         return Client(
             hosts=[{"host": address.host, "port": address.ports["http"]}],
+            use_ssl=address.tls,
+            ca_certs=address.ca and str(address.ca),
             http_auth=(user, password) if user is not None else None,
             timeout=REQUEST_S,
             pool_maxsize=CONNECTIONS,

@@ -120,7 +120,8 @@ class Milvus(vt.ServerStore):
         self._serving = self._flushed = self._natively_written = False
         secrets = address.secrets
         return pymilvus.MilvusClient(
-            f"http://{address.host}:{address.ports['grpc']}",
+            address.url("grpc"),
+            **({"server_pem_path": str(address.ca)} if address.ca else {}),
             user=secrets.get("user", ""),
             password=secrets.get("password", ""),
             token=secrets.get("token", ""),

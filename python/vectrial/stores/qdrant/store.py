@@ -401,12 +401,13 @@ def connected(address: vt.Address) -> QdrantClient:
     """The official client, over gRPC where it can."""
     from qdrant_client import QdrantClient
 
+    vt.trust(address.ca)
     return QdrantClient(
         host=address.host,
         port=address.ports["http"],
         grpc_port=address.ports["grpc"],
         prefer_grpc=True,
-        https=False,
+        https=address.tls,
         api_key=address.secrets.get("api_key"),
         timeout=_TIMEOUT_S,
         check_compatibility=False,  # the trial says which version it was

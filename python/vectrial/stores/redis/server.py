@@ -104,7 +104,9 @@ def connect(address: Address, timeout_s: float) -> Any:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
+    tls = {"ssl": True, "ssl_ca_certs": address.ca and str(address.ca)} if address.tls else {}
     return redis.Redis(
+        **tls,
         host=address.host,
         port=address.ports["redis"],
         username=address.secrets.get("user"),
@@ -231,6 +233,7 @@ REDIS: Recipe = Recipe(
     ready=lambda address: _ready(REDIS, "VSIM", address),
     secrets=("user", "password"),
     generated=("password",),
+    tls=True,
     cluster=Clustering(_node_command, joins="redis", roles=("primary", "replica")),
     image=IMAGE,
     snippet=SNIPPET,
@@ -246,6 +249,7 @@ REDIS_SEARCH: Recipe = Recipe(
     ready=lambda address: _ready(REDIS_SEARCH, "FT.SEARCH", address),
     secrets=("user", "password"),
     generated=("password",),
+    tls=True,
     image=IMAGE,
     snippet=SNIPPET,
 )

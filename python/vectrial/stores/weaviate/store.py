@@ -115,13 +115,14 @@ class Weaviate(vt.ServerStore):
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 
         key = address.secrets.get("api_key")
+        vt.trust(address.ca)
         client = weaviate.connect_to_custom(
-            http_host=address.host,
+            http_host=address.host_of("http"),
             http_port=address.ports["http"],
-            http_secure=False,
-            grpc_host=address.host,
+            http_secure=address.tls,
+            grpc_host=address.host_of("grpc"),
             grpc_port=address.ports["grpc"],
-            grpc_secure=False,
+            grpc_secure=address.tls,
             auth_credentials=Auth.api_key(key) if key else None,
             additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=300)),
             skip_init_checks=True,  # these look for newer versions of the client
