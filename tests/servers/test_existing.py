@@ -220,17 +220,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def encrypted(
-    served: tuple[str, Address], certificate: tuple[Path, Path]
-) -> Iterator[Address]:
+def encrypted(served: tuple[str, Address], certificate: tuple[Path, Path]) -> Iterator[Address]:
     """The server's address under TLS, as of a managed service: none of these servers was built
     with it or is started so."""
     name, address = served
     with ExitStack() as fronts:
         ports = {
-            port: fronts.enter_context(
-                tls_front(*certificate, number, postgres=name == "pgvector")
-            )
+            port: fronts.enter_context(tls_front(*certificate, number, postgres=name == "pgvector"))
             for port, number in address.ports.items()
         }
         yield replace(address, ports=ports, tls=True, ca=certificate[0])
@@ -283,7 +279,8 @@ def test_an_unknown_certificate_is_refused(
         requests = Requests("search", vectors=VECTORS[:5], k=K, options=native.options)
         (record,) = drive(target, [requests], [closed(1, count=2)], timeout_s=2.0)["classes"]
         kinds = {kind for kind, _, _ in record["recorder"].errors()}
-        assert kinds and all("tls" in one for one in kinds), kinds
+        assert kinds
+        assert all("tls" in one for one in kinds), kinds
 
 
 def _requests(native: NativeSearch, rows: Dataset) -> Requests:

@@ -78,7 +78,8 @@ def pgvector(address: Address, *, text: bool) -> Foreign:
 def elasticsearch(address: Address, *, text: bool) -> Foreign:
     from elasticsearch import Elasticsearch
 
-    keys, name = ([f"sku-{key}" for key in NUMBERS] if text else NUMBERS), f"products-{text}".lower()
+    keys: list[Any] = [f"sku-{key}" for key in NUMBERS] if text else NUMBERS
+    name = f"products-{text}".lower()
     client = Elasticsearch(f"http://{address.host}:{address.ports['http']}")
     options = {"type": "hnsw", "m": 10, "ef_construction": 60}
     vector = {"type": "dense_vector", "dims": DIM, "similarity": "cosine", "index_options": options}
@@ -93,10 +94,12 @@ def elasticsearch(address: Address, *, text: bool) -> Foreign:
 
     def dump() -> Any:
         found = client.search(index=name, size=10_000, sort=["_doc"], seq_no_primary_term=True)
-        rows = sorted((h["_id"], h["_seq_no"], h["_source"]["title"]) for h in found["hits"]["hits"])
+        hits = found["hits"]["hits"]
+        rows = sorted((hit["_id"], hit["_seq_no"], hit["_source"]["title"]) for hit in hits)
         settings = client.indices.get_settings(index=name).body
         segments = client.indices.segments(index=name)["indices"][name]["shards"]
-        return sorted(client.indices.get(index="*")), rows, settings, sorted(segments["0"][0]["segments"])
+        graphs = sorted(segments["0"][0]["segments"])
+        return sorted(client.indices.get(index="*")), rows, settings, graphs
 
     params = {"m": 10, "ef_construction": 60}
     return Foreign(Existing(name), keys, text, "price", "hnsw", params, dump)

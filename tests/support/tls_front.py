@@ -15,6 +15,7 @@ import pytest
 #: What a client of PostgreSQL asks before it speaks TLS.
 _SSL_REQUEST = bytes([0, 0, 0, 8, 4, 210, 22, 47])
 
+
 def make_certificate(folder: Path) -> tuple[Path, Path]:
     """PEM files of a certificate for 127.0.0.1 that signs itself, and of its key."""
     chain, key = folder / "chain.pem", folder / "key.pem"

@@ -150,9 +150,7 @@ def existing_suite(
             with progress_bars() as progress:
                 dataset = read_rows(reading, found, progress)
             say(console, f"{dataset.rows:,} rows were read into the dataset '{dataset.name}'")
-    suite = suite_of(
-        reading, found, dataset, k=options.k, repeats=repeats or 3, lane=options.lane
-    )
+    suite = suite_of(reading, found, dataset, k=options.k, repeats=repeats or 3, lane=options.lane)
     return SuiteSource(suite, toml_of(suite), "vectrial run --existing")
 
 

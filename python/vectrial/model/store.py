@@ -58,8 +58,8 @@ class Address:
     nodes: of a cluster: the address of every node that clients may call. The first is this one.
     services: of a cluster started here: what its nodes need beside one another, by name.
     hosts: of ports that listen at another host than `host`, by their names.
-    tls: connections are encrypted, and the server's certificate is for its host, signed by one in the
-        PEM file `ca`, or by one that this machine trusts.
+    tls: connections are encrypted, and the server's certificate is for its host, signed by one in
+        the PEM file `ca`, or by one that this machine trusts.
     read_only: nothing there is to be changed; connections say so where the server has a way.
     """
 

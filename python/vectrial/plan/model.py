@@ -20,8 +20,9 @@ from vectrial.suite.model import DatasetRef, Suite
 @dataclass(frozen=True)
 class DatasetShape:
     """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
-    load it. own_ids: the column with the user's own ids, where rows are numbered; else empty. part: not all of its rows
-    are used. queries_are_rows: each query has itself among its neighbours."""
+    load it. own_ids: the column with the user's own ids, where rows are numbered; else empty.
+    part: not all of its rows are used. queries_are_rows: each query has itself among its
+    neighbours."""
 
     name: str
     rows: int

@@ -167,7 +167,13 @@ def index_of(store: type[Store], found: Description) -> Index:
 
 
 def suite_of(
-    reading: Reading, found: Description, dataset: Dataset, *, k: int, repeats: int, lane: str | None
+    reading: Reading,
+    found: Description,
+    dataset: Dataset,
+    *,
+    k: int,
+    repeats: int,
+    lane: str | None,
 ) -> Suite:
     """The suite that measures the collection: searches at several settings, and under filters on
     the columns that were read."""

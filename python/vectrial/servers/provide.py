@@ -272,10 +272,10 @@ def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
     host, _, pairs = text.partition(":") if not text.startswith("[") else text.rpartition(":")
     hosts, ports = dict[str, str](), dict[str, int]()
     try:
-        for key, place in (one.split("=") for one in pairs.split(",")):
-            other, _, port = place.rpartition(":")
-            ports[key] = int(port)
-            hosts |= {key: other} if other else {}
+        for name_of, place in (one.split("=") for one in pairs.split(",")):
+            other, _, number = place.rpartition(":")
+            ports[name_of] = int(number)
+            hosts |= {name_of: other} if other else {}
     except ValueError:
         ports = {}
     for key, port in ports.items():

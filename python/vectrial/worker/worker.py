@@ -346,7 +346,8 @@ class _Measurement:
 
     def _attached(self) -> Store:
         """The store, opened on the collection that somebody else made."""
-        assert self.address is not None and self.spec.existing is not None
+        assert self.address is not None
+        assert self.spec.existing is not None
         return attached(
             self.kind,
             self._location,

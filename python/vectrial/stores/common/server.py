@@ -104,7 +104,7 @@ class ServerStore(Store):
         self._attach()
         make_read_only(self)
 
-    def _attach(self) -> None:  # noqa: B027 - nothing to do is a valid answer
+    def _attach(self) -> None:
         """Prepare reads of a collection that somebody else made; everything that is known of it is
         set. Nothing is changed in the server."""
 

@@ -88,9 +88,10 @@ class Elasticsearch(LuceneStore):
         from elasticsearch import Elasticsearch as Client
 
         allowed = authorization(address)
+        trusted: Any = {"ca_certs": str(address.ca)} if address.ca else {}
         return Client(
             [address.url("http")],
-            **({"ca_certs": str(address.ca)} if address.ca else {}),
+            **trusted,
             headers={"authorization": allowed} if allowed else {},
             request_timeout=REQUEST_S,
             connections_per_node=CONNECTIONS,

@@ -80,9 +80,7 @@ def describe(
 
 
 def _only_vector(fields: Mapping[str, Any], name: str) -> str:
-    vectors = [
-        field for field, about in fields.items() if about.get("type") in _VECTORS
-    ]
+    vectors = [field for field, about in fields.items() if about.get("type") in _VECTORS]
     if len(vectors) != 1:
         there = ", ".join(vectors) or "none"
         raise UserError(

@@ -57,9 +57,7 @@ def describe(client: Any, existing: Existing) -> Description:
         dim=int(vector["params"]["dim"]),
         metric={theirs: ours for ours, theirs in METRICS.items()}.get(index["metric_type"]),
         index=kinds[index["index_type"]],
-        params={
-            ours: int(index[theirs]) for theirs, ours in _PARAMS.items() if theirs in index
-        },
+        params={ours: int(index[theirs]) for theirs, ours in _PARAMS.items() if theirs in index},
         text_ids=primary["type"] == DataType.VARCHAR,
         fields={
             one["name"]: types[one["type"]]

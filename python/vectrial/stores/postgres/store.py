@@ -107,7 +107,7 @@ class PgVector(vt.ServerStore):
         )
         # Rows without a vector are in no index, and in no answer.
         self._rows_with = f" WHERE {vt.quoted(self._vector_name)} IS NOT NULL"
-        self._settings = {}
+        self._settings: dict[str, str] = {}
 
     def version(self) -> str:
         server = self._sql("SHOW server_version").fetchone()[0].split()[0]

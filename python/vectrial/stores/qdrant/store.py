@@ -287,11 +287,10 @@ class Qdrant(vt.ServerStore):
             self._client.delete(self._name, which, wait=True)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        own = ids if self._attached else ids.view(np.uint64)
-        return vt.get_pages(self._schema, own, _ROWS, self._read)
+        return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        keys = self._keys.keys(ids) if self._attached else ids
+        keys = self._keys.keys(ids) if self._attached else unsigned(np.array(ids, np.int64))
         return self._rows(
             self._client.retrieve(self._name, keys, with_payload=True, with_vectors=True)
         )

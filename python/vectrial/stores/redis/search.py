@@ -24,8 +24,8 @@ from vectrial.model.file_categories import FileKind
 from vectrial.stores import common as vt
 from vectrial.stores.redis import existing as redis_existing
 from vectrial.stores.redis import query
-from vectrial.stores.redis.existing import as_text, index_info
 from vectrial.stores.redis.common import DURABILITY, FILES, ROWS, RedisStore
+from vectrial.stores.redis.existing import as_text, index_info
 
 
 class HnswBuild(vt.Params):
@@ -206,7 +206,8 @@ class RedisSearch(RedisStore):
         search = self._client.ft(self._name).search
         k, params = request.k, request.params
         ef = f" EF_RUNTIME {params.ef_search}" if isinstance(params, HnswSearch) else ""
-        text = f"({self._condition(request.where)})=>[KNN {k} @{self._vector_name} $vector{ef} AS score]"
+        near = f"KNN {k} @{self._vector_name} $vector{ef} AS score"
+        text = f"({self._condition(request.where)})=>[{near}]"
         fields = self._names.values() if request.returning is vt.Returning.METADATA else ()
         prepared = Query(text).sort_by("score").return_fields("score", *fields)
         prepared = prepared.paging(0, k).dialect(2)
@@ -303,4 +304,3 @@ def wait_indexed(client: Any, name: str) -> str:
         return False, f"only {info['percent_indexed']} of the rows are indexed"
 
     return vt.wait_until(state)
-

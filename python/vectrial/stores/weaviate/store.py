@@ -124,7 +124,10 @@ class Weaviate(vt.ServerStore):
             grpc_port=address.ports["grpc"],
             grpc_secure=address.tls,
             auth_credentials=Auth.api_key(key) if key else None,
-            additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=300)),
+            additional_config=AdditionalConfig(
+                timeout=Timeout(init=10, query=60, insert=300),
+                trust_env=address.ca is not None,  # it has no setting for certificates
+            ),
             skip_init_checks=True,  # these look for newer versions of the client
         )
         self._collection: Any = client.collections.get(self._name)

@@ -64,9 +64,7 @@ class Opening:
         if self.existing is not None:
             assert at is not None, "it is in a server"
             keys = keys_of(library.load(self.dataset))
-            return attached(
-                kind, self.location, at, self.existing, self.schema, self.index, keys
-            )
+            return attached(kind, self.location, at, self.existing, self.schema, self.index, keys)
         store = kind(self.location) if at is None else kind(self.location, at)
         store.durability = self.durability
         store.open(self.schema, self.index)
