@@ -3,6 +3,7 @@ declares it, and afterwards the server has what it had before."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -18,6 +19,7 @@ from foreign_collections import (
     VECTORS,
     Foreign,
 )
+from command_calls import call
 from quick_servers import quick_servers
 from tls_front import make_certificate, tls_front
 
@@ -33,7 +35,8 @@ from vectrial.model.filters import Range
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Store
-from vectrial.run.existing import Reading, describe, index_of, read_rows, suite_of
+from vectrial.results.reader import RunReader
+from vectrial.run.existing import Reading, describe, index_of, name_of, read_rows, suite_of
 from vectrial.servers.base import NotReady
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
@@ -212,6 +215,62 @@ def test_the_suite_asks_for_what_can_be_measured(foreign: tuple[Reading, Foreign
     assert store.index == made.index
     assert store.existing is not None
     assert store.existing.collection == made.existing.collection
+
+
+def test_a_run_leaves_no_trace(
+    foreign: tuple[Reading, Foreign], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The commands, from reading the rows to the results; of one store, since it takes a while."""
+    reading, made = foreign
+    if reading.store.name != "pgvector":
+        pytest.skip("the run is the same for each store")
+    address, password = reading.address, reading.address.secrets["password"]
+    monkeypatch.setenv("VECTRIAL_POSTGRES_PASSWORD", password)
+    monkeypatch.delenv("VECTRIAL_POSTGRES_ADDRESS", raising=False)
+    monkeypatch.setenv("VECTRIAL_POSTGRES_ADDRESS", "nowhere:postgres=1")
+    before = made.dump()
+    words = ("run", "--existing", "pgvector", "--collection", made.existing.collection)
+    where = ("--address", f"{address.host}:{address.ports['postgres']}", "--queries", 50)
+    done = call(*words, *where, "--dry-run", "--format", "jsonl")
+    assert done.code == 0, done.err
+    assert {json.loads(line)["kind"] for line in done.out.splitlines()} == {"trial"}
+
+    suite = tmp_path / "mine.toml"
+    suite.write_text(
+        f"""
+name = "mine"
+repeats = 1
+[[datasets]]
+name = "{name_of(reading)}"
+[[stores]]
+store = "pgvector"
+index = "hnsw"
+params = {{ m = 10, ef_construction = 60 }}
+lane = ["native", "sdk"]
+existing = {{ collection = "{made.existing.collection}" }}
+[[experiments]]
+experiment = "search"
+search = {{ ef_search = 40 }}
+min_s = 0.1
+[[experiments]]
+experiment = "crud"
+"""
+    )
+    done = call("run", suite, "--out", tmp_path / "runs", "--no-report")
+    assert done.code == 0, done.err
+    folder = Path(done.out.splitlines()[-1])
+    with RunReader(folder) as reader:
+        trials = reader.rows("select experiment, lane, status, reason, key from trial")
+        checks = reader.rows("select distinct name, passed from gate")
+    found = {(row["experiment"], row["lane"]): row for row in trials}
+    measured = {"sdk"} if made.text else {"native", "sdk"}
+    for lane in measured:
+        assert found["search", lane]["status"] in ("ok", "invalid"), found
+        assert "client-bound" in (found["search", lane]["reason"] or "client-bound")
+    assert all(row["status"] == "skipped" for row in trials if row["experiment"] == "crud")
+    assert {row["passed"] for row in checks} == {True, None}
+    assert not any(password in path.read_text(errors="ignore") for path in folder.rglob("*.log"))
+    assert made.dump() == before
 
 
 @pytest.fixture(scope="module")

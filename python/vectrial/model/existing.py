@@ -92,7 +92,7 @@ class IntegerKeys:
 
     def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
         """See `Keys`."""
-        return np.asarray(ids, np.int64).tolist()
+        return list(np.asarray(ids, np.int64).tolist())
 
 
 class NumberedKeys:

@@ -21,14 +21,11 @@ def http_ready(recipe: Recipe, address: Address, headers: Mapping[str, str], *pa
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
     """
-    at: Any = address.host_of("http"), address.ports["http"]
+    host, port = address.host_of("http"), address.ports["http"]
+    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
     if address.tls:
         trusted = ssl.create_default_context(cafile=address.ca)
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            *at, timeout=_ANSWER_S, context=trusted
-        )
-    else:
-        connection = http.client.HTTPConnection(*at, timeout=_ANSWER_S)
+        connection = http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=trusted)
     try:
         for path in paths:
             connection.request("GET", path, headers=dict(headers))

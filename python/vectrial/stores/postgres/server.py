@@ -102,7 +102,7 @@ def connect(address: Address, timeout_s: int = 10) -> Any:
     """
     import psycopg
 
-    tls: dict[str, str] = {}
+    tls: dict[str, Any] = {}
     if address.tls:  # "system": the certificates that this machine trusts
         tls = {"sslmode": "verify-full", "sslrootcert": str(address.ca or "system")}
     return psycopg.connect(

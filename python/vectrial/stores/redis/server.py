@@ -104,9 +104,9 @@ def connect(address: Address, timeout_s: float) -> Any:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    tls = {"ssl": True, "ssl_ca_certs": address.ca and str(address.ca)} if address.tls else {}
     return redis.Redis(
-        **tls,
+        ssl=address.tls,
+        ssl_ca_certs=None if address.ca is None else str(address.ca),
         host=address.host,
         port=address.ports["redis"],
         username=address.secrets.get("user"),
