@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_calls import call
 from foreign_collections import (
     DIM,
     MAKERS,
@@ -19,7 +20,6 @@ from foreign_collections import (
     VECTORS,
     Foreign,
 )
-from command_calls import call
 from quick_servers import quick_servers
 from tls_front import make_certificate, tls_front
 

@@ -25,8 +25,8 @@ from vectrial.servers.provide import external_address, provide, recipe_of, servi
 from vectrial.stores import registry
 from vectrial.stores.__main__ import main as prepare_all
 from vectrial.stores.__main__ import recipes
-from vectrial.stores.memory import MemoryStore
 from vectrial.stores.flight.server import FLIGHT
+from vectrial.stores.memory import MemoryStore
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
 from vectrial.testing.server_programs import MUST_RUN, program
@@ -86,7 +86,7 @@ def test_tls_and_ports_at_other_hosts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert address.url("http") == "https://my.weaviate.cloud:443"
     assert address.url("grpc") == "https://grpc-my.weaviate.cloud:8443"
     monkeypatch.setenv("VECTRIAL_WEAVIATE_TLS", str(tmp_path / "ca.pem"))
-    with pytest.raises(UserError, match="VECTRIAL_WEAVIATE_TLS.*is no file"):
+    with pytest.raises(UserError, match=r"VECTRIAL_WEAVIATE_TLS.*is no file"):
         external_address(WEAVIATE)
     (tmp_path / "ca.pem").write_text("")
     address = external_address(WEAVIATE)
@@ -101,7 +101,7 @@ def test_tls_and_ports_at_other_hosts(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_server_whose_clients_know_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTRIAL_FLIGHT_ADDRESS", "here:grpc=1")
     monkeypatch.setenv("VECTRIAL_FLIGHT_TLS", "on")
-    with pytest.raises(UserError, match="VECTRIAL_FLIGHT_TLS.*not reached under TLS"):
+    with pytest.raises(UserError, match=r"VECTRIAL_FLIGHT_TLS.*not reached under TLS"):
         external_address(FLIGHT)
 
 

@@ -30,6 +30,7 @@ from vectrial.model.provider import Provider
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
 from vectrial.servers.provide import provide, recipe_of
+from vectrial.stores import registry
 from vectrial.stores.attached import attached
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.suite.model import Suite, validated
@@ -72,10 +73,16 @@ def running(store: type[Store]) -> Iterator[Address]:
         raise UserError(
             f"{store.name} measures no collection that is there already",
             where="--existing",
-            remedy="`vectrial stores` lists those that do",
+            remedy=f"of these stores: {', '.join(_reading_stores())}",
         )
     with provide(recipe, Path(), provider=Provider.EXTERNAL) as server:
         yield server.address
+
+
+def _reading_stores() -> list[str]:
+    """Names of the stores that measure such collections."""
+    known, _ = registry.STORES.working()
+    return [name for name in known if registry.load(name).capabilities.existing is not None]
 
 
 def describe(reading: Reading) -> Description:
