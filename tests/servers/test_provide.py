@@ -25,6 +25,7 @@ from vectrial.servers.provide import external_address, provide, recipe_of, servi
 from vectrial.stores import registry
 from vectrial.stores.__main__ import main as prepare_all
 from vectrial.stores.__main__ import recipes
+from vectrial.stores.flight.server import FLIGHT
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
@@ -73,6 +74,35 @@ def test_an_address_that_makes_no_sense(text: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", text)
     with pytest.raises(UserError, match=r"VECTRIAL_WEAVIATE_ADDRESS.*HOST:http=PORT,grpc=PORT"):
         external_address(WEAVIATE)
+
+
+def test_tls_and_ports_at_other_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "my.weaviate.cloud:http=443,grpc=grpc-my.weaviate.cloud:8443"
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", text)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_TLS", "on")
+    address = external_address(WEAVIATE)
+    assert address is not None
+    assert (address.tls, address.ca) == (True, None)
+    assert address.url("http") == "https://my.weaviate.cloud:443"
+    assert address.url("grpc") == "https://grpc-my.weaviate.cloud:8443"
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_TLS", str(tmp_path / "ca.pem"))
+    with pytest.raises(UserError, match=r"VECTRIAL_WEAVIATE_TLS.*is no file"):
+        external_address(WEAVIATE)
+    (tmp_path / "ca.pem").write_text("")
+    address = external_address(WEAVIATE)
+    assert address is not None
+    assert (address.tls, address.ca) == (True, tmp_path / "ca.pem")
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_TLS", "off")
+    address = external_address(WEAVIATE)
+    assert address is not None
+    assert not address.tls
+
+
+def test_a_server_whose_clients_know_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_FLIGHT_ADDRESS", "here:grpc=1")
+    monkeypatch.setenv("VECTRIAL_FLIGHT_TLS", "on")
+    with pytest.raises(UserError, match=r"VECTRIAL_FLIGHT_TLS.*not reached under TLS"):
+        external_address(FLIGHT)
 
 
 def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(

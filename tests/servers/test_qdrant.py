@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ import qdrant_edge as edge
 
 import vectrial.stores.qdrant.store as driver
 from vectrial.model.capabilities import Index, IndexKind, Returning
+from vectrial.model.errors import Unsupported
+from vectrial.model.existing import Existing, IntegerKeys, Keys, NewKeys, NumberedKeys
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric, distances
 from vectrial.model.schema import Field, FieldType, Schema
@@ -193,3 +196,52 @@ def test_a_program_that_is_given_gets_its_folder_and_ports(
     assert command.env["QDRANT__SERVICE__HTTP_PORT"] == "11"
     assert command.env["QDRANT__SERVICE__GRPC_PORT"] == "12"
     assert command.env["QDRANT__STORAGE__STORAGE_PATH"].startswith(str(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect", "ignore:Local mode performs")
+@pytest.mark.parametrize("name", ["", "embedding"])
+@pytest.mark.parametrize("text", [False, True])
+def test_a_collection_that_somebody_else_made(
+    name: str, text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from qdrant_client import models
+
+    client = qdrant_client.QdrantClient(":memory:")
+    monkeypatch.setattr(driver, "connected", lambda _: client)
+    keys: list[Any] = [str(UUID(int=at + 1)) if text else at + 1 for at in range(ROWS)]
+    params = models.VectorParams(size=DIM, distance=models.Distance.DOT)
+    client.create_collection("products", {name: params} if name else params)
+    rows = zip(keys, VECTORS.tolist(), strict=True)
+    points = [
+        models.PointStruct(id=key, vector={name: row} if name else row, payload={"price": at})
+        for at, (key, row) in enumerate(rows)
+    ]
+    client.upsert("products", points)
+    address = Address("none", {"http": 1, "grpc": 2}, read_only=True)
+    store = Qdrant(Path(), address)
+    found = store.describe(Existing("products"))
+    assert (found.vector, found.rows, found.dim, found.metric) == (name, ROWS, DIM, Metric.IP)
+    assert found.text_ids is text
+    schema = Schema(DIM, Metric.IP, (Field("price", FieldType.INT),))
+    new = NewKeys() if text else IntegerKeys()
+    index = Index(found.index, kind(found.index).build.model_validate(found.params))
+    store.attach(Existing("products", found.id, found.vector), schema, index, new)
+    read = [row for batch in store.scan(90) for row in batch.to_pylist()]
+    assert len(read) == ROWS
+    assert [row["f0"] for row in sorted(read, key=lambda row: row["id"])] == list(range(ROWS))
+    ids = np.array([row["id"] for row in read], np.int64)
+    own: Keys = new
+    if isinstance(new, NewKeys):
+        own = NumberedKeys(pa.chunked_array([new.texts]), np.arange(ROWS, dtype=np.int64))
+    store._keys = own
+    assert sorted(store.get(ids[:5]).column("id").to_pylist()) == sorted(ids[:5].tolist())
+    search = store.searcher(K, kind("flat").search())
+    near = np.argsort(-(VECTORS @ VECTORS[3]))[:K]
+    assert search(VECTORS[3])[0].tolist() == own.ids([keys[at] for at in near]).tolist()
+    assert store.find(Range("price", lt=1), 5).tolist() == own.ids(keys[:1]).tolist()
+    if not text:
+        options = store.native_search(K, kind("hnsw").search()).options
+        assert options.get("vector", "") == name
+    with pytest.raises(Unsupported, match="only read"):
+        store.drop()
+    assert client.count("products").count == ROWS

@@ -13,6 +13,21 @@ from rich.console import Console
 
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
+from vectrial.cli.run_existing import (
+    AddressOption,
+    CollectionOption,
+    ColumnsOption,
+    DatasetOption,
+    ExistingOption,
+    ExistingOptions,
+    IdOption,
+    KOption,
+    LaneOption,
+    MetricOption,
+    QueriesOption,
+    VectorOption,
+    existing_suite,
+)
 from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
@@ -75,6 +90,17 @@ def run(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
+    existing: ExistingOption = None,
+    address: AddressOption = None,
+    collection: CollectionOption = None,
+    id_: IdOption = None,
+    vector: VectorOption = None,
+    columns: ColumnsOption = None,
+    metric: MetricOption = None,
+    queries: QueriesOption = None,
+    dataset: DatasetOption = None,
+    lane: LaneOption = None,
+    k: KOption = 10,
     form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
@@ -87,6 +113,8 @@ def run(
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
     vectrial run suites/demo.toml --on ray      on the machines of a Ray cluster
     vectrial run suites/demo.toml --note "new disk"     see `vectrial note`
+    vectrial run --existing pgvector --address db:5432 --collection products --columns price
+                                                a table that is there already, read-only
 
     Progress goes to stderr. The last line on stdout is the run folder; with --format jsonl, an
     object with the folder and the number of trials by status. With --dry-run --format jsonl there
@@ -100,7 +128,16 @@ def run(
     console = stderr_console()
     check_resume(resume, out)
     stores = store or ()
-    source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
+    about = ExistingOptions(
+        address, collection, id_, vector, columns, metric, queries, dataset, lane, k
+    )
+    if existing is None:
+        about.refuse()
+        source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
+    elif any(one is not None for one in (suite_path, resume, bundle, seal)):
+        raise UserError("a SUITE, --resume, --from and --existing exclude each other")
+    else:
+        source = existing_suite(existing, about, repeats, console)
     if source.seal:
         say(console, f"{bundle}: seal {source.seal}")
     plan = plan_of(source.suite, source.where)

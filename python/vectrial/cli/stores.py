@@ -137,6 +137,7 @@ def _capabilities(can: Capabilities) -> dict[str, Any]:
             "text": None if isinstance(hybrid, str) else hybrid.text,
             "reason": hybrid if isinstance(hybrid, str) else None,
         },
+        "existing": None if can.existing is None else {"settings": sorted(can.existing.settings)},
         "caveats": list(can.caveats),
     }
 
@@ -247,6 +248,10 @@ def _details(store: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "words of texts", hybrid["text"]
         else:
             yield "hybrid", f"none: it {hybrid['reason']}"
+        if can["existing"] is not None:
+            left = " ".join(can["existing"]["settings"])
+            fixed = f"; {left} as the collection has it" if left else ""
+            yield "existing collections", f"read-only, by vectrial run --existing{fixed}"
         yield from (("caveat", text) for text in can["caveats"])
         yield from (("durability", f"{k}: {how}") for k, how in can["durability"].items())
     if store["probe"]:

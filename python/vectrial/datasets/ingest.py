@@ -143,7 +143,7 @@ def _metric(order: Import, source: Source) -> Metric:
 def _plan_queries(order: Import, source: Source, metric: Metric) -> _Queries:
     none = np.empty(0, np.int64)
     if isinstance(order.queries, Path):
-        loaded = _read_queries(order.queries, source.dim, metric)
+        loaded = read_queries(order.queries, source.dim, metric)
         return _Queries(loaded, none, None, f"{len(loaded)} queries from {order.queries}")
     limit = order.queries
     if limit is not None and limit < 1:
@@ -201,7 +201,12 @@ def _missing_neighbors(order: Import, source: Source) -> tuple[str, ...]:
     return (f"{missing:,} of its {published.size:,} neighbours are missing (-1)",) * bool(missing)
 
 
-def _read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:
+def read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:
+    """Queries (q, dim) in a file of one of `readers.FORMATS`.
+
+    Raises:
+        DataError: they have another number of components, or cannot be used.
+    """
     with open_source(path) as source:
         if source.dim != dim:
             raise DataError(

@@ -166,6 +166,11 @@ class Experiment(ExactModel, ABC):
         """Its figures are those of writes, too."""
         return cls.mutates or cls.starts_from is State.EMPTY
 
+    def only_reads(self, point: Mapping[str, Any]) -> bool:
+        """True if this point searches the collection that is there and needs no other: it can be
+        measured on one that somebody else made."""
+        return False
+
     def resolve(self, data: Data) -> Experiment:
         """The experiment on these data, with values for the parameters that were left open. A
         subclass where the parameters decide what the class variables say."""

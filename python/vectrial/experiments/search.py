@@ -197,6 +197,9 @@ class Search(Experiment):
         super().check_point(target, point)
         refuse_threads(target, self.clients_at(point) or 1)
 
+    def only_reads(self, point: Mapping[str, Any]) -> bool:
+        return not self.sizes
+
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """As the point says; None of an open loop."""
         return None if self.open else int(point.get("clients", 1))

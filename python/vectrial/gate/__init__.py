@@ -52,6 +52,9 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
         contents.kept(subject, report)
     with report.check("rows_found_by_search"):
         contents.searchable(subject, report, true_share)
+    if subject.read_only:
+        _reading_alone(subject, report, rng)
+        return report.results
     with report.check(*_BESIDE), scratch.small_store(subject, folder) as small:
         with report.check("metric_is_asked", "recall_floor"):
             scratch.metric_and_floor(small, report)
@@ -67,19 +70,36 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
     return report.results
 
 
+def _reading_alone(subject: Subject, report: Report, rng: np.random.Generator) -> None:
+    """Filters on a collection that somebody else made; what would need another one in its server is
+    left out, with the reason."""
+    probes = [_probe(subject, rng)]
+    with report.check(*filtering.SEARCH_CHECKS):
+        filtering.searches(probes, report)
+    with report.check(filtering.FIND_CHECK):
+        filtering.finds(probes, report)
+    known = {result.name for result in report.results}
+    for name in _BESIDE:
+        if name not in known:
+            why = "not checked: it changes rows or needs a collection beside, and this one is read"
+            report(name, None, why)
+
+
 def _probes(subject: Subject, small: Subject, rng: np.random.Generator) -> list[filtering.Probe]:
     """Filters of the dataset's own values for the loaded store, and those for the small one."""
+    beside = filtering.Probe(
+        small, scratch.probe_filters(small), "on clustered rows", small.filtered_floor
+    )
+    return [_probe(subject, rng), beside]
+
+
+def _probe(subject: Subject, rng: np.random.Generator) -> filtering.Probe:
+    """Filters of the dataset's own values for the loaded store."""
     wheres = []
     if subject.rows.metadata is not None:
         can = subject.can
         wheres = conditions(
             subject.rows.metadata, subject.schema.fields, can.filters | can.find, rng
         )
-    return [
-        filtering.Probe(
-            subject, wheres, "on the loaded rows", subject.on_any_data(subject.filtered_floor)
-        ),
-        filtering.Probe(
-            small, scratch.probe_filters(small), "on clustered rows", small.filtered_floor
-        ),
-    ]
+    floor = subject.on_any_data(subject.filtered_floor)
+    return filtering.Probe(subject, wheres, "on the loaded rows", floor)

@@ -83,9 +83,8 @@ def searchable(subject: Subject, report: Report, true_share: float) -> None:
     rows = subject.rows
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
     expected = min(subject.k, NEIGHBOURS, len(rows.ids))
-    params = subject.kind.search.model_validate(subject.kind.high_recall_params)
     sought = look_for(
-        subject.store.searcher(expected, params),
+        subject.store.searcher(expected, subject.generous()),
         rows.ids[at].tolist(),
         (np.asarray(rows.vectors[i], dtype=np.float32) for i in at),
         lambda ids: vectors_of_loaded(subject, ids),

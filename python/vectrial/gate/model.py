@@ -85,6 +85,8 @@ class Subject:
     make: creates a new store of the same kind in a folder.
     queries: (q, d). judge: knows their true neighbours among `rows`, for `k`.
     at_node: of each node of a cluster, opens the loaded store there.
+    read_only: somebody else made the collection: nothing is made beside it in its server, and
+        searches leave its settings as they are.
     """
 
     store: Store
@@ -97,6 +99,7 @@ class Subject:
     k: int
     seed: int = 0
     at_node: tuple[Callable[[], Store], ...] = ()
+    read_only: bool = False
 
     @property
     def kind(self) -> IndexKind:
@@ -134,6 +137,8 @@ class Subject:
             **self.kind.high_recall_params,
             **(self.kind.strong_consistency_params if fresh else {}),
         }
+        if self.read_only and self.can.existing is not None:
+            settings = {n: v for n, v in settings.items() if n not in self.can.existing.settings}
         return self.kind.search.model_validate(settings)
 
     def answer(

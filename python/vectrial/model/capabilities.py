@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
+from vectrial.model.existing import Attaching
 from vectrial.model.filters import OPERATORS
 from vectrial.model.fusion import Fusion
 from vectrial.model.inputs import ExactModel
@@ -203,6 +204,7 @@ class Capabilities:
     bulk_import: where a cluster of its servers imports files from that lie in an object store
         already; None: it does not.
     hybrid: how it searches by vector and text at once; or why it does not, after its name.
+    existing: how it reads collections that somebody else made; None: it does not.
     caveats: what the store forces that others do not, in short sentences for the reader.
     """
 
@@ -234,6 +236,7 @@ class Capabilities:
     primary: bool = False
     bulk_import: BulkImport | None = None
     hybrid: Hybrid | str = "has no search by the words of a text"
+    existing: Attaching | None = None
     caveats: tuple[str, ...] = ()
 
     def index_or_default(self, named: str | None) -> str | None:

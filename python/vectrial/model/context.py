@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
+from vectrial.model.existing import Existing
 from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
@@ -77,6 +78,7 @@ class Context:
     objects: an object store, which runs while the block lasts. What lies in it is removed if the
         block does not raise; else the same trial finds it again when the run is resumed. Raises
         `Unsupported` where it cannot be had.
+    existing: the collection that the store was opened on, where somebody else made it.
     second_store: a store of the same kind, not created yet, for what needs another schema or other
         rows; it is gone when the block is left. Each name is a place of its own.
     """
@@ -108,6 +110,7 @@ class Context:
     from_machines: Callable[[Any], Any] | None = None
     written_bytes: Callable[[], int | None] = lambda: None
     limit_memory: Callable[[int | None], None] | None = None
+    existing: Existing | None = None
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:

@@ -29,6 +29,8 @@ class Provenance:
 
 #: The fact that names the metadata column with the user's own ids, where rows are numbered.
 OWN_IDS = "own_ids"
+#: The fact that the queries are among the vectors.
+QUERIES_ARE_ROWS = "queries_are_rows"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Dataset:
 
     vectors: float32 (n, d), C-contiguous, usually memory-mapped; not normalised.
     ids: int64 (n,), distinct.
-    queries: float32 (q, d), C-contiguous; none of them held in `vectors` on purpose.
+    queries: float32 (q, d), C-contiguous; none of them held in `vectors` on purpose, unless the
+        fact `QUERIES_ARE_ROWS` says so.
     metadata: n rows; columns int64, float64, string or bool; None when there is none.
     filters: one per query, None for a query without; None when no query has one.
     query_metadata: q rows of what is known of the queries, as their class, by which answers are

@@ -30,6 +30,7 @@ from vectrial.model.capabilities import (
     Returning,
 )
 from vectrial.model.errors import Unsupported
+from vectrial.model.existing import Description, Existing, Keys
 from vectrial.model.file_categories import FileKinds
 from vectrial.model.filters import Filter
 from vectrial.model.fusion import Blend
@@ -56,6 +57,10 @@ class Address:
     secrets: user, password, key, … by the names the store gives them; never shown or kept.
     nodes: of a cluster: the address of every node that clients may call. The first is this one.
     services: of a cluster started here: what its nodes need beside one another, by name.
+    hosts: of ports that listen at another host than `host`, by their names.
+    tls: connections are encrypted, and the server's certificate is for its host, signed by one in
+        the PEM file `ca`, or by one that this machine trusts.
+    read_only: nothing there is to be changed; connections say so where the server has a way.
     """
 
     host: str
@@ -63,6 +68,18 @@ class Address:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: tuple[Address, ...] = ()
     services: Mapping[str, Address] = field(default_factory=dict, repr=False)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    tls: bool = False
+    ca: Path | None = None
+    read_only: bool = False
+
+    def host_of(self, port: str) -> str:
+        """The host at which a port listens, by the port's name."""
+        return self.hosts.get(port, self.host)
+
+    def url(self, port: str) -> str:
+        """`http://host:port`, or `https` under TLS; of a port by its name."""
+        return f"http{'s' * self.tls}://{self.host_of(port)}:{self.ports[port]}"
 
     def turned(self, client: int) -> Address:
         """The same cluster with the node first that a client of this number calls: clients take
@@ -194,6 +211,25 @@ class Store(ABC):
     def open(self, schema: Schema, index: Index) -> None:
         """Open what was created, flushed and closed at this location."""
         raise Unsupported(f"{self.name} does not persist")
+
+    def describe(self, existing: Existing) -> Description:
+        """What the server says of a collection that somebody else made; nothing is changed.
+
+        Raises:
+            UserError: there is no such collection or field, or it is of a kind that is not read.
+        """
+        raise Unsupported(f"{self.name} reads no collections that were made by others")
+
+    def attach(self, existing: Existing, schema: Schema, index: Index, keys: Keys) -> None:
+        """Open a collection that somebody else made, to read and search it. From then on whatever
+        would change it, or a setting of its server, raises `Unsupported`.
+
+        Args:
+            existing: with `id` and `vector` as `describe` gives them.
+            schema: of its rows as they are returned here.
+            keys: ids of its rows.
+        """
+        raise Unsupported(f"{self.name} reads no collections that were made by others")
 
     @abstractmethod
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
 from vectrial.model.context import Data
+from vectrial.model.existing import Existing
 from vectrial.model.limits import Limits
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, Schema
@@ -20,7 +21,9 @@ from vectrial.suite.model import DatasetRef, Suite
 @dataclass(frozen=True)
 class DatasetShape:
     """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
-    load it."""
+    load it. own_ids: the column with the user's own ids, where rows are numbered; else empty.
+    part: not all of its rows are used. queries_are_rows: each query has itself among its
+    neighbours."""
 
     name: str
     rows: int
@@ -30,6 +33,15 @@ class DatasetShape:
     own_filters: frozenset[str] | None = None
     query_fields: frozenset[str] = frozenset()
     metadata: bool = True
+    own_ids: str = ""
+    part: bool = False
+    queries_are_rows: bool = False
+
+    def without_own_ids(self) -> DatasetShape:
+        """The same without the column of the user's own ids, which is no column of a collection
+        that has them as its ids."""
+        left = tuple(field for field in self.fields if field.name != self.own_ids)
+        return replace(self, fields=left)
 
     @property
     def data(self) -> Data:
@@ -53,7 +65,8 @@ class Job:
     """The task of one measuring process, in the order of `trials`. durability: of acknowledged
     writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
     cluster. limits: of the server, or of the measuring process of a store without one; None: the
-    server has those of the placement."""
+    server has those of the placement. existing: the collection that is measured as it is, and not
+    loaded."""
 
     store: type[Store]
     index: Index
@@ -66,6 +79,7 @@ class Job:
     metadata: bool = True
     nodes: int = 1
     limits: Limits | None = None
+    existing: Existing | None = None
 
     @property
     def store_label(self) -> str:
@@ -75,7 +89,9 @@ class Job:
     @property
     def index_label(self) -> str:
         """The index with its parameters, except those left to the store."""
-        params = self.index.params.model_dump(exclude_none=True)
+        params = self.index.params.model_dump(
+            exclude_none=True, exclude_unset=self.existing is not None
+        )
         return " ".join([self.index.kind, *(f"{name}={value}" for name, value in params.items())])
 
     @property

@@ -11,13 +11,14 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.registry import EXPERIMENTS, replacement
 from vectrial.model.capabilities import Durability, Index
 from vectrial.model.errors import Unsupported, UserError
+from vectrial.model.existing import Existing
 from vectrial.model.inputs import product_size
 from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.model.phase import State
@@ -26,6 +27,7 @@ from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
+from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
@@ -99,6 +101,7 @@ def make_plan(
                     dataset.metadata,
                     item.nodes,
                     limits,
+                    item.existing,
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     ordered = (
@@ -142,12 +145,19 @@ class PlanItem:
         return Target(self.store, self.index, self.shape.data, self.lane, self.nodes, on_hosts)
 
     @property
+    def existing(self) -> Existing | None:
+        """The collection that is measured as it is; None if one is made and loaded."""
+        return None if self.ref.existing is None else self.ref.existing.existing
+
+    @property
     def durability(self) -> Durability | None:
         """Durability of acknowledged writes; None if the store promises nothing.
 
         Raises:
             Unsupported: the store cannot promise what the suite asks for.
         """
+        if self.existing is not None:  # nothing is written
+            return None
         can = self.store.capabilities.durability
         chosen = self.ref.durability or self.suite.durability
         if chosen is None or chosen == "default":
@@ -169,11 +179,12 @@ def _items(
     load_store: Callable[[str], type[Store]],
 ) -> Iterator[tuple[int, PlanItem]]:
     """Items of a dataset, each with the position of its store in the suite."""
-    resolved = [(ref, experiment.resolve(shape.data)) for ref, experiment in experiments]
     for i, ref in enumerate(suite.stores):
         if ref.datasets is not None and shape.name not in ref.datasets:
             continue
         store = load_store(ref.store)
+        here = shape if ref.existing is None else shape.without_own_ids()
+        resolved = [(of, experiment.resolve(here.data)) for of, experiment in experiments]
         if ref.provider is not None and store.server is None:
             raise UserError(
                 f"'{store.name}' is a library: it has no server that a provider could run",
@@ -185,7 +196,7 @@ def _items(
                 if not _allowed(experiment_ref, ref):
                     continue
                 for lane, nodes in itertools.product(_lanes(store, ref, experiment), ref.sizes):
-                    yield i, PlanItem(suite, shape, ref, store, index, experiment, lane, nodes)
+                    yield i, PlanItem(suite, here, ref, store, index, experiment, lane, nodes)
 
 
 def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:
@@ -246,6 +257,8 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         refuse_lane(item.store, item.lane)
         _refuse_lane(experiment, item.lane)
         _refuse_client_machines(item)
+        if item.existing is not None:
+            refuse_existing(item.store, shape, item.lane, item.nodes)
         points = experiment.points(target)
     except Unsupported as error:
         return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]
@@ -253,6 +266,8 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
     for point in points:
         try:
             experiment.check_point(target, point)
+            if item.existing is not None:
+                refuse_point(item.store, experiment, point)
         except Unsupported as error:
             refused.append(Refusal(_trial_row(item, durability, point, 1), str(error)))
         else:
@@ -297,7 +312,9 @@ def _trial_row(
     suite, shape, store, index = item.suite, item.shape, item.store, item.index
     experiment = item.experiment
     params = {name: value for name, value in point.items() if name != "rows"}
-    rows, index_params = int(point.get("rows", shape.rows)), index.params.model_dump(mode="json")
+    rows = int(point.get("rows", shape.rows))
+    # Of a collection that somebody else made, what is not known of its build is not claimed.
+    index_params = index.params.model_dump(mode="json", exclude_unset=item.existing is not None)
     if item.nodes > 1:
         index_params[NODES] = item.nodes
     defining = {
@@ -326,9 +343,13 @@ def _trial_row(
         defining["metadata"] = False
     if suite.repeat_queries:
         defining["repeat_queries"] = True
+    if item.existing is not None:
+        defining["existing"] = asdict(item.existing)
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
     caveats = store.capabilities.caveats
-    if not store.capabilities.under(index.kind).persistent:
+    if item.existing is not None:
+        caveats = (*caveats_of(item.existing, shape), *caveats)
+    elif not store.capabilities.under(index.kind).persistent:
         caveats = ("nothing is kept on disk: a load includes no flush", *caveats)
     if durability is not None:
         how = store.capabilities.durability[durability]

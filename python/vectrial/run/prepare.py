@@ -19,7 +19,7 @@ from vectrial.datasets.catalog.model import Entry
 from vectrial.datasets.inspect import repeated_queries
 from vectrial.model.capabilities import ALL_OPERATORS
 from vectrial.model.context import fields_of, own_filters
-from vectrial.model.dataset import Dataset
+from vectrial.model.dataset import OWN_IDS, QUERIES_ARE_ROWS, Dataset
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
 from vectrial.plan.model import DatasetShape, Plan
@@ -63,11 +63,14 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
         fields, queries = fields_of(whole), len(whole.queries)
         own = own_filters(whole)
         labels = whole.query_metadata.column_names if whole.query_metadata is not None else []
+        own_ids = "" if whole.own_ids is None else str(whole.facts[OWN_IDS])
+        queries_are_rows = bool(whole.facts.get(QUERIES_ARE_ROWS))
     else:
         whole = catalog.entry(ref.name)
         fields, queries = whole.fields, whole.queries
         own = (whole.operators or ALL_OPERATORS) if whole.filtered else None
         labels = [field.name for field in whole.query_fields]
+        own_ids, queries_are_rows = "", False
     for what, wanted, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
         if wanted is not None and wanted > there:
             raise UserError(
@@ -83,6 +86,9 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
         own if ref.metadata else None,
         frozenset(labels),
         ref.metadata,
+        own_ids,
+        ref.rows not in (None, whole.rows),
+        queries_are_rows,
     )
 
 

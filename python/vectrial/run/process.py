@@ -393,4 +393,5 @@ def spec_of(
         metadata=job.metadata,
         repeat_queries=suite.repeat_queries,
         limited=serving is None and job.limits is not None,
+        existing=job.existing,
     )

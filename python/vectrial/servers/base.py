@@ -160,6 +160,7 @@ class Recipe:
     secrets: names of what the server may ask for, read from the environment when it is external.
     generated: those of them that a program started here gets, made anew for each folder. They
         are not for its command line, which other users can see.
+    tls: its clients and `ready` connect under TLS where the address says so.
     exposed: the program listens on every interface, whatever it is told: it runs in a network of
         its own, or not at all unless the user allows that.
     stop_s: how long it may take to end by itself when asked to.
@@ -180,6 +181,7 @@ class Recipe:
     ready: Callable[[Address], None]
     secrets: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
+    tls: bool = False
     exposed: bool = False
     stop_s: float = 20.0
     stop_signal: signal.Signals = signal.SIGTERM

@@ -269,9 +269,13 @@ def external_address(recipe: Recipe) -> Address | None:
 
 
 def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
-    host, _, pairs = text.rpartition(":")
+    host, _, pairs = text.partition(":") if not text.startswith("[") else text.rpartition(":")
+    hosts, ports = dict[str, str](), dict[str, int]()
     try:
-        ports = {key: int(port) for key, port in (one.split("=") for one in pairs.split(","))}
+        for name_of, place in (one.split("=") for one in pairs.split(",")):
+            other, _, number = place.rpartition(":")
+            ports[name_of] = int(number)
+            hosts |= {name_of: other} if other else {}
     except ValueError:
         ports = {}
     for key, port in ports.items():
@@ -281,7 +285,31 @@ def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
             )
     if not host or set(ports) != set(recipe.public):
         raise UserError(f"'{text}' is no address", where=name, remedy=f"as in {listed}")
-    return Address(host, ports, secrets_of(recipe))
+    tls, ca = _tls(recipe)
+    return Address(host, ports, secrets_of(recipe), hosts=hosts, tls=tls, ca=ca)
+
+
+def _tls(recipe: Recipe) -> tuple[bool, Path | None]:
+    """Whether connections are encrypted, and the file of certificates to trust.
+
+    Raises:
+        UserError: the variable names neither, or the server's clients here know no TLS.
+    """
+    name = variable(recipe, "tls")
+    text = os.environ.get(name, "off")
+    if text == "off":
+        return False, None
+    if not recipe.tls:
+        raise UserError(f"{recipe.name} is not reached under TLS here", where=name)
+    if text == "on":
+        return True, None
+    if not Path(text).is_file():
+        raise UserError(
+            f"'{text}' is no file",
+            where=name,
+            remedy="on: trust the certificates of this machine; a PEM file: those in it; off",
+        )
+    return True, Path(text).resolve()
 
 
 def _required_address(recipe: Recipe) -> Address:

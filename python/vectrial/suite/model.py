@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import ClientLimits
 from vectrial.model.errors import UserError
+from vectrial.model.existing import Existing
 from vectrial.model.hosts import MOST_NODES, Hosts
 from vectrial.model.inputs import ExactModel, Name, read_bytes
 from vectrial.model.lane import Lane
@@ -67,6 +68,25 @@ class DatasetRef(_Part):
     metadata: bool = True
 
 
+class ExistingRef(_Part):
+    """A collection that is there already.
+
+    collection: its name in the server. id, vector: fields with the id and the vector of a row; the
+    server's own id, and the only vector there is, unless set. columns: names of the dataset's
+    columns → fields of the collection, where these differ.
+    """
+
+    collection: Name
+    id: str = ""
+    vector: str = ""
+    columns: dict[Name, Name] = Field(default_factory=dict)
+
+    @property
+    def existing(self) -> Existing:
+        """The same, as a store takes it."""
+        return Existing(self.collection, self.id, self.vector, dict(self.columns))
+
+
 class StoreRef(_Part):
     """A store with the index to build.
 
@@ -76,6 +96,8 @@ class StoreRef(_Part):
     durability: as the suite's, for this store; "default" leaves it to the store.
     provider: source of the store's server; the first available unless set.
     nodes: of the cluster that is started; a list measures each size.
+    existing: a collection of a running server that is measured as it is: nothing is created,
+        written or dropped. `index` and `params` then say which index it has.
     """
 
     store: Name
@@ -87,6 +109,7 @@ class StoreRef(_Part):
     durability: Durability | Literal["default"] | None = None
     provider: Provider | None = None
     nodes: Nodes | Annotated[list[Nodes], Field(min_length=1)] = 1
+    existing: ExistingRef | None = None
 
     @property
     def sizes(self) -> list[int]:

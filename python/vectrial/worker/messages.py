@@ -11,6 +11,7 @@ from typing import Any
 from vectrial.engine.parts import Order
 from vectrial.model.capabilities import Durability
 from vectrial.model.client_limits import Certificate
+from vectrial.model.existing import Existing
 from vectrial.model.faults import Crash, Fault
 from vectrial.model.gate import CheckResult
 from vectrial.model.objects import ObjectsRequest
@@ -54,6 +55,7 @@ class JobSpec:
     store: "module:Class", since a store's own environment has no entry points.
     server: of a store of kind "server". repeat_queries: as in `Context`. limited: the measuring
         process itself has limits.
+    existing: the collection that is opened in place of one that is created and loaded.
     """
 
     store: str
@@ -73,6 +75,7 @@ class JobSpec:
     metadata: bool = True
     repeat_queries: bool = False
     limited: bool = False
+    existing: Existing | None = None
 
 
 @dataclass(frozen=True)

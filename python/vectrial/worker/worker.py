@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,6 +43,7 @@ from vectrial.model.refusals import untested
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores import registry
+from vectrial.stores.attached import attached, keys_of, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
 from vectrial.telemetry.disk import on_disk
 from vectrial.telemetry.machine import add_machine_metrics
@@ -91,6 +92,9 @@ class _Measurement:
         self.dataset = library.subset(
             library.load(spec.dataset), spec.rows, spec.queries, metadata=spec.metadata
         )
+        if spec.existing is not None:
+            self.keys = keys_of(library.load(spec.dataset))
+            self.dataset = without_own_ids(self.dataset)
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.data_dirs: tuple[Path, ...] = (self.data_dir,)
@@ -121,7 +125,7 @@ class _Measurement:
 
     def _serve(self, serving: Serving) -> None:
         """Use this server from now on."""
-        self.address = serving.address
+        self.address = replace(serving.address, read_only=self.spec.existing is not None)
         self.data_dirs = serving.data_dirs
         # The server first: the disk is counted with it.
         self.processes = {**serving.processes, "client": os.getpid()}
@@ -245,8 +249,17 @@ class _Measurement:
                     self._send(ungated)
             self._conclude(ungated)
         finally:
-            if self.store is not None:
-                close_store(self.store)
+            self._close()
+
+    def _close(self) -> None:
+        """Close the store; what was loaded into a server is dropped, and nothing else."""
+        if self.store is None:
+            return
+        if self.spec.existing is None:
+            close_store(self.store)
+        else:
+            self.store.close()
+        self.store = None
 
     def _conclude(self, ungated: list[Finished]) -> None:
         """Run the gate on the load of these trials, and send them. If the gate raises, they have
@@ -320,20 +333,32 @@ class _Measurement:
             self.loaded = False
 
     def _fresh_store(self) -> None:
-        if self.store is not None:
-            close_store(self.store)
-            self.store = None
+        self._close()
         shutil.rmtree(self.data_dir, ignore_errors=True)
         self._loads += 1
         self._location.mkdir(parents=True)
         self.loaded, self.load, self.gate = False, None, None
-        self.store = self.make(self._location)
+        self.store = self._attached() if self.spec.existing else self.make(self._location)
         self.empty_disk = on_disk(self.kind, self.data_dirs)
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)
         if self.baseline_rss_bytes is None:  # later, an earlier load may still use memory
             self.baseline_rss_bytes = self._resident_without_rows()
+
+    def _attached(self) -> Store:
+        """The store, opened on the collection that somebody else made."""
+        assert self.address is not None
+        assert self.spec.existing is not None
+        return attached(
+            self.kind,
+            self._location,
+            self.address,
+            self.spec.existing,
+            self.schema,
+            self.index,
+            self.keys,
+        )
 
     def _resident_without_rows(self) -> int | None:
         """Resident bytes before rows are loaded. Batches are cut first, because Arrow's own set-up
@@ -360,6 +385,9 @@ class _Measurement:
         trial of the load."""
         self._fresh_store()
         assert self.store is not None
+        if self.spec.existing is not None:
+            self.loaded = True
+            return
         self.store.create(self.schema, self.index)
         task = (self.dataset, self.schema, self.spec.batch_rows, self.progress)
         if writes_natively(self.kind):
@@ -406,7 +434,8 @@ class _Measurement:
             judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
             k=self.spec.k,
             seed=self.spec.seed,
-            at_node=tuple(map(self._at_node, range(nodes))),
+            at_node=() if self.spec.existing else tuple(map(self._at_node, range(nodes))),
+            read_only=self.spec.existing is not None,
         )
 
     def _at_node(self, number: int) -> Callable[[], Store]:
@@ -446,9 +475,8 @@ class _Measurement:
                 if self.spec.server is not None or self.spec.limited
                 else None
             ),
-            second_store=lambda name: temporary_store(
-                self.make, self.spec.data_dir / "beside" / name
-            ),
+            second_store=self._beside,
+            existing=self.spec.existing,
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,
@@ -460,6 +488,12 @@ class _Measurement:
             objects=partial(self._objects, trial.key),
             strike=None if self.address is None else self._strike,
         )
+
+    def _beside(self, name: str) -> AbstractContextManager[Store]:
+        """See `Context.second_store`."""
+        if self.spec.existing is not None:
+            raise Unsupported("no collection is made beside one that was there already")
+        return temporary_store(self.make, self.spec.data_dir / "beside" / name)
 
     def _truth(self, k: int, where: Filters) -> Truth:
         return truth.truth_of(self.dataset, k, where)

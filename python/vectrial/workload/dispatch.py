@@ -232,4 +232,6 @@ def opening(context: Context, store: Store | None = None) -> Opening:
         schema=context.schema,
         index=context.index,
         durability=store.durability,
+        existing=context.existing,
+        dataset=context.dataset.name,
     )

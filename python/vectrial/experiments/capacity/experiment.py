@@ -84,6 +84,9 @@ class Capacity(Experiment):
     def points(self, target: Target) -> list[dict[str, Any]]:
         return search_points(target, self.search, self.returns)
 
+    def only_reads(self, point: Mapping[str, Any]) -> bool:
+        return True
+
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """None: the loop is open."""
         return None

@@ -257,6 +257,9 @@ class Filtered(Experiment):
                 used |= _needed(share, data)
         return frozenset(used)
 
+    def only_reads(self, point: Mapping[str, Any]) -> bool:
+        return "selectivity" in point
+
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Value of the point; the greatest if it covers several."""
         return int(point.get("clients", max(self.clients)))

@@ -28,6 +28,14 @@ from vectrial.model.errors import (
     Unsupported,
     UserError,
 )
+from vectrial.model.existing import (
+    Attaching,
+    Description,
+    Existing,
+    IntegerKeys,
+    Keys,
+    are_integers,
+)
 from vectrial.model.filters import Filter, Value, renamed
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.metric import Metric, ScoreKind
@@ -62,5 +70,6 @@ from vectrial.stores.common.files import atomic_replace, empty_folder
 from vectrial.stores.common.library import LibraryIndex, RowsStore
 from vectrial.stores.common.rows import Rows
 from vectrial.stores.common.server import SearchRequest, ServerStore, collection_name, wait_until
-from vectrial.stores.common.sql import SQL_TYPES, condition, literal
+from vectrial.stores.common.sql import SQL_TYPES, condition, literal, quoted
+from vectrial.stores.common.trust import trust
 from vectrial.stores.common.typed import coerce_values, on_columns

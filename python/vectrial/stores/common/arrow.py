@@ -103,14 +103,19 @@ def batch_of_rows(
     ids: Sequence[int] | NDArray[np.int64],
     vectors: Sequence[Any] | NDArray[np.float32],
     rows: Sequence[Mapping[str, Any]],
+    names: Mapping[str, str] | None = None,
 ) -> pa.RecordBatch:
     """As `batch_of`, from the vector and the metadata of each row; the latter by column, without
-    the missing values or with None."""
+    the missing values or with None.
+
+    names: fields → their keys in `rows`; those of the schema's columns unless given.
+    """
+    names = schema.columns if names is None else names
     return batch_of(
         schema,
         np.asarray(ids, np.int64),
         np.array(vectors, np.float32).reshape(-1, schema.dim),
-        {field: [row.get(name) for row in rows] for field, name in schema.columns.items()},
+        {field: [row.get(name) for row in rows] for field, name in names.items()},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,11 @@ def http_ready(recipe: Recipe, address: Address, headers: Mapping[str, str], *pa
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
     """
-    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=_ANSWER_S)
+    host, port = address.host_of("http"), address.ports["http"]
+    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+    if address.tls:
+        trusted = ssl.create_default_context(cafile=address.ca)
+        connection = http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=trusted)
     try:
         for path in paths:
             connection.request("GET", path, headers=dict(headers))

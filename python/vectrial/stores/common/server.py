@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.existing import Existing, IntegerKeys, Keys
 from vectrial.model.filters import Filter
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Searcher, Store
@@ -48,6 +49,11 @@ class ServerStore(Store):
     _schema: Schema
     _index: Index
     _names: Mapping[str, str]  #: fields → their names in the server
+    #: Names of the fields with ids and vectors, and ids as the server has them: of collections
+    #: made here, unless `attach` says otherwise.
+    _id_name: str = "id"
+    _vector_name: str = "vector"
+    _keys: Keys = IntegerKeys()
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         super().__init__(location, address)
@@ -89,6 +95,18 @@ class ServerStore(Store):
 
     def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index, self._names = schema, index, schema.columns
+
+    def attach(self, existing: Existing, schema: Schema, index: Index, keys: Keys) -> None:
+        own = {field.name: existing.columns.get(field.name, field.name) for field in schema.fields}
+        self._schema, self._index, self._names, self._keys = schema, index, own, keys
+        self._name = existing.collection
+        self._id_name, self._vector_name = existing.id, existing.vector
+        self._attach()
+        make_read_only(self)
+
+    def _attach(self) -> None:
+        """Prepare reads of a collection that somebody else made; everything that is known of it is
+        set. Nothing is changed in the server."""
 
     @property
     def _shards(self) -> int:
@@ -144,21 +162,43 @@ class ServerStore(Store):
         headers: Sequence[tuple[str, str]] = (),
     ) -> LoadTarget:
         """The server, as the native lane reaches it."""
-        from vectrial.engine.client import target
+        from vectrial.engine import client
 
         assert self.protocol is not None
-        port = self._address.ports[self.native_port]
+        port, host = self._address.ports[self.native_port], self._address.host_of(self.native_port)
+        tls = client.tls(host, self._address.ca) if self._address.tls else None
         options = {**self.dialect, **(options or {})}
-        nodes = [(one.host, one.ports[self.native_port]) for one in self._address.nodes]
-        return target(
+        port_name = self.native_port
+        nodes = [(one.host_of(port_name), one.ports[port_name]) for one in self._address.nodes]
+        return client.target(
             self.protocol,
-            self._address.host,
+            host,
             port,
+            tls=tls,
             headers=headers,
             options=options,
             nodes=nodes,
             primary=self.capabilities.primary,
         )
+
+
+#: What changes a collection or its server.
+_WRITES = (
+    *("create", "drop", "insert", "upsert", "delete", "flush", "build", "wait_indexed"),
+    *("bulk_import", "import_files", "native_rows", "open"),
+)
+
+
+def make_read_only(store: Store) -> None:
+    """Have every method of this store that changes something raise `Unsupported`. Its searches ask
+    for no refresh either."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise Unsupported(f"{store.name}: a collection that was there already is only read")
+
+    for name in _WRITES:
+        setattr(store, name, refuse)
+    store.refresh = lambda: None  # type: ignore[method-assign]
 
 
 def collection_name(pattern: str, location: Path) -> str:

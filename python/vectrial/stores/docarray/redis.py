@@ -15,6 +15,7 @@ from vectrial.stores.docarray.indexed import (
     ServedDocumentArray,
 )
 from vectrial.stores.redis import search as engine
+from vectrial.stores.redis.existing import index_info
 from vectrial.stores.redis.query import METRICS, equal_number, within
 from vectrial.stores.redis.server import connect
 
@@ -119,7 +120,7 @@ class DocArrayRedis(ServedDocumentArray):
 
     def count(self) -> int:
         # DocArray's own is the length of its list.
-        return int(engine.index_info(self._client, self._name)["num_docs"])
+        return int(index_info(self._client, self._name)["num_docs"])
 
     def wait_indexed(self) -> str:
         return engine.wait_indexed(self._client, self._name)

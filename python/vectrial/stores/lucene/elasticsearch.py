@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
+from vectrial.stores.lucene import existing as lucene_existing
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import (
     HnswBuild,
@@ -24,10 +25,8 @@ from vectrial.stores.lucene.store import (
     CAVEATS,
     COMMON,
     CONNECTIONS,
-    ID,
     MERGE_S,
     REQUEST_S,
-    VECTOR,
     LuceneStore,
 )
 
@@ -89,8 +88,10 @@ class Elasticsearch(LuceneStore):
         from elasticsearch import Elasticsearch as Client
 
         allowed = authorization(address)
+        trusted: Any = {"ca_certs": str(address.ca)} if address.ca else {}
         return Client(
-            [{"scheme": "http", "host": address.host, "port": address.ports["http"]}],
+            [address.url("http")],
+            **trusted,
             headers={"authorization": allowed} if allowed else {},
             request_timeout=REQUEST_S,
             connections_per_node=CONNECTIONS,
@@ -116,7 +117,7 @@ class Elasticsearch(LuceneStore):
     def _neighbours(
         self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
-        knn: dict[str, Any] = {"field": VECTOR, "k": k}
+        knn: dict[str, Any] = {"field": self._vector_name, "k": k}
         if candidates := _candidates(k, params):
             knn["num_candidates"] = candidates
         if isinstance(params, QuantizedSearch) and params.oversample is not None:
@@ -133,6 +134,18 @@ class Elasticsearch(LuceneStore):
             options["oversample"] = str(params.oversample)
         return options
 
+    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+        if field["type"] != "dense_vector" or not field.get("index", True):
+            raise vt.UserError(f"a field of type {field['type']} without an index is not searched")
+        names = {name: metric for metric, name in _SIMILARITIES.items()}
+        options = field.get("index_options", {})
+        return lucene_existing.VectorField(
+            field["dims"],
+            names.get(field.get("similarity", "cosine")),
+            options.get("type", ""),
+            {name: options[name] for name in ("m", "ef_construction") if name in options},
+        )
+
     def _merge(self, segments: int) -> None:
         patient = self._client.options(request_timeout=MERGE_S)
         patient.indices.forcemerge(index=self._name, max_num_segments=segments)
@@ -141,7 +154,7 @@ class Elasticsearch(LuceneStore):
         # Since 9.2 a document comes without its vectors unless they are named.
         if self._major < 9:
             return {}
-        return {"source_includes": [ID, VECTOR, *self._names.values()]}
+        return {"source_includes": ["id", "vector", *self._names.values()]}
 
 
 def _candidates(k: int, params: vt.Params) -> int | None:

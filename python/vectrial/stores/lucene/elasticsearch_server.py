@@ -119,6 +119,7 @@ def _configured(
 
 
 ELASTICSEARCH: Recipe = Recipe(
+    tls=True,
     name="elasticsearch",
     program=_program,
     at_hand=_at_hand,

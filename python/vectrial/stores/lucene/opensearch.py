@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
+from vectrial.stores.lucene import existing as lucene_existing
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import HnswBuild, SegmentParams
 from vectrial.stores.lucene.filters import Query
@@ -27,7 +28,6 @@ from vectrial.stores.lucene.store import (
     CONNECTIONS,
     MERGE_S,
     REQUEST_S,
-    VECTOR,
     LuceneStore,
 )
 
@@ -75,6 +75,8 @@ class OpenSearch(LuceneStore):
         user, password = address.secrets.get("user"), address.secrets.get("password")
         return Client(
             hosts=[{"host": address.host, "port": address.ports["http"]}],
+            use_ssl=address.tls,
+            ca_certs=address.ca and str(address.ca),
             http_auth=(user, password) if user is not None else None,
             timeout=REQUEST_S,
             pool_maxsize=CONNECTIONS,
@@ -108,11 +110,11 @@ class OpenSearch(LuceneStore):
         query: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
         if condition is not None:
             query["filter"] = condition
-        return lambda vector: {"query": {"knn": {VECTOR: {**query, "vector": vector}}}}
+        return lambda vector: {"query": {"knn": {self._vector_name: {**query, "vector": vector}}}}
 
     def _scan(self, condition: Query | None) -> Callable[[list[float]], dict[str, Any]]:
         condition = condition or {"match_all": {}}
-        query = {"field": VECTOR, "space_type": _SPACES[self._schema.metric]}
+        query = {"field": self._vector_name, "space_type": _SPACES[self._schema.metric]}
 
         def question(vector: list[float]) -> dict[str, Any]:
             params = {**query, "query_value": vector}
@@ -126,6 +128,22 @@ class OpenSearch(LuceneStore):
             return {"exact": _SPACES[self._schema.metric]}
         assert isinstance(params, HnswSearch)
         return {"ef": str(params.ef_search)}
+
+    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+        if field["type"] != "knn_vector":
+            raise vt.UserError(f"a field of type {field['type']} is not searched")
+        method = field.get("method")
+        if method is None:
+            return lucene_existing.VectorField(field["dimension"], None, "flat", {})
+        space = method.get("space_type") or field.get("space_type", "l2")
+        kind = method["name"] if method.get("engine") == "lucene" else f"{method['engine']} engine"
+        params = method.get("parameters", {})
+        return lucene_existing.VectorField(
+            field["dimension"],
+            {name: metric for metric, name in _SPACES.items()}.get(space),
+            kind,
+            {name: params[name] for name in ("m", "ef_construction") if name in params},
+        )
 
     def _merge(self, segments: int) -> None:
         self._client.indices.forcemerge(

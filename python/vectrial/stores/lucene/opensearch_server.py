@@ -113,6 +113,7 @@ def _configured(program: Path, folder: Path, settings: dict[str, str], nodes: in
 
 
 OPENSEARCH: Recipe = Recipe(
+    tls=True,
     name="opensearch",
     program=_program,
     at_hand=_at_hand,

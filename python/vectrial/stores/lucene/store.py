@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
+from vectrial.stores.lucene import existing as lucene_existing
 from vectrial.stores.lucene import files as lucene_files
 from vectrial.stores.lucene import filters as lucene_filters
 from vectrial.stores.lucene import text as lucene_text
@@ -70,6 +71,7 @@ COMMON = vt.Capabilities(
     returns=frozenset(vt.Returning),
     durability=DURABILITY,
     buffered_s=10.0,  # twice sync_interval, 5 s
+    existing=vt.Attaching(),
 )
 #: Caveats of both.
 CAVEATS = (
@@ -120,6 +122,10 @@ class LuceneStore(vt.ServerStore):
         """The same question, as options of the protocol."""
 
     @abstractmethod
+    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+        """A field of vectors as its mapping has it."""
+
+    @abstractmethod
     def _merge(self, segments: int) -> None:
         """Merge to at most so many segments, which may take `MERGE_S`."""
 
@@ -153,6 +159,18 @@ class LuceneStore(vt.ServerStore):
         self._client.indices.create(
             index=self._name, body={"settings": {"index": settings}, "mappings": mappings}
         )
+
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        return lucene_existing.describe(self._client, existing, self._described)
+
+    def _attach(self) -> None:
+        self._major = int(self.version().partition(".")[0])
+        self._stale = False
+
+    @property
+    def _attached(self) -> bool:
+        """The collection was made by somebody else: rows are known by `_id` alone."""
+        return self._id_name == lucene_existing.ID
 
     def _exists(self) -> bool:
         return bool(self._client.indices.exists(index=self._name))
@@ -247,6 +265,10 @@ class LuceneStore(vt.ServerStore):
         return vt.get_pages(self._schema, ids, _PAGE, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
+        if self._attached:  # documents need not hold their vectors
+            keys = [str(key) for key in self._keys.keys(ids)]
+            body = {"query": {"ids": {"values": keys}}, "size": len(keys), **self._whole()}
+            return self._hits(self._client.search(index=self._name, body=body)["hits"]["hits"])
         body = {"ids": [str(id_) for id_ in ids]}
         answer = self._client.mget(index=self._name, body=body, **self._with_vectors())
         return self._batch([row["_source"] for row in answer["docs"] if row["found"]])
@@ -257,17 +279,33 @@ class LuceneStore(vt.ServerStore):
 
     def count(self) -> int:
         self.refresh()
-        return int(self._client.count(index=self._name)["count"])
+        body = {"query": self._all_rows()}
+        return int(self._client.count(index=self._name, body=body)["count"])
+
+    def _all_rows(self) -> lucene_filters.Query:
+        """The query for every row; documents without a vector are none."""
+        return {"exists": {"field": self._vector_name}} if self._attached else {"match_all": {}}
+
+    def _whole(self) -> dict[str, Any]:
+        """Members of a search that have it return whole rows."""
+        own = () if self._attached else (ID,)
+        return self._fields(*own, self._vector_name, *self._names.values())
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         self.refresh()
-        body = {"sort": ["_doc"], **self._fields(ID, VECTOR, *self._names.values())}
+        body = {"sort": ["_doc"], "query": self._all_rows(), **self._whole()}
         for hits in self._pages(body, min(batch_size, _PAGE)):
-            rows = [
-                {name: values[0] for name, values in hit["fields"].items()} | hit.get("_source", {})
-                for hit in hits
-            ]
-            yield self._batch(rows)
+            yield self._hits(hits)
+
+    def _hits(self, hits: Sequence[Any]) -> pa.RecordBatch:
+        """Rows of the hits of a search that returns whole ones."""
+        rows = [
+            {name: values[0] for name, values in hit["fields"].items()}
+            | hit.get("_source", {})
+            | ({ID: hit["_id"]} if self._attached else {})
+            for hit in hits
+        ]
+        return self._batch(rows)
 
     def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
         """The hits of a search, all of them, so many at a time."""
@@ -281,8 +319,9 @@ class LuceneStore(vt.ServerStore):
             self._client.clear_scroll(body={"scroll_id": [page["_scroll_id"]]})
 
     def _batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-        ids, vectors = [row[ID] for row in rows], [row[VECTOR] for row in rows]
-        return vt.batch_of_rows(self._schema, ids, vectors, rows)
+        ids = self._keys.ids([row[ID] for row in rows])
+        vectors = [row[self._vector_name] for row in rows]
+        return vt.batch_of_rows(self._schema, ids, vectors, rows, self._names)
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         if self.auto_refresh:
@@ -290,18 +329,25 @@ class LuceneStore(vt.ServerStore):
         search, collection = self._client.search, self._name
         neighbours = self._neighbours(request.k, request.params, self._condition(request.where))
         common = {"size": request.k, **self._fields(*self._returned(request.returning))}
-        metric = self._schema.metric
+        metric, ids_of = self._schema.metric, self._ids_of()
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             answer = search(index=collection, body={**common, **neighbours(vector.tolist())})
             if answer["timed_out"] or answer["_shards"]["failed"]:
                 raise vt.StoreError(f"the answer is not complete: {answer['_shards']}")
             hits = answer["hits"]["hits"]
-            ids = np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
+            ids = ids_of(hits)
             scores = np.array([hit["_score"] for hit in hits], dtype=np.float64)
             return ids, to_declared_scores(scores, metric)
 
         return run
+
+    def _ids_of(self) -> Callable[[list[Any]], NDArray[np.int64]]:
+        """Reads the ids of hits."""
+        if self._attached:
+            known = self._keys.ids
+            return lambda hits: known([hit["_id"] for hit in hits])
+        return lambda hits: np.array([hit["fields"][ID][0] for hit in hits], dtype=np.int64)
 
     def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         if self.auto_refresh:
@@ -324,10 +370,12 @@ class LuceneStore(vt.ServerStore):
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         self.refresh()
         from_source, from_columns = self._sources(self._returned(request.returning))
+        if self._attached and (from_source or from_columns):
+            raise vt.Unsupported(f"{self.name}: over the wire rows known by _id come without more")
         options = {
             "collection": self._name,
-            "vector": VECTOR,
-            "fields": ",".join(from_columns),
+            "vector": self._vector_name,
+            **({"fields": ",".join(from_columns)} if from_columns else {}),
             **({"source": ",".join(from_source)} if from_source else {}),
             **self._native_options(request.k, request.params),
         }
@@ -350,10 +398,12 @@ class LuceneStore(vt.ServerStore):
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         if self._stale:  # at other times nothing but the question is asked, which may be timed
             self.refresh()
-        body = {"query": self._condition(where), "sort": ["_doc"], **self._fields(ID)}
+        returned = self._fields(*self._returned(vt.Returning.IDS))
+        body = {"query": self._condition(where), "sort": ["_doc"], **returned}
         found: list[int] = []
+        ids_of = self._ids_of()
         for hits in self._answers(body, limit):
-            found += [hit["fields"][ID][0] for hit in hits]
+            found += ids_of(hits).tolist()
             if len(found) >= limit:
                 break
         return np.array(found[:limit], np.int64)
@@ -372,23 +422,27 @@ class LuceneStore(vt.ServerStore):
         return lucene_filters.query(vt.coerce_values(where, self._schema), self._names)
 
     def _returned(self, returning: vt.Returning) -> tuple[str, ...]:
+        own = () if self._attached else (ID,)
         match returning:
             case vt.Returning.IDS:
-                return (ID,)
+                return own
             case vt.Returning.METADATA:
-                return (ID, *self._names.values())
+                return (*own, *self._names.values())
             case vt.Returning.VECTORS:
-                return (ID, VECTOR)
+                return (*own, self._vector_name)
 
     def _fields(self, *names: str) -> dict[str, Any]:
         """Members of a search that have it return the values of these fields, and nothing else."""
         from_source, from_columns = self._sources(names)
         if from_source:
             return {"_source": from_source, "docvalue_fields": from_columns}
+        if self._attached:  # without stored fields there is no `_id`
+            return {"_source": False, "docvalue_fields": from_columns}
         return {"_source": False, "stored_fields": "_none_", "docvalue_fields": from_columns}
 
     def _sources(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
         """Those of the fields that are read from documents, and those from columns."""
         if self.vectors_in_columns:
             return [], list(names)
-        return [one for one in names if one == VECTOR], [one for one in names if one != VECTOR]
+        vector = self._vector_name
+        return [one for one in names if one == vector], [one for one in names if one != vector]

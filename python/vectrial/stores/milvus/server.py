@@ -17,6 +17,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
@@ -174,7 +175,8 @@ def _ready(address: Address) -> None:
 
     header = credentials(address)
     metadata = [("authorization", header)] if header else []
-    with grpc.insecure_channel(f"{address.host}:{address.ports['grpc']}") as channel:
+    at = f"{address.host}:{address.ports['grpc']}"
+    with _channel(grpc, at, address) as channel:
         ask = milvus_pb2_grpc.MilvusServiceStub(channel)
         try:
             health = ask.CheckHealth(
@@ -198,6 +200,13 @@ def _ready(address: Address) -> None:
         raise NotReady(collections.status.reason)
 
 
+def _channel(grpc: Any, at: str, address: Address) -> Any:
+    if not address.tls:
+        return grpc.insecure_channel(at)
+    roots = None if address.ca is None else address.ca.read_bytes()
+    return grpc.secure_channel(at, grpc.ssl_channel_credentials(roots))
+
+
 MILVUS = Recipe(
     name="milvus",
     program=_program,
@@ -207,6 +216,7 @@ MILVUS = Recipe(
     command=_command,
     ready=_ready,
     secrets=("token", "user", "password"),
+    tls=True,
     exposed=True,
     stop_s=30.0,
     cluster=Clustering(_node_command, SERVICES, roles=("coordinator, worker", "worker")),

@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
+from vectrial.stores.milvus import existing as milvus_existing
 from vectrial.stores.milvus import files as milvus_files
 from vectrial.stores.milvus.cluster import BUCKET
 from vectrial.stores.milvus.collection import (
@@ -29,7 +30,6 @@ from vectrial.stores.milvus.collection import (
     METRICS,
     collection_schema,
     entities,
-    entities_batch,
 )
 from vectrial.stores.milvus.filters import expression
 from vectrial.stores.milvus.indexes import (
@@ -91,6 +91,7 @@ class Milvus(vt.ServerStore):
             vt.Durability.BUFFERED: "in the write-ahead log (rocksmq's, or Kafka's in a cluster),"
             " which is not forced to the disk; there is no way to ask for it"
         },
+        existing=vt.Attaching(),
         hybrid="ranks texts by their words from 2.5 on, and the server that can be had is 2.3.5",
         caveats=(
             f"tested with {TESTED}, the newest that a package registry has; its program has no"
@@ -120,7 +121,8 @@ class Milvus(vt.ServerStore):
         self._serving = self._flushed = self._natively_written = False
         secrets = address.secrets
         return pymilvus.MilvusClient(
-            f"http://{address.host}:{address.ports['grpc']}",
+            address.url("grpc"),
+            **({"server_pem_path": str(address.ca)} if address.ca else {}),
             user=secrets.get("user", ""),
             password=secrets.get("password", ""),
             token=secrets.get("token", ""),
@@ -139,6 +141,13 @@ class Milvus(vt.ServerStore):
             self._name, schema=made, num_shards=self._shards, consistency_level="Bounded"
         )
         self._serving, self._flushed = False, True
+
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        return milvus_existing.describe(self._client, existing)
+
+    def _attach(self) -> None:
+        """It was loaded by somebody else, as `describe` has seen."""
+        self._serving = self._flushed = True
 
     def _exists(self) -> bool:
         return bool(self._client.has_collection(self._name))
@@ -296,11 +305,16 @@ class Milvus(vt.ServerStore):
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         found = self._served().query(
             self._name,
-            filter=f"{_ID} in [{', '.join(map(str, ids))}]",
+            filter=f"{self._id_name} in {json.dumps(self._keys.keys(ids))}",
             output_fields=self._fields(),
             consistency_level=self._own_writes(),
         )
-        return entities_batch(self._schema, found)
+        return self._rows(found)
+
+    def _rows(self, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        ids = self._keys.ids([row[self._id_name] for row in found])
+        vectors = [row[self._vector_name] for row in found]
+        return vt.batch_of_rows(self._schema, ids, vectors, found, self._names)
 
     def count(self) -> int:
         found = self._served().query(
@@ -315,7 +329,7 @@ class Milvus(vt.ServerStore):
         )
         try:
             while page := pages.next():
-                yield entities_batch(self._schema, page)
+                yield self._rows(page)
         finally:
             pages.close()
 
@@ -325,7 +339,7 @@ class Milvus(vt.ServerStore):
         return "Strong" if self._natively_written else "Session"
 
     def _fields(self) -> list[str]:
-        return [_ID, _VECTOR, *self._names.values()]
+        return [self._id_name, self._vector_name, *self._names.values()]
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search, name = self._served().search, self._name
@@ -339,14 +353,16 @@ class Milvus(vt.ServerStore):
                 "metric_type": METRICS[self._schema.metric],
                 "params": search_params(params, request.k),
             },
-            "anns_field": _VECTOR,
+            "anns_field": self._vector_name,
             "consistency_level": params.consistency.capitalize(),
             "retry_times": 0,
         }
 
+        ids_of = self._keys.ids
+
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             (found,) = search(name, [vector], **arguments)
-            ids = np.array([hit[_ID] for hit in found], dtype=np.int64)
+            ids = ids_of([hit["id"] for hit in found])  # whatever the primary key is called
             return ids, np.array([hit["distance"] for hit in found], dtype=np.float32)
 
         return run
@@ -358,7 +374,7 @@ class Milvus(vt.ServerStore):
             case vt.Returning.METADATA:
                 return list(self._names.values())
             case vt.Returning.VECTORS:
-                return [_VECTOR]
+                return [self._vector_name]
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         self._served()
@@ -387,7 +403,7 @@ class Milvus(vt.ServerStore):
         return vt.NativeRows(self._native_target(), options, self._names)
 
     def _native_options(self) -> dict[str, str]:
-        return {"collection": self._name, "id": _ID, "vector": _VECTOR}
+        return {"collection": self._name, "id": self._id_name, "vector": self._vector_name}
 
     def _native_target(self) -> vt.LoadTarget:
         header = credentials(self._address)
@@ -398,11 +414,11 @@ class Milvus(vt.ServerStore):
         found = self._served().query(
             self._name,
             filter=self._translate(where),
-            output_fields=[_ID],
+            output_fields=[self._id_name],
             consistency_level=self._own_writes(),
             **within,
         )
-        return np.array([row[_ID] for row in found][:limit], dtype=np.int64)
+        return self._keys.ids([row[self._id_name] for row in found][:limit])
 
     def _translate(self, where: vt.Filter) -> str:
         return expression(vt.coerce_values(where, self._schema), self._names)

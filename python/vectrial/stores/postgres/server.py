@@ -102,7 +102,11 @@ def connect(address: Address, timeout_s: int = 10) -> Any:
     """
     import psycopg
 
+    tls: dict[str, Any] = {}
+    if address.tls:  # "system": the certificates that this machine trusts
+        tls = {"sslmode": "verify-full", "sslrootcert": str(address.ca or "system")}
     return psycopg.connect(
+        **tls,
         host=address.host,
         port=address.ports["postgres"],
         user=address.secrets.get("user", USER),
@@ -196,6 +200,7 @@ POSTGRES = Recipe(
     ready=_ready,
     secrets=("user", "password", "database"),
     generated=("password",),
+    tls=True,
     # At SIGTERM it would wait for its clients.
     stop_signal=signal.SIGINT,
     cluster=Clustering(_node_command, joins="postgres", roles=("primary", "standby")),

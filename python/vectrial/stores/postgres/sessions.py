@@ -54,8 +54,10 @@ class Sessions:
 
         found = connect(self._address)
         found.cursor_factory = RawCursor  # SQL as the server reads it, parameters as $1
+        if self._address.read_only:
+            found.execute("SET default_transaction_read_only = on")
         known = "SELECT 1 FROM pg_extension WHERE extname = 'vector'"
-        if found.execute(known).fetchone() is None:
+        if not self._address.read_only and found.execute(known).fetchone() is None:
             with suppress(*self._taken):  # by another connection at the same moment
                 found.execute("CREATE EXTENSION IF NOT EXISTS vector")
         register_vector(found)

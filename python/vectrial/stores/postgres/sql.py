@@ -12,6 +12,7 @@ from pydantic import model_validator
 from vectrial.model.capabilities import Params
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType, Schema
+from vectrial.stores.common.sql import quoted
 
 TYPES: Mapping[FieldType, str] = {
     FieldType.INT: "int8",
@@ -22,6 +23,8 @@ TYPES: Mapping[FieldType, str] = {
 #: Longer texts may not fit into a page of a B-tree, which refuses the row; a hash index takes any,
 #: and filters of texts ask for equality alone.
 _BTREE_BYTES = 2_600
+#: Types of ids that are read as they are.
+INTEGERS = frozenset({"smallint", "integer", "bigint"})
 OPERATORS = {Metric.L2: "<->", Metric.COSINE: "<=>", Metric.IP: "<#>"}
 _CLASSES = {
     Metric.L2: "vector_l2_ops",
@@ -140,13 +143,44 @@ def upsert(table: str, schema: Schema) -> str:
 
 
 @dataclass(frozen=True)
-class Search:
-    """A search of a table with everything but the vector, as SQL and as the native lane says it.
+class Place:
+    """A table and its columns with ids and vectors, by their names.
 
-    condition: SQL with its values written out. further: columns that come back too.
+    namespace: the schema it is in; empty: the one that is found first. id_type: as PostgreSQL calls
+    it; ids of other types than integers are read as text.
     """
 
     table: str
+    id: str = "id"
+    vector: str = "vector"
+    namespace: str = ""
+    id_type: str = "bigint"
+
+    @property
+    def path(self) -> str:
+        """The table in SQL."""
+        return ".".join(quoted(part) for part in (self.namespace, self.table) if part)
+
+    @property
+    def id_column(self) -> str:
+        """The id in SQL, as it is read."""
+        return quoted(self.id) + ("" if self.id_type in INTEGERS else "::text")
+
+    @property
+    def of_ids(self) -> str:
+        """The condition for rows whose ids are in the array $1."""
+        kind = "int8" if self.id_type in INTEGERS else self.id_type
+        return f"{quoted(self.id)} = ANY ($1::{kind}[])"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search of a table with everything but the vector, as SQL and as the native lane says it.
+
+    condition: SQL with its values written out. further: columns that come back too, by name.
+    """
+
+    place: Place
     schema: Schema
     k: int
     params: Params
@@ -184,10 +218,11 @@ class Search:
     def text(self) -> str:
         """The SQL, $1 the vector; rows are id, score, and what else was asked for. As
         `engine/src/protocols/postgres` says it."""
-        near = f"vector {OPERATORS[self.schema.metric]} $1"
-        what = ", ".join(["id", f"{near} AS score", *self.further])
+        place = self.place
+        near = f"{quoted(place.vector)} {OPERATORS[self.schema.metric]} $1"
+        what = ", ".join([place.id_column, f"{near} AS score", *map(quoted, self.further)])
         where = f" WHERE {self.condition}" if self.condition is not None else ""
-        search = f"SELECT {what} FROM {self.table}{where} ORDER BY {near} LIMIT {self.k}"
+        search = f"SELECT {what} FROM {place.path}{where} ORDER BY {near} LIMIT {self.k}"
         if self._relaxed():
             # Added to zero, a score is not taken for sorted already.
             return f"WITH found AS MATERIALIZED ({search}) SELECT * FROM found ORDER BY score + 0"
@@ -195,7 +230,10 @@ class Search:
 
     def options(self) -> dict[str, str]:
         """Of the native lane's class of requests."""
-        options = {"table": self.table, "operator": OPERATORS[self.schema.metric]}
+        options = {"table": self.place.table, "operator": OPERATORS[self.schema.metric]}
+        options |= {"id": self.place.id, "vector": self.place.vector}
+        if self.place.namespace:
+            options["schema"] = self.place.namespace
         if self.further:
             options["fields"] = ",".join(self.further)
         return options | ({"sort": "true"} if self._relaxed() else {})

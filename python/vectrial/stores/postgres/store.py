@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
+from vectrial.stores.postgres import existing as pgvector_existing
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
 from vectrial.stores.postgres.sessions import Sessions, replayed
@@ -71,6 +72,7 @@ class PgVector(vt.ServerStore):
             vt.Durability.BUFFERED: "synchronous_commit = off, fsync = on",
         },
         hybrid=pgvector_text.HYBRID,
+        existing=vt.Attaching(),
         caveats=(
             "the graph or the lists are built by CREATE INDEX after the load, not while it goes on",
             "the planner would rather scan small tables: for hnsw and ivf_flat enable_seqscan is"
@@ -92,7 +94,20 @@ class PgVector(vt.ServerStore):
     )
 
     def _connect(self, address: vt.Address) -> Sessions:
+        self._place = sql.Place(self._name)
+        self._rows_with = ""
         return Sessions(address)
+
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        return pgvector_existing.describe(self._sql, existing)
+
+    def _attach(self) -> None:
+        self._place = pgvector_existing.place_of(
+            self._sql, self._name, self._id_name, self._vector_name
+        )
+        # Rows without a vector are in no index, and in no answer.
+        self._rows_with = f" WHERE {vt.quoted(self._vector_name)} IS NOT NULL"
+        self._settings: dict[str, str] = {}
 
     def version(self) -> str:
         server = self._sql("SHOW server_version").fetchone()[0].split()[0]
@@ -157,7 +172,7 @@ class PgVector(vt.ServerStore):
         if valid is None or not valid[0]:
             raise vt.StoreError(f"there is no valid index {name}: was build called?")
         kind = self.capabilities.indexes[self._index.kind]
-        search = sql.Search(self._name, self._schema, 1, kind.search(), None, ())
+        search = sql.Search(self._place, self._schema, 1, kind.search(), None, ())
         session = self._client.of(search.settings())
         zero = np.ones(self._schema.dim, np.float32)
         plan = session.execute(f"EXPLAIN {search.text()}", (zero,)).fetchall()
@@ -190,18 +205,20 @@ class PgVector(vt.ServerStore):
         return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        statement = f"SELECT {self._columns()} FROM {self._name} WHERE id = ANY ($1)"
-        return self._batch(self._sql(statement, (ids,)).fetchall())
+        place = self._place
+        statement = f"SELECT {self._selected()} FROM {place.path} WHERE {place.of_ids}"
+        return self._batch(self._sql(statement, (self._keys.keys(ids),)).fetchall())
 
     def count(self) -> int:
-        return int(self._sql(f"SELECT count(*) FROM {self._name}").fetchone()[0])
+        counted = f"SELECT count(*) FROM {self._place.path}{self._rows_with}"
+        return int(self._sql(counted).fetchone()[0])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """By a cursor of the server's, in one transaction."""
-        cursor = f"{self._name}_scan"
+        cursor = "vectrial_scan"
         session = self._client.main
         with session.transaction():
-            every = f"SELECT {self._columns()} FROM {self._name}"
+            every = f"SELECT {self._selected()} FROM {self._place.path}{self._rows_with}"
             self._sql(f"DECLARE {cursor} NO SCROLL CURSOR FOR {every}")
             while page := self._sql(f"FETCH {batch_size} FROM {cursor}").fetchall():
                 yield self._batch(page)
@@ -209,12 +226,17 @@ class PgVector(vt.ServerStore):
     def _columns(self) -> str:
         return ", ".join(["id", "vector", *self._names.values()])
 
+    def _selected(self) -> str:
+        """What is read of a row, in SQL."""
+        names = [self._vector_name, *self._names.values()]
+        return ", ".join([self._place.id_column, *map(vt.quoted, names)])
+
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         columns = list(zip(*rows, strict=True)) or [()] * (2 + len(self._names))
         vectors = [vector.to_numpy() for vector in columns[1]]
         return vt.batch_of(
             self._schema,
-            np.array(columns[0], dtype=np.int64),
+            self._keys.ids(columns[0]),
             np.array(vectors, np.float32).reshape(-1, self._schema.dim),
             dict(zip(self._names, columns[2:], strict=True)),
         )
@@ -230,11 +252,12 @@ class PgVector(vt.ServerStore):
         search = self._search(request)
         text, settings, sessions = search.text(), search.settings(), self._client
         sessions.of(settings)  # connected before the clock starts
+        ids_of = self._keys.ids
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = sessions.of(settings).execute(text, (vector,), prepare=True, binary=True)
             rows = found.fetchall()
-            ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            ids = ids_of([row[0] for row in rows])
             return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))
 
         return run
@@ -261,13 +284,14 @@ class PgVector(vt.ServerStore):
         further = {
             vt.Returning.IDS: (),
             vt.Returning.METADATA: tuple(self._names.values()),
-            vt.Returning.VECTORS: ("vector",),
+            vt.Returning.VECTORS: (self._vector_name,),
         }[request.returning]
         condition = None if request.where is None else self._condition(request.where)
-        return sql.Search(self._name, self._schema, request.k, request.params, condition, further)
+        return sql.Search(self._place, self._schema, request.k, request.params, condition, further)
 
     def _condition(self, where: vt.Filter) -> str:
-        return vt.literal(vt.on_columns(where, self._schema), str)
+        named = vt.renamed(vt.coerce_values(where, self._schema), self._names)
+        return vt.literal(named)
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         search = self._search(request)
@@ -287,19 +311,24 @@ class PgVector(vt.ServerStore):
         from vectrial.stores.postgres.server import DATABASE, USER
 
         options = {"user": USER, "database": DATABASE, **self._address.secrets}
+        if self._address.read_only:
+            options["set.default_transaction_read_only"] = "on"
         return self._target(options | {f"set.{name}": value for name, value in settings.items()})
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
+        place = self._place
         rows = self._sql(
-            f"SELECT id FROM {self._name} WHERE {self._condition(where)} LIMIT {limit}"
+            f"SELECT {place.id_column} FROM {place.path}"
+            f" WHERE {self._condition(where)} LIMIT {limit}"
         ).fetchall()
-        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        return self._keys.ids([row[0] for row in rows])
 
     def footprint(self) -> vt.Footprint:
-        if not self._exists():
+        path = self._place.path
+        if self._sql("SELECT to_regclass($1)", (path,)).fetchone()[0] is None:
             return vt.Footprint()
-        sizes = f"SELECT pg_table_size('{self._name}'), pg_indexes_size('{self._name}')"
-        raw, index = self._sql(sizes).fetchone()
+        sizes = "SELECT pg_table_size($1::regclass), pg_indexes_size($1::regclass)"
+        raw, index = self._sql(sizes, (path,)).fetchone()
         return vt.Footprint(raw_bytes=int(raw), index_bytes=int(index))
 
 

@@ -99,7 +99,7 @@ class HybridSearch:
         query = f"to_tsquery('simple', {place}::text)"
         return (
             f"SELECT id, ts_rank({self.column}, query)::float8 AS score"
-            f" FROM {self.near.table}, {query} query WHERE {self.column} @@ query"
+            f" FROM {self.near.place.path}, {query} query WHERE {self.column} @@ query"
             f" ORDER BY score DESC, id LIMIT {rows}"
         )
 

@@ -88,6 +88,7 @@ QDRANT = Recipe(
     ready=_ready,
     secrets=("api_key",),
     generated=("api_key",),
+    tls=True,
     image=IMAGE,
     snippet=SNIPPET,
 )

@@ -18,6 +18,7 @@ from pydantic import Field as Bound
 
 from vectrial.model.filters import Filter, Range, coerce_values, for_float64, renamed
 from vectrial.stores import common as vt
+from vectrial.stores.qdrant import existing as qdrant_existing
 from vectrial.stores.qdrant.common import HnswBuild, HnswSearch, points_batch, signed, unsigned
 from vectrial.stores.qdrant.filters import Words, translate
 
@@ -103,6 +104,7 @@ class Qdrant(vt.ServerStore):
             vt.Durability.BUFFERED: "wait=true: a write is in the log, a mapped file that the"
             " system writes out, and applied",
         },
+        existing=vt.Attaching(),
         hybrid=(
             "ranks no texts by their words (its text index only filters); sparse vectors, by which"
             " one could, are not asked for"
@@ -202,6 +204,35 @@ class Qdrant(vt.ServerStore):
             case None:
                 return None
 
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        return qdrant_existing.describe(self._client, existing)
+
+    def _attach(self) -> None:
+        self._types = {self._names[field.name]: field.type for field in self._schema.fields}
+
+    @property
+    def _attached(self) -> bool:
+        """The collection was made by somebody else."""
+        return self._id_name == qdrant_existing.ID
+
+    @property
+    def _using(self) -> str | None:
+        """The name of the vector, where it has one."""
+        return (self._vector_name or None) if self._attached else None
+
+    def _ids(self, found: list[Any]) -> NDArray[np.int64]:
+        """Ids (n,) of points of an answer."""
+        keys = [point.id for point in found]
+        return self._keys.ids(keys) if self._attached else signed(keys)
+
+    def _rows(self, found: list[Any]) -> pa.RecordBatch:
+        if not self._attached:
+            return points_batch(self._schema, found)
+        name = self._using
+        vectors = [point.vector if name is None else point.vector[name] for point in found]
+        values = [point.payload or {} for point in found]
+        return vt.batch_of_rows(self._schema, self._ids(found), vectors, values, self._names)
+
     def _exists(self) -> bool:
         return bool(self._client.collection_exists(self._name))
 
@@ -256,11 +287,13 @@ class Qdrant(vt.ServerStore):
             self._client.delete(self._name, which, wait=True)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        return vt.get_pages(self._schema, ids.view(np.uint64), _ROWS, self._read)
+        return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        found = self._client.retrieve(self._name, ids, with_payload=True, with_vectors=True)
-        return points_batch(self._schema, found)
+        keys = self._keys.keys(ids) if self._attached else unsigned(np.array(ids, np.int64))
+        return self._rows(
+            self._client.retrieve(self._name, keys, with_payload=True, with_vectors=True)
+        )
 
     def count(self) -> int:
         return int(self._client.count(self._name, exact=True).count)
@@ -272,7 +305,7 @@ class Qdrant(vt.ServerStore):
                 self._name, limit=size, offset=offset, with_payload=True, with_vectors=True
             )
             if found:
-                yield points_batch(self._schema, found)
+                yield self._rows(found)
             if offset is None:
                 return
 
@@ -284,11 +317,13 @@ class Qdrant(vt.ServerStore):
         where, returning = request.where, request.returning
         condition = None if where is None else RestToGrpc.convert_filter(self._translate(where))
         metadata, vectors = returning is vt.Returning.METADATA, returning is vt.Returning.VECTORS
+        using, ids_of = self._using, self._ids
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = ask(
                 name,
                 query=vector,
+                using=using,
                 limit=k,
                 query_filter=condition,
                 search_params=settings,
@@ -296,7 +331,7 @@ class Qdrant(vt.ServerStore):
                 with_vectors=vectors,
             ).points
             scores = np.array([point.score for point in found], dtype=np.float32)
-            return signed([point.id for point in found]), scores
+            return ids_of(found), scores
 
         return run
 
@@ -320,6 +355,7 @@ class Qdrant(vt.ServerStore):
         quantized = settings.quantization
         options = {
             "collection": self._name,
+            "vector": self._using,
             "ef": settings.hnsw_ef,
             "exact": settings.exact,
             "indexed_only": settings.indexed_only,
@@ -351,7 +387,7 @@ class Qdrant(vt.ServerStore):
             with_payload=False,
             with_vectors=False,
         )
-        return signed([record.id for record in found])
+        return self._ids(found)
 
     def _translate(self, where: Filter) -> Any:
         arrow = {name: vt.ARROW_TYPES[kind] for name, kind in self._types.items()}
@@ -364,12 +400,13 @@ def connected(address: vt.Address) -> QdrantClient:
     """The official client, over gRPC where it can."""
     from qdrant_client import QdrantClient
 
+    vt.trust(address.ca)
     return QdrantClient(
         host=address.host,
         port=address.ports["http"],
         grpc_port=address.ports["grpc"],
         prefer_grpc=True,
-        https=False,
+        https=address.tls,
         api_key=address.secrets.get("api_key"),
         timeout=_TIMEOUT_S,
         check_compatibility=False,  # the trial says which version it was

@@ -22,8 +22,10 @@ from pydantic import Field as Bound
 
 from vectrial.model.file_categories import FileKind
 from vectrial.stores import common as vt
+from vectrial.stores.redis import existing as redis_existing
 from vectrial.stores.redis import query
 from vectrial.stores.redis.common import DURABILITY, FILES, ROWS, RedisStore
+from vectrial.stores.redis.existing import as_text, index_info
 
 
 class HnswBuild(vt.Params):
@@ -79,6 +81,7 @@ class RedisSearch(RedisStore):
             "is asked for no search by text: as a module it has no FT.HYBRID, so that the fusion"
             " would be the client's"
         ),
+        existing=vt.Attaching(),
         caveats=(
             "only indexed fields can be filtered, so every column is indexed",
             "under a filter the engine chooses between the graph and a scan of what the filter"
@@ -93,6 +96,7 @@ class RedisSearch(RedisStore):
 
     def _connect(self, address: vt.Address) -> Any:
         self._prefix = f"{self._name}:"
+        self._stored_vector = b"vector"  # the field of a hash
         return super()._connect(address)
 
     def _create(self) -> None:
@@ -101,6 +105,16 @@ class RedisSearch(RedisStore):
             *query.vector_field(self._schema, self._index.kind, self._index.params),
             *query.fields(self._schema),
         )
+
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        return redis_existing.describe(self._client, existing).description
+
+    def _attach(self) -> None:
+        found = redis_existing.describe(
+            self._client, vt.Existing(self._name, vector=self._vector_name)
+        )
+        self._prefix, self._stored_vector = found.prefix, found.stored_vector.encode()
+        self._types = {field.name: field.type for field in self._schema.fields}
 
     def _exists(self) -> bool:
         return bool(index_info(self._client, self._name))  # raises when there is none
@@ -136,7 +150,7 @@ class RedisSearch(RedisStore):
                     pipe.hset(self._key(id_), mapping={"vector": vector.tobytes(), **fields})
                 self._execute(pipe, ids)
 
-    def _key(self, id_: int) -> str:
+    def _key(self, id_: int | str) -> str:
         return f"{self._prefix}{id_}"
 
     def delete(self, ids: NDArray[np.int64]) -> None:
@@ -148,15 +162,17 @@ class RedisSearch(RedisStore):
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         with self._client.pipeline(transaction=False) as pipe:
-            for id_ in ids:
-                pipe.hgetall(self._key(id_))
+            for key in self._keys.keys(ids):
+                pipe.hgetall(self._key(key))
             answers = pipe.execute()
-        found = [(id_, row) for id_, row in zip(ids, answers, strict=True) if row]
+        vector = self._stored_vector
+        found = [(id_, row) for id_, row in zip(ids, answers, strict=True) if vector in row]
         return vt.batch_of_rows(
             self._schema,
             [id_ for id_, _ in found],
-            [np.frombuffer(row[b"vector"], "<f4") for _, row in found],
+            [np.frombuffer(row[vector], "<f4") for _, row in found],
             [self._values(row) for _, row in found],
+            self._names,
         )
 
     def _values(self, row: dict[bytes, bytes]) -> dict[str, Any]:
@@ -170,19 +186,19 @@ class RedisSearch(RedisStore):
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """`SCAN` may give a key twice: those that were given are remembered."""
-        seen: set[int] = set()
-        page: list[int] = []
+        seen: set[str] = set()
+        page: list[str] = []
         for name in self._client.scan_iter(match=f"{self._prefix}*", count=ROWS):
-            id_ = int(name[len(self._prefix) :])
-            if id_ in seen:
+            key = name.decode()[len(self._prefix) :]
+            if key in seen:
                 continue
-            seen.add(id_)
-            page.append(id_)
+            seen.add(key)
+            page.append(key)
             if len(page) == batch_size:
-                yield self._read(page)
+                yield self._read(self._keys.ids(page).tolist())
                 page = []
         if page:
-            yield self._read(page)
+            yield self._read(self._keys.ids(page).tolist())
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from redis.commands.search.query import Query
@@ -190,15 +206,16 @@ class RedisSearch(RedisStore):
         search = self._client.ft(self._name).search
         k, params = request.k, request.params
         ef = f" EF_RUNTIME {params.ef_search}" if isinstance(params, HnswSearch) else ""
-        text = f"({self._condition(request.where)})=>[KNN {k} @vector $vector{ef} AS score]"
+        near = f"KNN {k} @{self._vector_name} $vector{ef} AS score"
+        text = f"({self._condition(request.where)})=>[{near}]"
         fields = self._names.values() if request.returning is vt.Returning.METADATA else ()
         prepared = Query(text).sort_by("score").return_fields("score", *fields)
         prepared = prepared.paging(0, k).dialect(2)
-        start = len(self._prefix)
+        start, ids_of = len(self._prefix), self._keys.ids
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(prepared, query_params={"vector": vector.tobytes()})["results"]
-            ids = np.fromiter((int(row["id"][start:]) for row in found), np.int64, len(found))
+            ids = ids_of([row["id"][start:] for row in found])
             scores = (float(row["extra_attributes"]["score"]) for row in found)
             return ids, np.fromiter(scores, np.float32, len(found))
 
@@ -209,7 +226,7 @@ class RedisSearch(RedisStore):
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         params, where = request.params, request.where
-        options = {"collection": self._name, "vector": "vector"}
+        options = {"collection": self._name, "vector": self._vector_name}
         if isinstance(params, HnswSearch):
             options["ef"] = str(params.ef_search)
         returned = {}
@@ -226,25 +243,25 @@ class RedisSearch(RedisStore):
         return self._target_with({"prefix": self._prefix, **options})
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
-        return np.array(self._found(self._condition(where), limit)[1], np.int64)
+        return self._keys.ids(self._found(self._condition(where), limit)[1])
 
-    def _found(self, text: str, limit: int) -> tuple[int, list[int]]:
-        """The number of rows that match, and the ids of at most `limit`."""
+    def _found(self, text: str, limit: int) -> tuple[int, list[str]]:
+        """The number of rows that match, and the keys of at most `limit`, without the prefix."""
         from redis.commands.search.query import Query
 
         answer = self._client.ft(self._name).search(
             Query(text).no_content().paging(0, limit).dialect(2)
         )
         start = len(self._prefix)
-        return int(answer["total_results"]), [int(row["id"][start:]) for row in answer["results"]]
+        return int(answer["total_results"]), [row["id"][start:] for row in answer["results"]]
 
 
 def version(client: Any) -> str:
     """Version of the server and, where that is of another, of the query engine."""
     server = str(client.info("server")["redis_version"])
     for listed in client.module_list():
-        module = {_text(name): value for name, value in listed.items()}
-        if _text(module["name"]) == "search":
+        module = {as_text(name): value for name, value in listed.items()}
+        if as_text(module["name"]) == "search":
             major, rest = divmod(int(module["ver"]), 10_000)
             own = f"{major}.{rest // 100}.{rest % 100}"
             return server if own == server else f"{server} with RediSearch {own}"
@@ -276,13 +293,6 @@ def drop_index(client: Any, name: str) -> None:
             raise
 
 
-def index_info(client: Any, name: str) -> dict[str, Any]:
-    """The properties of an index that `FT.INFO` tells."""
-    info = client.execute_command("FT.INFO", name)
-    pairs = info.items() if isinstance(info, dict) else zip(info[::2], info[1::2], strict=True)
-    return {_text(key): value for key, value in pairs}
-
-
 def wait_indexed(client: Any, name: str) -> str:
     """Wait until an index has every row, and return how that is known. Hashes are indexed as they
     are written; after a restart or in the background, the index says how far it has come."""
@@ -294,7 +304,3 @@ def wait_indexed(client: Any, name: str) -> str:
         return False, f"only {info['percent_indexed']} of the rows are indexed"
 
     return vt.wait_until(state)
-
-
-def _text(word: bytes | str) -> str:
-    return word.decode() if isinstance(word, bytes) else word

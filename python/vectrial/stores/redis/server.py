@@ -105,6 +105,8 @@ def connect(address: Address, timeout_s: float) -> Any:
     from redis.retry import Retry
 
     return redis.Redis(
+        ssl=address.tls,
+        ssl_ca_certs=None if address.ca is None else str(address.ca),
         host=address.host,
         port=address.ports["redis"],
         username=address.secrets.get("user"),
@@ -231,6 +233,7 @@ REDIS: Recipe = Recipe(
     ready=lambda address: _ready(REDIS, "VSIM", address),
     secrets=("user", "password"),
     generated=("password",),
+    tls=True,
     cluster=Clustering(_node_command, joins="redis", roles=("primary", "replica")),
     image=IMAGE,
     snippet=SNIPPET,
@@ -246,6 +249,7 @@ REDIS_SEARCH: Recipe = Recipe(
     ready=lambda address: _ready(REDIS_SEARCH, "FT.SEARCH", address),
     secrets=("user", "password"),
     generated=("password",),
+    tls=True,
     image=IMAGE,
     snippet=SNIPPET,
 )

@@ -161,6 +161,7 @@ WEAVIATE = Recipe(
     ready=_ready,
     secrets=("api_key",),
     generated=("api_key",),
+    tls=True,
     exposed=True,
     cluster=Clustering(
         _node_command, adjacent=(("gossip", "data"), ("raft", "raft_rpc")), joins="gossip"

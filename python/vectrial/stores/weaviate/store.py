@@ -11,7 +11,7 @@ of columns; a missing value is a missing property.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
+from vectrial.stores.weaviate import existing as weaviate_existing
 from vectrial.stores.weaviate import files as weaviate_files
 from vectrial.stores.weaviate import graphql
 from vectrial.stores.weaviate import text as weaviate_text
@@ -89,6 +90,7 @@ class Weaviate(vt.ServerStore):
             " when it likes: there is no setting for more"
         },
         hybrid=weaviate_text.HYBRID,
+        existing=vt.Attaching(settings=frozenset({"ef_search"})),
         caveats=(
             "ef_search is a setting of the collection: of two searches, the one prepared last"
             " decides for both",
@@ -113,15 +115,19 @@ class Weaviate(vt.ServerStore):
         from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 
         key = address.secrets.get("api_key")
+        vt.trust(address.ca)
         client = weaviate.connect_to_custom(
-            http_host=address.host,
+            http_host=address.host_of("http"),
             http_port=address.ports["http"],
-            http_secure=False,
-            grpc_host=address.host,
+            http_secure=address.tls,
+            grpc_host=address.host_of("grpc"),
             grpc_port=address.ports["grpc"],
-            grpc_secure=False,
+            grpc_secure=address.tls,
             auth_credentials=Auth.api_key(key) if key else None,
-            additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=300)),
+            additional_config=AdditionalConfig(
+                timeout=Timeout(init=10, query=60, insert=300),
+                trust_env=address.ca is not None,  # it has no setting for certificates
+            ),
             skip_init_checks=True,  # these look for newer versions of the client
         )
         self._collection: Any = client.collections.get(self._name)
@@ -155,6 +161,24 @@ class Weaviate(vt.ServerStore):
             sharding_config=Configure.sharding(desired_count=self._shards),
             replication_config=Configure.replication(factor=self._copies),
         )
+
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        return weaviate_existing.describe(self._client, existing)
+
+    def _attach(self) -> None:
+        self._collection = self._client.collections.get(self._name)
+        self._types = {field.name: vt.ARROW_TYPES[field.type] for field in self._schema.fields}
+
+    @property
+    def _attached(self) -> bool:
+        """The collection was made by somebody else: rows have any uuid."""
+        return self._id_name == weaviate_existing.ID
+
+    def _ids(self, rows: Sequence[Any]) -> NDArray[np.int64]:
+        """Ids (n,) of rows of an answer."""
+        if self._attached:
+            return self._keys.ids([str(row.uuid) for row in rows])
+        return np.array([row.uuid.int & _ID_BITS for row in rows], np.uint64).view(np.int64)
 
     def _exists(self) -> bool:
         return bool(self._client.collections.exists(self._name))
@@ -241,7 +265,7 @@ class Weaviate(vt.ServerStore):
         return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        uuids = [_uuid(id_) for id_ in ids]
+        uuids = self._keys.keys(ids) if self._attached else [_uuid(id_) for id_ in ids]
         query = self._collection.query
         return self._batch(
             query.fetch_objects_by_ids(uuids, limit=len(ids), include_vector=True).objects
@@ -258,8 +282,9 @@ class Weaviate(vt.ServerStore):
             yield self._batch(page)
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
-        ids, vectors = [_id(row.uuid) for row in rows], [row.vector[_VECTOR] for row in rows]
-        return vt.batch_of_rows(self._schema, ids, vectors, [row.properties for row in rows])
+        vectors = [row.vector[self._vector_name] for row in rows]
+        values = [row.properties for row in rows]
+        return vt.batch_of_rows(self._schema, self._ids(rows), vectors, values, self._names)
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from weaviate.classes.query import MetadataQuery
@@ -267,13 +292,17 @@ class Weaviate(vt.ServerStore):
         self._apply_search_params(request.params)
         level, protocol = _level(request.params), _protocol(request.params)
         if protocol is Protocol.GRAPHQL:
+            if self._attached:
+                raise vt.Unsupported("weaviate: such a collection is asked over gRPC alone")
             return graphql.searcher(self._client, self._name, _VECTOR, request, level)
         collection = self._at(level)
         search, k, returning = collection.query.near_vector, request.k, request.returning
         native_filter = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
-        vector_too = [_VECTOR] if returning is vt.Returning.VECTORS else False
+        name, ids_of = self._vector_name, self._ids
+        vector_too = [name] if returning is vt.Returning.VECTORS else False
+        target = name if self._attached and name != weaviate_existing.UNNAMED else None
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(
@@ -283,10 +312,10 @@ class Weaviate(vt.ServerStore):
                 return_metadata=distance,
                 return_properties=properties or False,
                 include_vector=vector_too,
+                target_vector=target,
             ).objects
-            ids = np.array([row.uuid.int & _ID_BITS for row in found], dtype=np.uint64)
             scores = np.array([row.metadata.distance for row in found], dtype=np.float32)
-            return ids.view(np.int64), scores
+            return ids_of(found), scores
 
         return run
 
@@ -345,6 +374,10 @@ class Weaviate(vt.ServerStore):
         """Apply the search parameters, which the server stores with the collection."""
         if not isinstance(params, HnswSearch):
             return
+        if self._attached:
+            if params.ef_search is not None:
+                raise vt.Unsupported("weaviate: ef_search is a setting of the collection")
+            return
         from weaviate.classes.config import Reconfigure
 
         ef = -1 if params.ef_search is None else params.ef_search
@@ -359,7 +392,7 @@ class Weaviate(vt.ServerStore):
         found = self._collection.query.fetch_objects(
             filters=self._translate(where), limit=limit, return_properties=False
         ).objects
-        return np.array([row.uuid.int & _ID_BITS for row in found], np.uint64).view(np.int64)
+        return self._ids(found)
 
     def _translate(self, where: vt.Filter) -> Any:
         return translate(where, self._names, self._types)

@@ -14,14 +14,17 @@ from time import perf_counter_ns
 from typing import TypeVar
 
 from vectrial._engine import Recorder
+from vectrial.datasets import library
 from vectrial.engine.recorders import judge_of, merge
 from vectrial.model.capabilities import Durability, Index
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError
+from vectrial.model.existing import Existing
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores import registry
+from vectrial.stores.attached import attached, keys_of
 from vectrial.util.children import python
 from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers
 from vectrial.workload.ndcg import Gains
@@ -36,7 +39,12 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Opening:
-    """Instructions for another process to open an existing store. store: "module:Class"."""
+    """Instructions for another process to open a store that was created and loaded, or a
+    collection that somebody else made.
+
+    store: "module:Class". existing: that collection, and dataset: the name of the one with its
+    rows.
+    """
 
     store: str
     location: Path
@@ -44,6 +52,8 @@ class Opening:
     schema: Schema
     index: Index
     durability: Durability | None
+    existing: Existing | None = None
+    dataset: str = ""
 
     def open(self, client: int = 0) -> Store:
         """The store, opened; of a cluster at the node whose turn it is with a client of this
@@ -51,6 +61,10 @@ class Opening:
         kind, at = registry.resolve(self.store), self.address
         if at is not None and not kind.capabilities.primary:
             at = at.turned(client)
+        if self.existing is not None:
+            assert at is not None, "it is in a server"
+            keys = keys_of(library.load(self.dataset))
+            return attached(kind, self.location, at, self.existing, self.schema, self.index, keys)
         store = kind(self.location) if at is None else kind(self.location, at)
         store.durability = self.durability
         store.open(self.schema, self.index)

@@ -1,0 +1,142 @@
+"""Collections that somebody else made: they are only read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.model.errors import StoreError
+from vectrial.model.metric import Metric
+from vectrial.model.schema import FieldType
+
+#: The greatest int64.
+_MOST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Existing:
+    """A collection that is there already, by the user's names.
+
+    collection: its name in the server.
+    id, vector: fields with the id and the vector of a row; empty: the server's own id, and the only
+        vector that a row has.
+    columns: names of metadata columns → fields of the collection, where these differ.
+    """
+
+    collection: str
+    id: str = ""
+    vector: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A collection as its server describes it.
+
+    id, vector: as in `Existing`, filled in.
+    rows: number of rows with a vector.
+    metric: None where the server does not say how vectors are compared.
+    index, params: kind of index, as the store declares it, and the build parameters that are known.
+    text_ids: ids are texts or UUIDs, and not integers.
+    fields: what else a row has, of the types that filters know.
+    """
+
+    id: str
+    vector: str
+    rows: int
+    dim: int
+    metric: Metric | None
+    index: str
+    params: Mapping[str, Any]
+    text_ids: bool
+    fields: Mapping[str, FieldType] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Attaching:
+    """How a store reads collections that somebody else made.
+
+    settings: search parameters that are settings of the collection there: it is searched with those
+        that it has.
+    """
+
+    settings: frozenset[str] = frozenset()
+
+
+class Keys(Protocol):
+    """Ids of rows in a collection, its keys, and the int64 ids of the same rows here."""
+
+    def ids(self, keys: Sequence[Any]) -> NDArray[np.int64]:
+        """Ids (n,) of these keys; -1 of one that is not known."""
+        ...
+
+    def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
+        """Keys of these ids; those that have none are left out."""
+        ...
+
+
+class IntegerKeys:
+    """The keys are the ids; a server may have them as digits."""
+
+    def ids(self, keys: Sequence[Any]) -> NDArray[np.int64]:
+        """See `Keys`. Raises `StoreError` for one that is no int64."""
+        try:
+            return np.fromiter(map(int, keys), np.int64, len(keys))
+        except (ValueError, OverflowError) as error:
+            raise StoreError(f"the id of a row is no 64-bit integer: {error}") from error
+
+    def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
+        """See `Keys`."""
+        return list(np.asarray(ids, np.int64).tolist())
+
+
+class NumberedKeys:
+    """The keys are texts, and rows are numbered."""
+
+    def __init__(self, keys: pa.ChunkedArray[Any], ids: NDArray[np.int64]) -> None:
+        """keys: texts or integers (n), distinct. ids: of the same rows (n,)."""
+        texts = map(str, keys.to_pylist())
+        self._id_of = dict(zip(texts, ids.tolist(), strict=True))
+        self._key_of: dict[int, str] | None = None
+
+    def ids(self, keys: Sequence[Any]) -> NDArray[np.int64]:
+        """See `Keys`."""
+        known = self._id_of.get
+        return np.fromiter((known(str(key), -1) for key in keys), np.int64, len(keys))
+
+    def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
+        """See `Keys`."""
+        if self._key_of is None:  # only reads by id need it
+            self._key_of = {id_: key for key, id_ in self._id_of.items()}
+        wanted = np.asarray(ids, np.int64).tolist()
+        return [self._key_of[one] for one in wanted if one in self._key_of]
+
+
+class NewKeys:
+    """The keys are texts; rows are numbered as they are read. texts: keys in the order of ids."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def ids(self, keys: Sequence[Any]) -> NDArray[np.int64]:
+        """See `Keys`. Each call is for new rows."""
+        first = len(self.texts)
+        self.texts += map(str, keys)
+        return np.arange(first, len(self.texts), dtype=np.int64)
+
+    def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
+        """See `Keys`."""
+        return [self.texts[at] for at in np.asarray(ids, np.int64).tolist()]
+
+
+def are_integers(keys: Sequence[Any]) -> bool:
+    """True if these keys, integers or their digits, are ids as they are: 0 or more, in int64."""
+    return all(
+        text.isascii() and text.isdigit() and str(int(text)) == text and int(text) <= _MOST
+        for text in map(str, keys)
+    )

@@ -1,0 +1,272 @@
+"""Rows of a collection that somebody else made, as a dataset; and the suite that measures it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vectrial.datasets import library
+from vectrial.datasets.ingest import TRUTH_K, read_queries
+from vectrial.datasets.inspect import inspect
+from vectrial.datasets.truth import truth_of
+from vectrial.experiments.common.recall_parameter import parameter_values
+from vectrial.model.capabilities import Index
+from vectrial.model.dataset import OWN_IDS, QUERIES_ARE_ROWS, Dataset, Provenance
+from vectrial.model.errors import UserError
+from vectrial.model.existing import Description, Existing, IntegerKeys, NewKeys
+from vectrial.model.lane import Lane, lanes_of
+from vectrial.model.metric import Metric
+from vectrial.model.progress import Progress, silent
+from vectrial.model.provider import Provider
+from vectrial.model.schema import Field, Schema
+from vectrial.model.store import Address, Store
+from vectrial.servers.provide import provide, recipe_of
+from vectrial.stores import registry
+from vectrial.stores.attached import attached
+from vectrial.stores.common.arrow import ids_of, vectors_of
+from vectrial.suite.model import Suite, validated
+
+#: Queries that are drawn from the rows unless a number is given.
+DEFAULT_QUERIES = 1000
+#: Values of the search parameter in the suite: from the least to a generous one.
+_VALUES = 4
+#: Rows of a batch that is read.
+_BATCH = 5_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A collection to read and measure.
+
+    address: of its server. columns: metadata columns to read, for filters.
+    metric: None takes what the index says. queries: a file, or how many rows to draw.
+    """
+
+    store: type[Store]
+    address: Address
+    existing: Existing
+    columns: Sequence[str] = ()
+    metric: Metric | None = None
+    queries: int | Path = DEFAULT_QUERIES
+    seed: int = 0
+
+
+@contextmanager
+def running(store: type[Store]) -> Iterator[Address]:
+    """The address of the running server of the environment, which answers.
+
+    Raises:
+        UserError: the store has none, or reads no collections that were made by others.
+        ServerError: it does not answer, or refuses access.
+    """
+    recipe = recipe_of(store)
+    if store.capabilities.existing is None or recipe is None:
+        raise UserError(
+            f"{store.name} measures no collection that is there already",
+            where="--existing",
+            remedy=f"of these stores: {', '.join(_reading_stores())}",
+        )
+    with provide(recipe, Path(), provider=Provider.EXTERNAL) as server:
+        yield server.address
+
+
+def _reading_stores() -> list[str]:
+    """Names of the stores that measure such collections."""
+    known, _ = registry.STORES.working()
+    return [name for name in known if registry.load(name).capabilities.existing is not None]
+
+
+def describe(reading: Reading) -> Description:
+    """What the server says of the collection, with the metric filled in.
+
+    Raises:
+        UserError: there is no such collection, field or column; or no metric is known.
+    """
+    store = reading.store(Path(), replace(reading.address, read_only=True))
+    try:
+        found = store.describe(reading.existing)
+    finally:
+        store.close()
+    if unknown := [name for name in reading.columns if name not in found.fields]:
+        raise UserError(
+            f"'{unknown[0]}' is no column that filters know",
+            where="--columns",
+            remedy=f"those are {', '.join(found.fields) or 'none'}",
+        )
+    metric = reading.metric or found.metric
+    if metric is None:
+        raise UserError(
+            "there is no index that says how vectors are compared",
+            remedy="give --metric cosine, l2 or ip",
+        )
+    if found.metric not in (None, metric):
+        raise UserError(
+            f"the collection's index is for {found.metric}", where="--metric", remedy="leave it out"
+        )
+    return replace(found, metric=metric)
+
+
+def read_rows(reading: Reading, found: Description, progress: Progress = silent) -> Dataset:
+    """Read every row of a collection into a dataset of the library, with its queries and their
+    exact neighbours; one of an earlier reading is replaced.
+
+    Raises:
+        DataError: rows that cannot be used. UserError: there are fewer rows than k.
+    """
+    assert found.metric is not None
+    collection = reading.existing.collection
+    fields = tuple(Field(name, found.fields[name]) for name in reading.columns)
+    schema = Schema(found.dim, found.metric, fields)
+    keys = NewKeys() if found.text_ids else IntegerKeys()
+    drawn = _drawn(reading, found)
+    parts: list[NDArray[np.float32]] = []
+    with library.Writer(
+        name_of(reading), found.metric, _provenance(reading), replace_existing=True
+    ) as writer:
+        store = attached(
+            reading.store, Path(), reading.address, reading.existing, schema,
+            index_of(reading.store, found), keys,
+        )  # fmt: skip
+        try:
+            for batch in store.scan(_BATCH):
+                progress(writer.rows, found.rows, f"reading {collection}")
+                vectors, at = vectors_of(batch), writer.rows
+                parts.append(vectors[drawn[(drawn >= at) & (drawn < at + len(vectors))] - at])
+                metadata = _metadata(batch, schema, found, keys)
+                writer.add(vectors, ids=ids_of(batch), metadata=metadata)
+        finally:
+            store.close()
+        queries = (
+            read_queries(reading.queries, found.dim, found.metric)
+            if isinstance(reading.queries, Path)
+            else np.concatenate([np.empty((0, found.dim), np.float32), *parts])
+        )
+        if not len(queries):
+            raise UserError(f"collection '{collection}' has no rows")
+        return writer.finish(
+            queries, find=lambda dataset: _facts(reading, found, dataset, progress)
+        )
+
+
+def name_of(reading: Reading) -> str:
+    """Name of the dataset that the rows are read into."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", reading.existing.collection).strip("-._")
+    return f"existing-{reading.store.name}-{safe}"[:100]
+
+
+def index_of(store: type[Store], found: Description) -> Index:
+    """The collection's index, as the store declares it.
+
+    Raises:
+        UserError: it has parameters that the store's driver does not take.
+    """
+    kind = store.capabilities.indexes[found.index]
+    return Index(found.index, validated(kind.build, found.params, "the collection's index"))
+
+
+def suite_of(
+    reading: Reading,
+    found: Description,
+    dataset: Dataset,
+    *,
+    k: int,
+    repeats: int,
+    lane: str | None,
+) -> Suite:
+    """The suite that measures the collection: searches at several settings, and under filters on
+    the columns that were read."""
+    kind, existing = reading.store.capabilities.indexes[found.index], reading.existing
+    support = reading.store.capabilities.existing
+    assert support is not None, "`running` refuses"
+    search: dict[str, list[int]] = {}
+    if kind.recall_parameter and kind.recall_parameter not in support.settings:
+        search[kind.recall_parameter] = _spread(parameter_values(kind, k))
+    experiments: list[Mapping[str, Any]] = [
+        {"experiment": "search", "search": search, "clients": [1, 8]}
+    ]
+    if reading.columns:
+        only = {"predicates": ["column"], "payload_index": ["on"]}
+        one = {name: values[len(values) // 2] for name, values in search.items()}
+        experiments.append({"experiment": "filtered", "search": one, **only})
+    text_ids = dataset.own_ids is not None
+    lanes = [one for one in lanes_of(reading.store) if not (text_ids and one is Lane.NATIVE)]
+    plain = {
+        "name": name_of(reading),
+        "k": k,
+        "repeats": repeats,
+        "datasets": [{"name": dataset.name}],
+        "stores": [
+            {
+                "store": reading.store.name,
+                "index": found.index,
+                "params": dict(found.params),
+                "lane": lane or [str(one) for one in lanes],
+                "existing": {
+                    "collection": existing.collection,
+                    "id": found.id,
+                    "vector": found.vector,
+                    "columns": dict(existing.columns),
+                },
+            }
+        ],
+        "experiments": experiments,
+    }
+    return validated(Suite, plain, "vectrial run --existing")
+
+
+def _spread(values: Sequence[int]) -> list[int]:
+    """A few of ascending values, the first and the last among them."""
+    at = np.linspace(0, len(values) - 1, min(_VALUES, len(values))).round().astype(int)
+    return [values[one] for one in dict.fromkeys(at.tolist())]
+
+
+def _drawn(reading: Reading, found: Description) -> NDArray[np.int64]:
+    """Positions of the rows that are queries, ascending; none where they come from a file."""
+    if isinstance(reading.queries, Path):
+        return np.empty(0, np.int64)
+    count = min(reading.queries, found.rows)
+    rng = np.random.default_rng(reading.seed)
+    return np.sort(rng.choice(found.rows, count, replace=False)).astype(np.int64)
+
+
+def _metadata(
+    batch: pa.RecordBatch, schema: Schema, found: Description, keys: NewKeys | IntegerKeys
+) -> pa.Table | None:
+    """Columns of a batch under their own names, and the ids of the collection where they are
+    texts."""
+    columns = {field: batch.column(name) for field, name in schema.columns.items()}
+    if isinstance(keys, NewKeys):
+        own = keys.keys(ids_of(batch))
+        columns[found.id] = pa.array(own, pa.string())
+    return pa.table(columns) if columns else None
+
+
+def _provenance(reading: Reading) -> Provenance:
+    read = f"read on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    drawn = (
+        f"queries from {reading.queries}"
+        if isinstance(reading.queries, Path)
+        else f"queries are rows of the collection, drawn with seed {reading.seed}"
+    )
+    source = f"collection '{reading.existing.collection}' of {reading.store.name}"
+    return Provenance(source, "not stated", "", notes=(read, drawn))
+
+
+def _facts(
+    reading: Reading, found: Description, dataset: Dataset, progress: Progress
+) -> dict[str, Any]:
+    facts = inspect(dataset, seed=reading.seed, progress=progress)
+    truth_of(dataset, min(TRUTH_K, dataset.rows), progress=progress)
+    if found.text_ids:
+        facts[OWN_IDS] = found.id
+    facts[QUERIES_ARE_ROWS] = not isinstance(reading.queries, Path)
+    return facts

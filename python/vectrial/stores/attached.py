@@ -1,0 +1,89 @@
+"""Opening collections that somebody else made, in any process."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from vectrial.model.capabilities import Index
+from vectrial.model.dataset import OWN_IDS, Dataset
+from vectrial.model.errors import StoreError, UserError
+from vectrial.model.existing import Description, Existing, IntegerKeys, Keys, NumberedKeys
+from vectrial.model.schema import Schema
+from vectrial.model.store import Address, Store
+
+
+def keys_of(dataset: Dataset) -> Keys:
+    """Ids in the collection that a dataset's rows are those of: the user's own ids, where it has
+    such, and else the dataset's."""
+    if (own := dataset.own_ids) is None:
+        return IntegerKeys()
+    return NumberedKeys(own, dataset.ids)
+
+
+def without_own_ids(dataset: Dataset) -> Dataset:
+    """A dataset without the column of the user's own ids, which the collection has as its ids."""
+    column = dataset.facts.get(OWN_IDS)
+    if dataset.metadata is None or column not in dataset.metadata.column_names:
+        return dataset
+    left = dataset.metadata.drop_columns([column])
+    return replace(dataset, metadata=left if left.num_columns else None)
+
+
+def attached(
+    kind: type[Store],
+    location: Path,
+    address: Address,
+    existing: Existing,
+    schema: Schema,
+    index: Index,
+    keys: Keys,
+) -> Store:
+    """A store opened on a collection that somebody else made, which it can only read.
+
+    Args:
+        location: of the store; nothing is written there.
+        existing, schema, index, keys: as of `Store.attach`.
+
+    Raises:
+        UserError: the server has no such collection, or it is another one than `schema` and `index`
+            say.
+    """
+    store = kind(location, replace(address, read_only=True))
+    try:
+        found = store.describe(existing)
+        check(found, schema, index)
+        named = replace(existing, id=found.id, vector=found.vector)
+        store.attach(named, schema, index, keys)
+    except BaseException:
+        with suppress(StoreError):
+            store.close()
+        raise
+    return store
+
+
+def check(found: Description, schema: Schema, index: Index) -> None:
+    """Check a collection against what a suite says of it.
+
+    Raises:
+        UserError: naming what differs.
+    """
+    if found.dim != schema.dim:
+        raise UserError(
+            f"the collection has vectors of {found.dim} components, the dataset of {schema.dim}",
+            remedy="name the dataset that has the collection's rows",
+        )
+    if found.metric not in (None, schema.metric):
+        raise UserError(
+            f"the collection's index is for {found.metric}, the dataset for {schema.metric}",
+            remedy="vectors are compared as the index does",
+        )
+    built = index.params.model_dump(mode="json")
+    asked = {name: built.get(name) for name in found.params}
+    if found.index != index.kind or asked != dict(found.params):
+        params = ", ".join(f"{name} = {value}" for name, value in found.params.items())
+        raise UserError(
+            f"the collection's index is {found.index} ({params}), not {index.kind} ({asked})",
+            remedy=f'in the suite: index = "{found.index}", params = {{ {params} }}',
+        )

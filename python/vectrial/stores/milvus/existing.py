@@ -1,0 +1,88 @@
+"""Collections of Milvus that somebody else made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vectrial.model.errors import UserError
+from vectrial.model.existing import Description, Existing
+from vectrial.model.schema import FieldType
+from vectrial.stores.milvus.collection import METRICS
+from vectrial.stores.milvus.indexes import KINDS
+
+_PARAMS = {"M": "m", "efConstruction": "ef_construction", "nlist": "nlist"}
+
+
+def describe(client: Any, existing: Existing) -> Description:
+    """See `Store.describe`."""
+    from pymilvus import DataType
+
+    name = existing.collection
+    if not client.has_collection(name):
+        raise UserError(f"the server has no collection '{name}'", where="--collection")
+    types = {
+        **dict.fromkeys(
+            (DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64), FieldType.INT
+        ),
+        DataType.DOUBLE: FieldType.FLOAT,
+        DataType.VARCHAR: FieldType.STRING,
+        DataType.BOOL: FieldType.BOOL,
+    }
+    fields = client.describe_collection(name)["fields"]
+    (primary,) = [one for one in fields if one.get("is_primary")]
+    if existing.id not in ("", primary["name"]):
+        raise UserError(
+            f"'{existing.id}' is not the primary key", where="--id", remedy="leave it out"
+        )
+    vector = _vector(fields, existing.vector, name, DataType.FLOAT_VECTOR)
+    index = _index(client, name, vector["name"])
+    state = str(client.get_load_state(name)["state"])
+    if "Loaded" not in state or "NotLoad" in state:
+        raise UserError(
+            f"collection '{name}' is not loaded, and nothing is changed here",
+            remedy=f"load it: MilvusClient(…).load_collection({name!r})",
+        )
+    kinds = {theirs: ours for ours, theirs in KINDS.items()}
+    if index["index_type"] not in kinds:
+        raise UserError(
+            f"the index of '{vector['name']}' is of the kind {index['index_type']}",
+            remedy=f"{', '.join(kinds)} are measured",
+        )
+    counted = client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+    return Description(
+        id=primary["name"],
+        vector=vector["name"],
+        rows=int(counted[0]["count(*)"]),
+        dim=int(vector["params"]["dim"]),
+        metric={theirs: ours for ours, theirs in METRICS.items()}.get(index["metric_type"]),
+        index=kinds[index["index_type"]],
+        params={ours: int(index[theirs]) for theirs, ours in _PARAMS.items() if theirs in index},
+        text_ids=primary["type"] == DataType.VARCHAR,
+        fields={
+            one["name"]: types[one["type"]]
+            for one in fields
+            if one["type"] in types and not one.get("is_primary")
+        },
+    )
+
+
+def _vector(
+    fields: list[Mapping[str, Any]], wanted: str, name: str, kind: Any
+) -> Mapping[str, Any]:
+    found = [one for one in fields if one["type"] == kind and wanted in ("", one["name"])]
+    if len(found) != 1:
+        raise UserError(
+            f"collection '{name}' has {len(found)} fields of float vectors"
+            + (f" called '{wanted}'" if wanted else ""),
+            remedy="name it: --vector NAME",
+        )
+    return found[0]
+
+
+def _index(client: Any, name: str, vector: str) -> Mapping[str, Any]:
+    for one in client.list_indexes(name):
+        about: Mapping[str, Any] = client.describe_index(name, one)
+        if about["field_name"] == vector:
+            return about
+    raise UserError(f"field '{vector}' of collection '{name}' has no index")

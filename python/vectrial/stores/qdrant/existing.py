@@ -1,0 +1,79 @@
+"""Collections of Qdrant that somebody else made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vectrial.model.errors import UserError
+from vectrial.model.existing import Description, Existing, are_integers
+from vectrial.model.metric import Metric
+from vectrial.model.schema import FieldType
+
+#: What rows are known by.
+ID = "point"
+#: Ids that are looked at to tell integers from UUIDs.
+_LOOKED_AT = 1_000
+_METRICS = {"Euclid": Metric.L2, "Cosine": Metric.COSINE, "Dot": Metric.IP}
+_TYPES = {
+    "integer": FieldType.INT,
+    "float": FieldType.FLOAT,
+    "keyword": FieldType.STRING,
+    "bool": FieldType.BOOL,
+}
+
+
+def describe(client: Any, existing: Existing) -> Description:
+    """See `Store.describe`."""
+    name = existing.collection
+    if not client.collection_exists(name):
+        raise UserError(f"the server has no collection '{name}'", where="--collection")
+    if existing.id not in ("", ID):
+        raise UserError("rows are known by their point id", where="--id", remedy="leave it out")
+    info = client.get_collection(name)
+    vector, params = _vector(info.config.params.vectors, existing.vector, name)
+    graph = params.hnsw_config or info.config.hnsw_config
+    if (params.quantization_config or info.config.quantization_config) is not None:
+        raise UserError(
+            f"the vectors of '{name}' are compressed",
+            remedy="collections with whole vectors are measured",
+        )
+    metric = _METRICS.get(str(getattr(params.distance, "value", params.distance)))
+    if metric is None:
+        raise UserError(f"vectors of '{name}' are compared by {params.distance}")
+    default = info.config.hnsw_config
+    build = {
+        ours: int(value)
+        for ours, theirs in (("m", "m"), ("ef_construction", "ef_construct"))
+        if (value := getattr(graph, theirs, None) or getattr(default, theirs, None))
+    }
+    first, _ = client.scroll(name, limit=_LOOKED_AT, with_payload=False, with_vectors=False)
+    return Description(
+        id=ID,
+        vector=vector,
+        rows=int(client.count(name, exact=True).count),
+        dim=int(params.size),
+        metric=metric,
+        index="hnsw" if build.get("m") else "flat",
+        params=build if build.get("m") else {},
+        text_ids=not are_integers([point.id for point in first]),
+        fields={
+            field: _TYPES[kind]
+            for field, about in (info.payload_schema or {}).items()
+            if (kind := str(getattr(about.data_type, "value", about.data_type))) in _TYPES
+        },
+    )
+
+
+def _vector(vectors: Any, wanted: str, name: str) -> tuple[str, Any]:
+    """Name, empty where it has none, and parameters of the vectors."""
+    if not isinstance(vectors, dict):
+        if wanted:
+            raise UserError(f"the vectors of '{name}' have no name", where="--vector")
+        return "", vectors
+    found = {one: params for one, params in vectors.items() if wanted in ("", one)}
+    if len(found) != 1:
+        raise UserError(
+            f"collection '{name}' has the vectors {', '.join(vectors)}",
+            remedy="name one: --vector NAME",
+        )
+    return next(iter(found.items()))

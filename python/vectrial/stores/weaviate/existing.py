@@ -1,0 +1,103 @@
+"""Collections of Weaviate that somebody else made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vectrial.model.errors import UserError
+from vectrial.model.existing import Description, Existing
+from vectrial.model.metric import Metric
+from vectrial.model.schema import FieldType
+
+#: What rows are known by, and the name of the vector of a collection that names none.
+ID, UNNAMED = "uuid", "default"
+_METRICS = {"l2-squared": Metric.L2, "cosine": Metric.COSINE, "dot": Metric.IP}
+_TYPES: Mapping[str, FieldType] = {
+    "int": FieldType.INT,
+    "number": FieldType.FLOAT,
+    "text": FieldType.STRING,
+    "boolean": FieldType.BOOL,
+}
+
+
+def describe(client: Any, existing: Existing) -> Description:
+    """See `Store.describe`."""
+    name = existing.collection
+    if not client.collections.exists(name):
+        raise UserError(f"the server has no collection '{name}'", where="--collection")
+    if existing.id not in ("", ID):
+        raise UserError("rows are known by their uuid", where="--id", remedy="leave it out")
+    collection = client.collections.get(name)
+    config = collection.config.get()
+    if config.multi_tenancy_config.enabled:
+        raise UserError(f"collection '{name}' is one of many tenants, which are not measured")
+    vector, index = _vector(config, existing.vector, name)
+    if index.quantizer is not None:
+        raise UserError(
+            f"the vectors of '{name}' are compressed",
+            remedy="collections with whole vectors are measured",
+        )
+    kind = {"hnsw": "hnsw", "flat": "flat"}.get(str(index.vector_index_type()))
+    metric = _METRICS.get(str(index.distance_metric.value))
+    if kind is None or metric is None:
+        raise UserError(
+            f"the index of '{name}' is {index.vector_index_type()} by"
+            f" {index.distance_metric.value}",
+            remedy=f"hnsw and flat are measured, by {', '.join(_METRICS)}",
+        )
+    params: dict[str, Any] = {}
+    if kind == "hnsw":
+        params = {
+            "m": index.max_connections,
+            "ef_construction": index.ef_construction,
+            "filter_strategy": str(index.filter_strategy.value),
+            "flat_search_cutoff": index.flat_search_cutoff,
+        }
+    first = next(iter(collection.iterator(include_vector=[vector], cache_size=1)), None)
+    if first is None or vector not in first.vector:
+        raise UserError(f"collection '{name}' holds no vectors '{vector}'")
+    return Description(
+        id=ID,
+        vector=vector,
+        rows=int(collection.aggregate.over_all(total_count=True).total_count),
+        dim=len(first.vector[vector]),
+        metric=metric,
+        index=kind,
+        params=params,
+        text_ids=True,
+        fields=_filterable(config),
+    )
+
+
+def _vector(config: Any, wanted: str, name: str) -> tuple[str, Any]:
+    """Name and index of the vectors."""
+    if not config.vector_config:
+        if wanted not in ("", UNNAMED):
+            raise UserError(f"the vectors of '{name}' have no name", where="--vector")
+        return UNNAMED, config.vector_index_config
+    found = {
+        one: about.vector_index_config
+        for one, about in config.vector_config.items()
+        if wanted in ("", one)
+    }
+    if len(found) != 1:
+        there = ", ".join(config.vector_config)
+        raise UserError(
+            f"collection '{name}' has the vectors {there}", remedy="name one: --vector NAME"
+        )
+    return next(iter(found.items()))
+
+
+def _filterable(config: Any) -> dict[str, FieldType]:
+    """Properties with an index of values, and texts in one piece. Without an index of missing
+    values a negation cannot be asked for."""
+    if not config.inverted_index_config.index_null_state:
+        return {}
+    return {
+        one.name: _TYPES[one.data_type.value]
+        for one in config.properties
+        if one.data_type.value in _TYPES
+        and one.index_filterable
+        and (one.data_type.value != "text" or str(one.tokenization.value) == "field")
+    }
