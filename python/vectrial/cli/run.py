@@ -31,7 +31,7 @@ from vectrial.run.prepare import (
     plan_of,
     prepare,
 )
-from vectrial.run.runner import Outcome, run_plan
+from vectrial.run.runner import Executor, Outcome, run_plan
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.file_modes import private_files
@@ -216,6 +216,7 @@ def measure(
     allow_exposed: bool = False,
     on: str = HERE,
     disturbed: frozenset[str] = frozenset(),
+    execute: Executor | None = None,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -226,6 +227,7 @@ def measure(
         allow_exposed: also measure servers that others on the network can reach.
         on: where; see `vectrial.run.place`.
         disturbed: keys of trials that are measured again.
+        execute: how the jobs are measured; as the place does unless given.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -245,7 +247,8 @@ def measure(
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             try:
                 with interrupts.unwrapped():
-                    outcome = run_plan(plan, writer, view, allow_exposed, where.execute, disturbed)
+                    measured_by = execute or where.execute
+                    outcome = run_plan(plan, writer, view, allow_exposed, measured_by, disturbed)
                     writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")

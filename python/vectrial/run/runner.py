@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from vectrial.plan.model import Job, Plan
+from vectrial.plan.time_limit import TimeLimit
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run.job import JobRunner
 from vectrial.run.process import WORK
@@ -19,6 +21,8 @@ from vectrial.run.watcher import RedactingWatcher, Watcher
 from vectrial.servers.limits import sweep
 from vectrial.suite.model import Suite
 
+#: Reason of trials that a time limit leaves out.
+NO_TIME = "there was no time left for it"
 #: Names of the temporary files of `results.folder.replace_text`.
 _TEMPORARY = re.compile(r"\.[a-z.]+\.\d+")
 
@@ -55,6 +59,22 @@ Executor = Callable[[Sequence[Job], Suite, Conditions], None]
 
 def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
     """Measure jobs on this machine, one after the other."""
+    _in_turn(jobs, suite, under, None, 0.0)
+
+
+def here_within(limit: TimeLimit, began: float) -> Executor:
+    """As `here`, the jobs that fit a time: the trials of the others are skipped, so that resuming
+    the run measures them. began: `time.monotonic()` at its start."""
+
+    def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
+        _in_turn(jobs, suite, under, limit, began)
+
+    return execute
+
+
+def _in_turn(
+    jobs: Sequence[Job], suite: Suite, under: Conditions, limit: TimeLimit | None, began: float
+) -> None:
     runner = JobRunner(
         suite,
         under.folder,
@@ -64,7 +84,14 @@ def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
         allow_exposed=under.allow_exposed,
     )
     for number, job in enumerate(jobs, 1):
+        start = time.monotonic()
+        if limit is not None and not limit.fits(job.label, job.repeat, start - began):
+            for trial in job.trials:
+                under.write(TrialRecord(trial.row, "skipped", NO_TIME))
+            continue
         runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
+        if limit is not None:
+            limit.took(job.label, time.monotonic() - start)
 
 
 def run_plan(
