@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from vectrial.cli import one_store as one
 from vectrial.cli import options
@@ -228,5 +229,10 @@ def _entry(name: str, settings: dict[str, list[int]]) -> dict[str, Any]:
     """The entry of an experiment, with search settings where it takes lists of them."""
     _experiment(name)
     kind = EXPERIMENTS[name]
-    takes = "search" in kind.axes and "search" in kind.model_fields
-    return {"experiment": name, **({"search": settings} if takes and settings else {})}
+    if not settings or "search" not in kind.model_fields:
+        return {"experiment": name}
+    try:
+        kind.model_validate({"search": settings})
+    except ValidationError:  # it takes one value, and has its own way to find it
+        return {"experiment": name}
+    return {"experiment": name, "search": settings}

@@ -50,12 +50,11 @@ def print_answer(
     best = _best(run, sweep, question)
     _print_searches(console, run, sweep, best, question)
     _print_loads(console, run, best)
-    lines = sentences(ranking)
-    if lines:
+    if best:
         console.print(f"\nQPS at exactly recall {question.recall:g}, read off each repeat's curve:")
-        _print_list(console, lines)
-    if not lines and best:
-        console.print("\nOne store alone: there is nothing to tell apart.")
+        judged = {one.name for one in ranking.stores}
+        names = [run.labels[series] for series in best]
+        _print_list(console, sentences(ranking, [name for name in names if name not in judged]))
     lacking = [*_missing(run, sweep, best, question), *_lines(skipped)]
     if lacking:
         console.print("\nNot in the table:" if best else "\nNothing was measured:")
@@ -242,7 +241,7 @@ def _lines(skipped: Sequence[Skipped]) -> list[str]:
 
 def _print_list(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
-        console.print(Padding(line, (0, 0, 0, 2)))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
 def _short(folder: Path) -> Path:

@@ -93,6 +93,7 @@ def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
     """The first compared with the other one, which is A."""
     fewest = min(len(first.qps), len(other.qps))
     few = fewest < LEAST_REPEATS
+    reason = f"{formatting.plural(fewest, 'repeat')}, and a verdict needs {LEAST_REPEATS}"
     return ComparedCell(
         f"{other.name} → {first.name}",
         first.group.experiment,
@@ -102,18 +103,28 @@ def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
         f"recall ≥ {recall:g}",
         a={} if few else other.qps,
         b={} if few else first.qps,
-        reason=f"{formatting.plural(fewest, 'repeat')}: a verdict needs {LEAST_REPEATS}" * few,
+        reason=reason if few else "",
     )
 
 
-def sentences(ranking: Ranking) -> list[str]:
-    """What is told apart and what is not, from the fastest to the slowest; empty for fewer than two
-    stores."""
-    stores, verdicts = ranking.stores, ranking.verdicts
-    if len(stores) < 2:
-        return []
+def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
+    """What is told apart and what is not, from the fastest to the slowest.
+
+    unjudged: names of stores with figures that are in no verdict, for they lack repeats.
+    """
+    verdicts = ranking.verdicts
+    needs = f"a verdict needs {LEAST_REPEATS} repeats"
+    if not verdicts:
+        if not unjudged:
+            return ["There is one store alone: nothing to tell apart."]
+        return [f"Nothing is told apart: {needs} of two stores."]
     if all(verdict.kind is Kind.NOT_COMPARABLE for verdict in verdicts.values()):
         return [f"Nothing is told apart: {next(iter(verdicts.values())).reason}."]
+    return _judged(ranking) + [f"{name}: not judged: {needs}." for name in unjudged]
+
+
+def _judged(ranking: Ranking) -> list[str]:
+    stores, verdicts = ranking.stores, ranking.verdicts
     said, level = [], True
     for at in range(1, len(stores)):
         pair = verdicts[at - 1, at]

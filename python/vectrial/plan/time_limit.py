@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 #: Stores that are begun in any case while there is time: of one alone nothing is compared.
 _LEAST_STORES = 2
 
 
+#: The store that is next, about which nothing is known.
+_NEXT = ""
+
+
 @dataclass
 class TimeLimit:
     """Jobs in the order of a plan, repeat by repeat.
 
-    A store begins only if time remains for all its repeats and for those of the stores before it;
-    when the first repeat is over, the quickest stores are measured again, as many as can be
-    completed. So a slow machine measures fewer stores, and those as often as a verdict needs.
+    A store begins only if all its repeats are expected to fit, beside those of the stores before it
+    that fit; when the first repeat is over, the quickest stores are measured again, as many as can
+    be completed. So a slow machine measures fewer stores, and those as often as a verdict needs.
+    What is left out then gets the time that remains in the end.
 
     limit_s: seconds from the same start as the `at_s` of the methods.
-    each_once: a store begins while there is time for one repeat of it.
+    each_once: a store begins if one repeat of it fits.
     """
 
     limit_s: float
@@ -32,29 +39,36 @@ class TimeLimit:
         if repeat == 1:
             return self._begins(at_s)
         if self._again is None:
-            self._again = self._completed(at_s)
-        return label in self._again and at_s + self._took_s[label] <= self.limit_s
+            self._again = self._completed(at_s, self._took_s)
+        return label in self._again and self.spare(label, at_s)
+
+    def spare(self, label: str, at_s: float) -> bool:
+        """True if a job that would begin at `at_s` is expected to end in time."""
+        expected_s = self._took_s.get(label, self._expected_s())
+        return at_s + expected_s <= self.limit_s
 
     def took(self, label: str, seconds: float) -> None:
         """A job has ended after so many seconds."""
         self._took_s[label] = max(seconds, self._took_s.get(label, 0.0))
 
-    def left_s(self, at_s: float) -> float:
-        """Seconds of the time that are left."""
-        return max(0.0, self.limit_s - at_s)
+    def _expected_s(self) -> float:
+        """Seconds of a store that has not begun."""
+        return statistics.median_low(self._took_s.values()) if self._took_s else 0.0
 
     def _begins(self, at_s: float) -> bool:
         if len(self._took_s) < _LEAST_STORES:
             return at_s < self.limit_s
-        sum_s = sum(self._took_s.values())
-        next_s = sum_s / len(self._took_s)
-        later_s = 0.0 if self.each_once else (self.repeats - 1) * (sum_s + next_s)
-        return at_s + next_s + later_s <= self.limit_s
+        if self.each_once:
+            return self.spare(_NEXT, at_s)
+        next_s = self._expected_s()
+        before = self._completed(at_s, self._took_s)
+        after = self._completed(at_s + next_s, {**self._took_s, _NEXT: next_s})
+        return _NEXT in after and before <= after
 
-    def _completed(self, at_s: float) -> frozenset[str]:
+    def _completed(self, at_s: float, took_s: Mapping[str, float]) -> frozenset[str]:
         """Labels of the jobs whose remaining repeats fit, the quickest first."""
         kept, end_s = set(), at_s
-        for label, seconds in sorted(self._took_s.items(), key=lambda item: item[1]):
+        for label, seconds in sorted(took_s.items(), key=lambda item: item[1]):
             end_s += (self.repeats - 1) * seconds
             if end_s > self.limit_s:
                 break

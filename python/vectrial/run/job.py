@@ -107,7 +107,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, 
     except VectrialError as error:
         return str(error), None
     available = availability(store, served=choice is not None)
-    return "" if available.works else available.reason, choice
+    return "" if available.works else available.text, choice
 
 
 @contextmanager

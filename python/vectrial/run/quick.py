@@ -82,7 +82,7 @@ def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> 
         available = choice.available
     # What is made on first use may take minutes, which only somebody who names the store waits for.
     if available.works is False or (available.works is None and not named):
-        return available.reason
+        return available.text
     can = store.capabilities
     if metric not in can.scores:
         return f"it has no metric {metric}: --metric {' or '.join(can.scores)}, or other data"

@@ -59,7 +59,9 @@ Executor = Callable[[Sequence[Job], Suite, Conditions], None]
 
 def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
     """Measure jobs on this machine, one after the other."""
-    _in_turn(jobs, suite, under, None, 0.0)
+    runner = _runner(suite, under)
+    for number, job in enumerate(jobs, 1):
+        runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
 
 
 def here_within(limit: TimeLimit, began: float) -> Executor:
@@ -67,15 +69,31 @@ def here_within(limit: TimeLimit, began: float) -> Executor:
     the run measures them. began: `time.monotonic()` at its start."""
 
     def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
-        _in_turn(jobs, suite, under, limit, began)
+        runner = _runner(suite, under)
+
+        def measure(number: int, job: Job, fits: Callable[[float], bool]) -> bool:
+            start = time.monotonic()
+            if not fits(start - began):
+                return False
+            runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
+            limit.took(job.label, time.monotonic() - start)
+            return True
+
+        left = [
+            (number, job)
+            for number, job in enumerate(jobs, 1)
+            if not measure(number, job, partial(limit.fits, job.label, job.repeat))
+        ]
+        for number, job in left:
+            if not measure(number, job, partial(limit.spare, job.label)):
+                for trial in job.trials:
+                    under.write(TrialRecord(trial.row, "skipped", NO_TIME))
 
     return execute
 
 
-def _in_turn(
-    jobs: Sequence[Job], suite: Suite, under: Conditions, limit: TimeLimit | None, began: float
-) -> None:
-    runner = JobRunner(
+def _runner(suite: Suite, under: Conditions) -> JobRunner:
+    return JobRunner(
         suite,
         under.folder,
         under.watcher,
@@ -83,15 +101,6 @@ def _in_turn(
         under.secrecy,
         allow_exposed=under.allow_exposed,
     )
-    for number, job in enumerate(jobs, 1):
-        start = time.monotonic()
-        if limit is not None and not limit.fits(job.label, job.repeat, start - began):
-            for trial in job.trials:
-                under.write(TrialRecord(trial.row, "skipped", NO_TIME))
-            continue
-        runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
-        if limit is not None:
-            limit.took(job.label, time.monotonic() - start)
 
 
 def run_plan(
