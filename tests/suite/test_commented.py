@@ -28,7 +28,7 @@ suites = st.builds(
             "description": prose,
             "repeats": repeats,
             "k": k,
-            "placement": {"client": [0], "server": [1]},
+            "placement": {"client_cores": [0]},
             "datasets": [{"name": "words", **({} if rows is None else {"rows": rows})}],
             "stores": [{"store": "a", "params": params}, {"store": "b", "lane": ["sdk"]}],
             "experiments": [

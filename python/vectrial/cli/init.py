@@ -14,16 +14,16 @@ from pydantic import ValidationError
 
 from vectrial.cli import one_store as one
 from vectrial.cli import options
-from vectrial.cli.output import say, stderr_console
+from vectrial.cli.output import Format, print_json, say, stderr_console
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError
 from vectrial.plan.quick import REPEATS, SETTINGS, Contender, search_settings, store_entry
 from vectrial.results.folder import replace_text
-from vectrial.run.prepare import plan_of, shape_of
-from vectrial.run.quick import DATASET, contenders
+from vectrial.run.prepare import plan_of
+from vectrial.run.quick import DATASET, contenders, named_shape
 from vectrial.stores import registry
 from vectrial.suite.commented import commented
-from vectrial.suite.model import DatasetRef, Suite, validated
+from vectrial.suite.model import Suite, validated
 from vectrial.util.suggest import suggestion
 
 _EXPERIMENTS = ("ingest", "storage", "search")
@@ -64,6 +64,7 @@ def init(
         typer.Option(metavar="NAME", help="Name of the suite.", show_default="from the file name"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Write a suite FILE with a comment on each key. On a terminal, without options, it asks.
 
@@ -73,7 +74,8 @@ def init(
     vectrial init - --store faiss --experiment filtered    print it
 
     Graph indexes get equal build parameters, and searches a range of settings. The file can be
-    measured as it is: `vectrial run FILE`. Prints the path of the file.
+    measured as it is: `vectrial run FILE`. Prints the path of the file; with --format jsonl an
+    object with the file, its text, and the stores and experiments that will be skipped.
 
     Exit codes: 0 success, 1 cancelled at a prompt, 2 invalid input, or the file exists.
     """
@@ -94,14 +96,21 @@ def init(
     suite = _suite(wanted)
     plan = plan_of(suite, str(file))  # names and values are checked before anything is written
     text = commented(suite, EXPERIMENTS, _HEAD)
+    if file != _STDOUT:
+        replace_text(file, text)
+    console, at = stderr_console(), shlex.quote(str(file))
+    refused = [(r.row.store, r.row.experiment, r.reason) for r in plan.refusals]
+    if form is Format.JSONL:
+        names = ("store", "experiment", "reason")
+        skipped = [dict(zip(names, one, strict=True)) for one in refused]
+        print_json([{"file": str(file), "suite": text, "skipped": skipped}])
+        return
+    for store_name, _, reason in dict.fromkeys(refused):
+        say(console, f"! will be skipped: {store_name}: {reason}")
     if file == _STDOUT:
         print(text, end="")
         return
-    replace_text(file, text)
     print(file)
-    console, at = stderr_console(), shlex.quote(str(file))
-    for reason in dict.fromkeys(f"{r.row.store}: {r.reason}" for r in plan.refusals):
-        say(console, f"! will be skipped: {reason}")
     say(console, f"vectrial run {at} --dry-run    # the plan and a time estimate")
     say(console, f"vectrial run {at}")
 
@@ -188,12 +197,12 @@ def _number(text: str) -> int:
 
 def _rows(text: str, dataset: str) -> int | None:
     rows = None if text == "all" else _number(text)
-    shape_of(DatasetRef(name=dataset, rows=rows))
+    named_shape(dataset, rows)
     return rows
 
 
 def _shape(dataset: str) -> None:
-    shape_of(DatasetRef(name=dataset))
+    named_shape(dataset)
 
 
 def _experiment(name: str) -> None:
@@ -202,7 +211,7 @@ def _experiment(name: str) -> None:
 
 
 def _default_stores(dataset: str) -> Sequence[str]:
-    able, _ = contenders((), shape_of(DatasetRef(name=dataset)).metric, 1)
+    able, _ = contenders((), named_shape(dataset).metric, 1)
     return [one.store.name for one in able[:_STORES]]
 
 

@@ -23,7 +23,7 @@ from vectrial.model.progress import Progress
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import END_S, QuickOptions, QuickPlan, quick_plan
 from vectrial.plan.time_limit import TimeLimit
-from vectrial.run.prepare import new_folder, plan_of, shape_of
+from vectrial.run.prepare import new_folder, plan_of
 from vectrial.run.quick import (
     DATASET,
     Skipped,
@@ -32,10 +32,11 @@ from vectrial.run.quick import (
     default_dataset,
     imported,
     is_file,
+    named_shape,
 )
 from vectrial.run.runner import here_within
+from vectrial.stores import registry
 from vectrial.suite.commented import commented
-from vectrial.suite.model import DatasetRef
 from vectrial.util import interrupts
 from vectrial.util.formatting import plural
 
@@ -101,6 +102,8 @@ def quick(
     """
     began = time.monotonic()
     console = stderr_console()
+    for name in stores or ():
+        registry.load(name)  # before anything is fetched
     shape = _shape(dataset, metric, dry_run, console)
     check_shape(shape, rows, k)
     able, skipped = contenders(stores or (), shape.metric, clients)
@@ -140,9 +143,9 @@ def _shape(
     if metric is not None and not own:
         raise UserError("only a file is given a metric", where="--metric", remedy="leave it out")
     if dataset is not None and not own:
-        return shape_of(DatasetRef(name=dataset))
+        return named_shape(dataset)
     if dataset is None and dry_run:
-        return shape_of(DatasetRef(name=DATASET))
+        return named_shape(DATASET)
 
     def note(line: str) -> None:
         say(console, line)
@@ -152,7 +155,7 @@ def _shape(
             name = default_dataset(_noting(progress, console), note)
         else:
             name = imported(Path(dataset), metric_of(metric), progress, note).name
-    return shape_of(DatasetRef(name=name))
+    return named_shape(name)
 
 
 def _noting(progress: Progress, console: Console) -> Progress:

@@ -68,6 +68,7 @@ class PlainView:
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._console, self._done = console, before
         self._last = ("", 0.0)
+        self._began: tuple[int, float] | None = None
         self._shown: float | None = None
         self._skipped: tuple[str, str | None] | None = None
         self._repeated = False
@@ -92,7 +93,15 @@ class PlainView:
             self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
-        self._line(f"[{number}/{of}] {job.label}")
+        """Print a line; from the second job on with the time that is left at this pace."""
+        now = time.monotonic()
+        self._began = self._began or (number, now)
+        first, began = self._began
+        left = ""
+        if number > first:
+            seconds = (now - began) / (number - first) * (of - number + 1)
+            left = f" (about {_about(seconds)} left)"
+        self._line(f"[{number}/{of}] {job.label}{left}")
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None

@@ -16,8 +16,10 @@ from vectrial.model.progress import LineProgress, Progress
 from vectrial.model.store import Store
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import Contender
+from vectrial.run.prepare import shape_of
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.stores import registry
+from vectrial.suite.model import DatasetRef, validated
 from vectrial.util.distributions import installed_bytes
 
 #: Data of the first choice: real, and fetched within seconds. The second needs no source.
@@ -126,6 +128,16 @@ def default_dataset(progress: Progress, note: LineProgress) -> str:
     except (SourceUnavailable, DataError) as error:
         note(f"{DATASET} cannot be fetched: {error.what}; synthetic data are measured instead")
         return catalog.ensure(DRAWN, progress).name
+
+
+def named_shape(name: str, rows: int | None = None) -> DatasetShape:
+    """The shape of a dataset that a command line names, or of its first rows.
+
+    Raises:
+        UserError: there is no such dataset, or it has fewer rows.
+    """
+    cut = {} if rows is None else {"rows": rows}
+    return shape_of(validated(DatasetRef, {"name": name, **cut}, "--dataset"))
 
 
 def is_file(text: str) -> bool:
