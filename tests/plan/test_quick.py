@@ -141,6 +141,7 @@ def measured(limit: TimeLimit, seconds: dict[str, float]) -> tuple[Counter[str],
                 left.append(label)
     for label in left:
         if limit.spare(label, at):
+            limit.took(label, seconds[label])
             at += seconds[label]
             done[label] += 1
     return done, at

@@ -34,7 +34,7 @@ from vectrial.run.quick import (
     is_file,
     named_shape,
 )
-from vectrial.run.runner import here_within
+from vectrial.run.runner import Within
 from vectrial.stores import registry
 from vectrial.suite.commented import commented
 from vectrial.util import interrupts
@@ -219,7 +219,7 @@ class _Measuring:
             folder,
             console,
             allow_exposed=self.allow_exposed,
-            execute=here_within(limit, self.began),
+            within=Within(limit, self.began),
         )
         return folder, outcome.measured
 
@@ -251,4 +251,4 @@ def _answer(
         if form is Format.JSONL:
             print_json([{"kind": "run", "folder": str(folder)}])
         else:
-            view.print_next(folder, ranking)
+            view.print_next(folder, run, ranking)

@@ -19,6 +19,7 @@ from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.run.prepare import RESOLVED
 from vectrial.run.quick import Skipped
+from vectrial.run.runner import NO_TIME
 from vectrial.util import formatting
 
 #: Parameters of a point that are said of the whole table.
@@ -61,13 +62,15 @@ def print_answer(
         _print_list(console, lacking)
 
 
-def print_next(folder: Path, ranking: Ranking) -> None:
+def print_next(folder: Path, run: RunData, ranking: Ranking) -> None:
     """Print the run folder, its suite, and the commands to go on with, on stdout."""
     console = stdout_console()
     at = shlex.quote(str(_short(folder)))
     names = [one.name for one in ranking.stores[:2]]
     stores = " ".join(f"--store {shlex.quote(name)}" for name in names)
     say(console, f"\nrun: {at}\nsuite: {at}/{RESOLVED}")
+    if any(trial.reason == NO_TIME for trial in run.trials):
+        say(console, f"  vectrial run --resume {at}    # what there was no time for")
     say(console, f"  vectrial report {at}")
     if len(names) == 2:
         say(console, f"  vectrial compare {at} {stores}")

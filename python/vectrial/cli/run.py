@@ -31,7 +31,7 @@ from vectrial.run.prepare import (
     plan_of,
     prepare,
 )
-from vectrial.run.runner import Executor, Outcome, run_plan
+from vectrial.run.runner import Outcome, Within, here_within, run_plan
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.file_modes import private_files
@@ -216,7 +216,7 @@ def measure(
     allow_exposed: bool = False,
     on: str = HERE,
     disturbed: frozenset[str] = frozenset(),
-    execute: Executor | None = None,
+    within: Within | None = None,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -227,7 +227,7 @@ def measure(
         allow_exposed: also measure servers that others on the network can reach.
         on: where; see `vectrial.run.place`.
         disturbed: keys of trials that are measured again.
-        execute: how the jobs are measured; as the place does unless given.
+        within: a time: jobs that do not fit are skipped.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -242,13 +242,13 @@ def measure(
             private_files(),
             place(on, folder) as where,
             RunWriter(folder) as writer,
-            _view(plan, writer, console, disturbed) as view,
+            _view(plan, writer, console, disturbed, within) as view,
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             try:
                 with interrupts.unwrapped():
-                    measured_by = execute or where.execute
-                    outcome = run_plan(plan, writer, view, allow_exposed, measured_by, disturbed)
+                    execute = where.execute if within is None else here_within(within)
+                    outcome = run_plan(plan, writer, view, allow_exposed, execute, disturbed)
                     writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
@@ -261,11 +261,18 @@ def measure(
     return outcome
 
 
-def _view(plan: Plan, writer: RunWriter, console: Console, again: frozenset[str]) -> StatusFileView:
+def _view(
+    plan: Plan,
+    writer: RunWriter,
+    console: Console,
+    again: frozenset[str],
+    within: Within | None,
+) -> StatusFileView:
     """The view of a run. Trials that an earlier process measured count as done."""
     finished = writer.finished_keys() - again
     before = len(finished & {trial.row.key for trial in plan.trials})
-    return StatusFileView(plan, make_view(plan, console, before), writer.folder, before)
+    view = make_view(plan, console, before, within)
+    return StatusFileView(plan, view, writer.folder, before)
 
 
 def _print_summary(folder: Path, report: bool, console: Console) -> None:

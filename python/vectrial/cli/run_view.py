@@ -27,6 +27,7 @@ from vectrial.model.live import Live
 from vectrial.model.phase import Phase, Role
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
+from vectrial.run.runner import Within
 from vectrial.run.watcher import Watcher
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import is_recall, recall
@@ -52,19 +53,22 @@ class View(Watcher, Protocol):
     ) -> None: ...
 
 
-def make_view(plan: Plan, console: Console, before: int = 0) -> View:
+def make_view(plan: Plan, console: Console, before: int = 0, within: Within | None = None) -> View:
     """The live view if stderr is a terminal, else plain lines.
 
-    before: number of trials that an earlier process measured.
+    before: number of trials that an earlier process measured. within: the time of the run.
     """
     kind = LiveView if console.is_terminal else PlainView
-    return kind(plan, console, before)
+    return kind(plan, console, before, within)
 
 
 class PlainView:
     """One line per job and trial."""
 
-    def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
+    def __init__(
+        self, plan: Plan, console: Console, before: int = 0, within: Within | None = None
+    ) -> None:
+        self._within = within
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._console, self._done = console, before
         self._last = ("", 0.0)
@@ -100,6 +104,8 @@ class PlainView:
         left = ""
         if number > first:
             seconds = (now - began) / (number - first) * (of - number + 1)
+            if self._within is not None:
+                seconds = min(seconds, self._within.left_s)
             left = f" (about {_about(seconds)} left)"
         self._line(f"[{number}/{of}] {job.label}{left}")
 
@@ -139,8 +145,10 @@ class PlainView:
 class LiveView(PlainView):
     """A bar over all trials, one for the current work, and finished trials scrolling above."""
 
-    def __init__(self, plan: Plan, console: Console, before: int = 0) -> None:
-        super().__init__(plan, console, before)
+    def __init__(
+        self, plan: Plan, console: Console, before: int = 0, within: Within | None = None
+    ) -> None:
+        super().__init__(plan, console, before, within)
         self._whole = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),

@@ -41,6 +41,8 @@ _ROW_S, _COMPONENT_S = 100e-6, 2e-6
 #: Seconds of one search setting beside its measured time, of which there is at least so much; the
 #: last pass over the queries may take half as long again.
 _SETTING_S, _LEAST_S, _MOST_S, _LONGER = 0.5, 0.3, 2.0, 1.5
+#: Share of the time that longer searches may fill.
+_SPENT = 0.7
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,13 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
 
 
 def _stretched(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
-    """The size with longer searches, where time is left."""
+    """The size with longer searches, where time is left, and some more for a slower machine."""
 
     def of(search_s: float) -> _Size:
         return _Size(size.stores, size.repeats, size.settings, size.rows, search_s)
 
     lengths = (_MOST_S, 1.5, 1.0, 0.7, 0.5)
-    able = (n for n in lengths if _estimate_s(contenders, dim, of(n)) <= budget_s)
+    able = (n for n in lengths if _estimate_s(contenders, dim, of(n)) <= _SPENT * budget_s)
     return of(next(able, _LEAST_S))
 
 

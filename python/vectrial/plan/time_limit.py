@@ -21,7 +21,7 @@ class TimeLimit:
     A store begins only if all its repeats are expected to fit, beside those of the stores before it
     that fit; when the first repeat is over, the quickest stores are measured again, as many as can
     be completed. So a slow machine measures fewer stores, and those as often as a verdict needs.
-    What is left out then gets the time that remains in the end.
+    Stores that have not begun then get the time that remains in the end, for one repeat.
 
     limit_s: seconds from the same start as the `at_s` of the methods.
     each_once: a store begins if one repeat of it fits.
@@ -40,16 +40,19 @@ class TimeLimit:
             return self._begins(at_s)
         if self._again is None:
             self._again = self._completed(at_s, self._took_s)
-        return label in self._again and self.spare(label, at_s)
+        return label in self._again and self._ends(label, at_s)
 
     def spare(self, label: str, at_s: float) -> bool:
-        """True if a job that would begin at `at_s` is expected to end in time."""
-        expected_s = self._took_s.get(label, self._expected_s())
-        return at_s + expected_s <= self.limit_s
+        """True if a job that did not fit is to be measured at `at_s`, when all others are."""
+        return label not in self._took_s and self._ends(label, at_s)
 
     def took(self, label: str, seconds: float) -> None:
         """A job has ended after so many seconds."""
         self._took_s[label] = max(seconds, self._took_s.get(label, 0.0))
+
+    def _ends(self, label: str, at_s: float) -> bool:
+        expected_s = self._took_s.get(label, self._expected_s())
+        return at_s + expected_s <= self.limit_s
 
     def _expected_s(self) -> float:
         """Seconds of a store that has not begun."""
@@ -59,7 +62,7 @@ class TimeLimit:
         if len(self._took_s) < _LEAST_STORES:
             return at_s < self.limit_s
         if self.each_once:
-            return self.spare(_NEXT, at_s)
+            return self._ends(_NEXT, at_s)
         next_s = self._expected_s()
         before = self._completed(at_s, self._took_s)
         after = self._completed(at_s + next_s, {**self._took_s, _NEXT: next_s})

@@ -64,19 +64,37 @@ def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
         runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
 
 
-def here_within(limit: TimeLimit, began: float) -> Executor:
+@dataclass(frozen=True)
+class Within:
+    """A time for a run. began: `time.monotonic()` at its start."""
+
+    limit: TimeLimit
+    began: float
+
+    @property
+    def at_s(self) -> float:
+        """Seconds since its start."""
+        return time.monotonic() - self.began
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left of it."""
+        return max(0.0, self.limit.limit_s - self.at_s)
+
+
+def here_within(within: Within) -> Executor:
     """As `here`, the jobs that fit a time: the trials of the others are skipped, so that resuming
-    the run measures them. began: `time.monotonic()` at its start."""
+    the run measures them."""
 
     def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
-        runner = _runner(suite, under)
+        runner, limit = _runner(suite, under), within.limit
 
         def measure(number: int, job: Job, fits: Callable[[float], bool]) -> bool:
-            start = time.monotonic()
-            if not fits(start - began):
+            start_s = within.at_s
+            if not fits(start_s):
                 return False
             runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
-            limit.took(job.label, time.monotonic() - start)
+            limit.took(job.label, within.at_s - start_s)
             return True
 
         left = [
