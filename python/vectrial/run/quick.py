@@ -142,7 +142,7 @@ def named_shape(name: str, rows: int | None = None) -> DatasetShape:
 
 def is_file(text: str) -> bool:
     """True for the path of data, false for the name of a dataset."""
-    return not catalog.knows(text) and (Path(text).exists() or "/" in text)
+    return bool(text) and not catalog.knows(text) and ("/" in text or Path(text).exists())
 
 
 def imported(path: Path, metric: Metric | None, progress: Progress, note: LineProgress) -> Dataset:
