@@ -104,3 +104,27 @@ def test_a_capacity_is_told_by_its_answer_and_not_by_what_led_there() -> None:
     assert run_view.describe(lost) == f"faiss capacity: recall 0.9199  INVALID: {why}"
     gate = TrialRecord(what, "invalid", "gate failed", phases=[alone, answer])  # type: ignore[arg-type]
     assert run_view.describe(gate).endswith("INVALID: gate failed")
+
+
+def test_the_time_that_is_left_is_said_and_is_no_more_than_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(run_view.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    job = SimpleNamespace(label="faiss")
+    views = [
+        run_view.PlainView(NoTrials(), Console(file=out), 0, within)  # type: ignore[arg-type]
+        for within in (None, SimpleNamespace(left_s=25.0))
+    ]
+    for number, second in ((1, 5.0), (2, 15.0), (3, 35.0)):
+        now[0] = second
+        for view in views:
+            view.job(job, number, 4)  # type: ignore[arg-type]
+    alone, limited = out.getvalue().splitlines()[::2], out.getvalue().splitlines()[1::2]
+    assert alone == [
+        "[1/4] faiss",
+        "[2/4] faiss (about 30 s left)",
+        "[3/4] faiss (about 30 s left)",
+    ]
+    assert limited[1:] == ["[2/4] faiss (about 25 s left)", "[3/4] faiss (about 25 s left)"]

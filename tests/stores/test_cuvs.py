@@ -118,7 +118,7 @@ def test_what_its_environment_has() -> None:
 
 @without_gpu
 def test_without_a_gpu_it_says_so_and_what_to_do() -> None:
-    assert registry.availability(CuvsStore) == registry.Availability(False, f"{WHY}; {REMEDY}")
+    assert registry.availability(CuvsStore) == registry.Availability(False, WHY, REMEDY)
 
 
 @without_gpu
@@ -136,10 +136,10 @@ def test_without_a_gpu_nothing_is_installed(
 def test_without_a_gpu_conformance_is_refused_or_skipped_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(UserError, match=f"cuvs: {WHY}; {REMEDY}"):
+    with pytest.raises(UserError, match=f"cuvs: {WHY}: {REMEDY}"):
         conformance(CuvsStore)
     monkeypatch.setenv("VECTRIAL_STORES", "cuvs")
-    assert plugin._stores.__wrapped__() == ([], {"cuvs": f"{WHY}; {REMEDY}"})
+    assert plugin._stores.__wrapped__() == ([], {"cuvs": f"{WHY}: {REMEDY}"})
 
 
 @without_gpu

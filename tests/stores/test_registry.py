@@ -107,11 +107,11 @@ def test_availability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert registry.availability(MemoryStore) == registry.Availability(True)
     missing = registry.availability(Missing)
     assert missing.works is False
-    assert missing.reason == "not installed: pip install 'vectrial[missing]'"
+    assert missing.text == "not installed: pip install 'vectrial[missing]'"
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
     elsewhere = registry.availability(Elsewhere)
     assert elsewhere.works is None
-    assert "python -m vectrial.util.environments docarray" in elsewhere.reason
+    assert "python -m vectrial.util.environments docarray" in elsewhere.remedy
 
 
 def test_a_store_in_its_own_environment_is_not_available_without_its_server(
@@ -144,6 +144,32 @@ def test_a_probe_that_fails_names_the_fault(
 
 
 @pytest.mark.slow
+def test_the_table_of_stores_fits_80_columns_and_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is installed, and no program is there: every store has a reason and a remedy."""
+    monkeypatch.setattr(registry, "_importable", lambda module: False)
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lines = CliRunner().invoke(app, ["stores", "--format", "jsonl"]).stdout.splitlines()
+    facts = [json.loads(line) for line in lines]
+    lacking = [store for store in facts if not store["works"]]
+    assert len(lacking) > len(facts) // 2
+    assert [store["store"] for store in lacking if not store["remedy"]] == []
+    narrow = CliRunner().invoke(app, ["stores"], env={"COLUMNS": "80"}).stdout
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "…" not in narrow
+    words = " ".join(narrow.split())
+    for store in lacking:
+        for text in (store["store"], store["reason"], store["remedy"]):
+            assert " ".join(text.split()) in words
+    assert words.count("pip install 'vectrial[faiss]'") == 1
+    for store in facts:
+        for index in store["capabilities"]["indexes"]:
+            assert index in words
+
+
+@pytest.mark.slow
 def test_stores_command() -> None:
     table = CliRunner().invoke(app, ["stores"], env={"COLUMNS": "200"})
     assert table.exit_code == 0
@@ -152,6 +178,8 @@ def test_stores_command() -> None:
     told = {store["store"]: store for store in map(json.loads, lines.stdout.splitlines())}
     assert set(told) == set(registry.names())
     assert told["memory"]["works"] is True
+    lacking = [store for store in told.values() if not store["works"]]
+    assert all(store["reason"] and store["remedy"] for store in lacking)
     first = ["store", "kind", "provider", "works", "reason", "lanes", "capabilities"]
     assert all(list(store)[:7] == first for store in told.values())
     assert (told["memory"]["provider"], told["memory"]["lanes"]) == (None, ["embedded"])

@@ -41,6 +41,8 @@ class Commands(LazyGroup):
     """The commands of `vectrial`, and the groups `data` and `ray`."""
 
     places: ClassVar = {
+        "quick": "quick:quick",
+        "init": "init:init",
         "run": "run:run",
         "capacity": "capacity:capacity",
         "tune": "tune:tune",

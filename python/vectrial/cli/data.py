@@ -22,7 +22,7 @@ from vectrial.cli.output import (
     stdout_console,
 )
 from vectrial.datasets import library
-from vectrial.datasets.ingest import Import, checksum, import_file, name_of, peek
+from vectrial.datasets.ingest import Import, checksum, import_file, metric_of, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
 from vectrial.datasets.readers import FORMATS, Options, open_source
 from vectrial.datasets.sources import picture_folder
@@ -34,15 +34,6 @@ from vectrial.model.filters import parse as parse_filter
 from vectrial.model.metric import Metric
 from vectrial.model.progress import Progress
 from vectrial.util.suggest import suggestion
-
-_METRICS = {
-    "cosine": Metric.COSINE,
-    "angular": Metric.COSINE,
-    "l2": Metric.L2,
-    "euclidean": Metric.L2,
-    "ip": Metric.IP,
-    "dot": Metric.IP,
-}
 
 
 def import_(
@@ -105,7 +96,7 @@ def import_(
     task = Import(
         path=file,
         name=name,
-        metric=_metric(metric),
+        metric=metric_of(metric),
         options=Options(vectors, id_, _columns(keep), rows, conditions),
         queries=_queries(queries),
         seed=seed,
@@ -202,7 +193,7 @@ def inspect(
         if what in library.names():
             dataset = _annotated(library.load(what), again, progress)
         elif Path(what).exists():
-            dataset = _peek(Path(what), vectors, _metric(metric), rows, progress)
+            dataset = _peek(Path(what), vectors, metric_of(metric), rows, progress)
         elif "/" in what or Path(what).suffix:
             known = suggestion(what, library.names())
             raise UserError(f"there is no file '{what}', and no dataset of that name", remedy=known)
@@ -299,15 +290,6 @@ def _print(dataset: Dataset, form: Format) -> None:
         print_json([dataset_object(dataset)])
     else:
         stdout_console().print(dataset_table(dataset))
-
-
-def _metric(text: str | None) -> Metric | None:
-    if text is None:
-        return None
-    metric = _METRICS.get(text.lower())
-    if metric is None:
-        raise UserError(f"'{text}' is no metric", where="--metric", remedy="cosine, l2 or ip")
-    return metric
 
 
 def _columns(options: list[str] | None) -> tuple[str, ...] | None:

@@ -61,6 +61,12 @@ RepeatsOption = Annotated[int, typer.Option(min=1, max=1000, metavar="N", help=_
 SuiteRepeatsOption = Annotated[
     int | None, typer.Option(min=1, metavar="N", help=_REPEATS, show_default="the suite's")
 ]
+MinutesOption = Annotated[
+    float, typer.Option(min=0.05, max=600, metavar="MINUTES", help="Time for everything.")
+]
+ClientsOption = Annotated[
+    int, typer.Option(min=1, max=1024, metavar="N", help="Clients that search at once.")
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the plan and a time estimate; measure nothing.")
 ]

@@ -47,7 +47,7 @@ from vectrial.run.prepare import (
     plan_of,
     prepare,
 )
-from vectrial.run.runner import Outcome, run_plan
+from vectrial.run.runner import Outcome, Within, here_within, run_plan
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.file_modes import private_files
@@ -262,6 +262,7 @@ def measure(
     disturbed: frozenset[str] = frozenset(),
     note: str | None = None,
     known_lines: set[str] | None = None,
+    within: Within | None = None,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
 
@@ -274,6 +275,7 @@ def measure(
         disturbed: keys of trials that are measured again.
         note: is added to the note on the run.
         known_lines: as of `make_view`.
+        within: a time: jobs that do not fit are skipped.
 
     Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
     error before the first measurement leaves no new folder.
@@ -288,14 +290,15 @@ def measure(
             private_files(),
             place(on, folder) as where,
             RunWriter(folder) as writer,
-            _view(plan, writer, console, disturbed, known_lines=known_lines) as view,
+            _view(plan, writer, console, disturbed, within, known_lines=known_lines) as view,
         ):
             prepare(plan, writer, view.fetching, suite, text, same, where.environment)
             if note is not None:
                 notes.add(folder, note)
             try:
                 with interrupts.unwrapped():
-                    outcome = run_plan(plan, writer, view, allow_exposed, where.execute, disturbed)
+                    execute = where.execute if within is None else here_within(within)
+                    outcome = run_plan(plan, writer, view, allow_exposed, execute, disturbed)
                     writer.finish()
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
@@ -313,13 +316,14 @@ def _view(
     writer: RunWriter,
     console: Console,
     again: frozenset[str],
+    within: Within | None,
     *,
     known_lines: set[str] | None = None,
 ) -> StatusFileView:
     """The view of a run. Trials that an earlier process measured count as done."""
     finished = writer.finished_keys() - again
     before = len(finished & {trial.row.key for trial in plan.trials})
-    view = make_view(plan, console, before, known_lines=known_lines)
+    view = make_view(plan, console, before, within, known_lines=known_lines)
     return StatusFileView(plan, view, writer.folder, before)
 
 

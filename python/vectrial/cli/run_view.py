@@ -27,6 +27,7 @@ from vectrial.model.live import Live
 from vectrial.model.phase import Phase, Role
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
+from vectrial.run.runner import Within
 from vectrial.run.watcher import Watcher
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import is_recall, recall
@@ -53,27 +54,40 @@ class View(Watcher, Protocol):
 
 
 def make_view(
-    plan: Plan, console: Console, before: int = 0, *, known_lines: set[str] | None = None
+    plan: Plan,
+    console: Console,
+    before: int = 0,
+    within: Within | None = None,
+    *,
+    known_lines: set[str] | None = None,
 ) -> View:
     """The live view if stderr is a terminal, else plain lines.
 
-    before: number of trials that an earlier process measured. known_lines: notes
-    that were printed, which are not printed again; then jobs and trials have no lines.
+    before: number of trials that an earlier process measured. within: the time of the run.
+    known_lines: notes that were printed, which are not printed again; then jobs and trials have
+    no lines.
     """
     kind = LiveView if console.is_terminal else PlainView
-    return kind(plan, console, before, known_lines=known_lines)
+    return kind(plan, console, before, within, known_lines=known_lines)
 
 
 class PlainView:
     """One line per job and trial."""
 
     def __init__(
-        self, plan: Plan, console: Console, before: int = 0, *, known_lines: set[str] | None = None
+        self,
+        plan: Plan,
+        console: Console,
+        before: int = 0,
+        within: Within | None = None,
+        *,
+        known_lines: set[str] | None = None,
     ) -> None:
-        self._known_lines = known_lines
+        self._known_lines, self._within = known_lines, within
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._console, self._done = console, before
         self._last = ("", 0.0)
+        self._began: tuple[int, float] | None = None
         self._shown: float | None = None
         self._skipped: tuple[str, str | None] | None = None
         self._repeated = False
@@ -98,8 +112,19 @@ class PlainView:
             self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
-        if self._known_lines is None:
-            self._line(f"[{number}/{of}] {job.label}")
+        """Print a line; from the second job on with the time that is left at this pace."""
+        if self._known_lines is not None:
+            return
+        now = time.monotonic()
+        self._began = self._began or (number, now)
+        first, began = self._began
+        left = ""
+        if number > first:
+            seconds = (now - began) / (number - first) * (of - number + 1)
+            if self._within is not None:
+                seconds = min(seconds, self._within.left_s)
+            left = f" (about {_about(seconds)} left)"
+        self._line(f"[{number}/{of}] {job.label}{left}")
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None
@@ -144,9 +169,15 @@ class LiveView(PlainView):
     """A bar over all trials, one for the current work, and finished trials scrolling above."""
 
     def __init__(
-        self, plan: Plan, console: Console, before: int = 0, *, known_lines: set[str] | None = None
+        self,
+        plan: Plan,
+        console: Console,
+        before: int = 0,
+        within: Within | None = None,
+        *,
+        known_lines: set[str] | None = None,
     ) -> None:
-        super().__init__(plan, console, before, known_lines=known_lines)
+        super().__init__(plan, console, before, within, known_lines=known_lines)
         self._whole = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),

@@ -8,16 +8,19 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from vectrial.cli import options
 from vectrial.cli.output import Format, plain_table, print_json, stderr_console, stdout_console
+from vectrial.model.availability import Availability
 from vectrial.model.capabilities import ALL_OPERATORS, Capabilities, IndexKind, Params
 from vectrial.model.errors import PluginError
 from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.run.redact import Secrecy
+from vectrial.servers.local import variable
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
@@ -45,7 +48,7 @@ def stores(
     vectrial stores                          a table of all
     vectrial stores faiss                    its indexes, parameters and caveats
     vectrial stores --probe                  test each installed store
-    vectrial stores --format jsonl | jq -r 'select(.works == false) | .reason'
+    vectrial stores --format jsonl | jq -r 'select(.works == false) | .remedy'
 
     Exit codes: 0 success, 1 a tested store does not work, 2 invalid input.
     """
@@ -74,7 +77,9 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
         store = registry.load(name)
     except PluginError as error:  # the other stores are listed
         nothing: dict[str, Any] = {"kind": None, "provider": None, "lanes": [], "capabilities": {}}
-        return {"store": name, **nothing, "works": False, "reason": str(error), "probe": None}
+        remedy = "repair or uninstall its package"
+        unusable = {"works": False, "reason": str(error), "remedy": remedy, "probe": None}
+        return {"store": name, **nothing, **unusable}
     recipe = recipe_of(store)
     choice = None if recipe is None else choose(recipe)
     available = registry.availability(store, served=choice is not None)
@@ -89,6 +94,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
         "lanes": [str(lane) for lane in lanes_of(store)],
         "capabilities": _capabilities(store.capabilities),
         "title": store.title,
+        "remedy": _remedy(store, available),
         "why": None if choice is None else choice.why,
         "version": _installed_version(store) if available.works else None,
         "tested": list(store.tested),
@@ -101,6 +107,17 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
         facts["probe"] = {"works": outcome.works, "detail": detail}
         facts["version"] = outcome.version or facts["version"]
     return facts
+
+
+def _remedy(store: type[Store], available: Availability) -> str:
+    """How to make a store work, or to do beforehand what happens on first use."""
+    if available.works or available.remedy or store.server is None:
+        return available.remedy
+    if available.works is None:
+        return f"nothing to do; beforehand: vectrial up {store.name}"
+    recipe = recipe_of(store)
+    assert recipe is not None
+    return f"start it yourself and set {variable(recipe, 'address')}; see docs/servers.md"
 
 
 _FLAGS = (
@@ -174,11 +191,16 @@ def _installed_version(store: type[Store]) -> str | None:
 # -- on a terminal -----------------------------------------------------------------------------
 
 
+#: Columns of a terminal from which the metrics have a column; below they are in a line.
+_WIDE = 100
+
+
 def _tabulate(facts: list[dict[str, Any]]) -> None:
-    """One row per store; reasons for not working are below the table."""
-    table = plain_table(
-        "store", "runs as", "works", "version", "metrics", "indexes", whole=("store", "metrics")
-    )
+    """One row per store; below the table, for those that do not work, the reason and the remedy."""
+    console = stdout_console(markup=True)
+    wide = console.width >= _WIDE
+    columns = ["store", "runs as", "works", "version", *["metrics"] * wide, "indexes"]
+    table = plain_table(*columns, whole=("store", "runs as", "works", "version", "metrics"))
     for store in facts:
         can = store["capabilities"]
         table.add_row(
@@ -186,14 +208,35 @@ def _tabulate(facts: list[dict[str, Any]]) -> None:
             store["provider"] or store["kind"] or "",
             _works(store),
             escape(store.get("version") or ""),
-            " ".join(can.get("metrics", {})),
+            *[" ".join(can.get("metrics", {}))] * wide,
             " ".join(can.get("indexes", {})),
         )
-    console = stdout_console(markup=True)
     console.print(table)
+    if not wide:
+        console.print(f"\n{escape(_metrics(facts))}")
+    for (works, reason, remedy), names in _reasons(facts).items():
+        console.print(f"\n{works}  [bold]{escape(', '.join(names))}[/]")
+        console.print(Padding(escape(reason), (0, 0, 0, 2), expand=False))
+        if remedy:
+            console.print(Padding(f"[bold]→[/] {escape(remedy)}", (0, 0, 0, 2), expand=False))
+
+
+def _metrics(facts: list[dict[str, Any]]) -> str:
+    """One line about the metrics: all that there are, and the stores that have fewer."""
+    own = {store["store"]: list(store["capabilities"].get("metrics", {})) for store in facts}
+    most: list[str] = max(own.values(), key=len, default=[])
+    fewer = [f"{name} ({' '.join(has)})" for name, has in own.items() if has and has != most]
+    return f"Metrics: {' '.join(most)}" + (f"; fewer: {', '.join(fewer)}" if fewer else "")
+
+
+def _reasons(facts: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[str]]:
+    """The names of stores that do not work, or only on demand, by how, reason and remedy."""
+    found: dict[tuple[str, str, str], list[str]] = {}
     for store in facts:
         if reason := _reason(store):
-            console.print(f"{_works(store)}  {store['store']}: {escape(reason)}")
+            key = (_works(store), reason, store.get("remedy") or "")
+            found.setdefault(key, []).append(store["store"])
+    return found
 
 
 def _works(store: dict[str, Any]) -> str:
@@ -214,7 +257,8 @@ def _describe(store: dict[str, Any]) -> None:
     """Print all facts of a store."""
     console = stdout_console(markup=True)
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
-    works = ": ".join(filter(None, (_works(store), escape(_reason(store)))))
+    told = [_works(store), *(escape(text) for text in (_reason(store), store["remedy"]) if text)]
+    works = ": ".join(told)
     rows = [("works", works), *((label, escape(text)) for label, text in _details(store))]
     table = Table(box=None, show_header=False, pad_edge=False)
     for label, text in rows:

@@ -33,6 +33,14 @@ DEFAULT_QUERIES = 1000
 TRUTH_K = 10
 _MOST_PUBLISHED = 100
 _PEEK_BYTES = 512 << 20
+_METRICS = {
+    "cosine": Metric.COSINE,
+    "angular": Metric.COSINE,
+    "l2": Metric.L2,
+    "euclidean": Metric.L2,
+    "ip": Metric.IP,
+    "dot": Metric.IP,
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,20 @@ def name_of(path: Path) -> str:
     stem = re.sub(r"(\.tar)?\.[A-Za-z0-9]{1,7}$", "", Path(os.path.realpath(path)).name)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
     return name[:100] or "imported"
+
+
+def metric_of(text: str | None) -> Metric | None:
+    """The metric of a name on the command line; None where there is no name.
+
+    Raises:
+        UserError: it is no metric.
+    """
+    if text is None:
+        return None
+    metric = _METRICS.get(text.lower())
+    if metric is None:
+        raise UserError(f"'{text}' is no metric", where="--metric", remedy="cosine, l2 or ip")
+    return metric
 
 
 def import_file(order: Import, progress: Progress = silent) -> Dataset:

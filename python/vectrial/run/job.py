@@ -113,7 +113,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, 
     except VectrialError as error:
         return str(error), None
     available = availability(store, served=choice is not None)
-    return "" if available.works else available.reason, choice
+    return "" if available.works else available.text, choice
 
 
 def _no_limits(job: Job, choice: Choice | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from vectrial.plan.model import Job, Plan
+from vectrial.plan.time_limit import TimeLimit
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run.job import JobRunner
 from vectrial.run.process import WORK
@@ -19,6 +21,8 @@ from vectrial.run.watcher import RedactingWatcher, Watcher
 from vectrial.servers.limits import sweep
 from vectrial.suite.model import Suite
 
+#: Reason of trials that a time limit leaves out.
+NO_TIME = "there was no time left for it"
 #: Names of the temporary files of `results.folder.replace_text`.
 _TEMPORARY = re.compile(r"\.[a-z.]+\.\d+")
 
@@ -55,7 +59,59 @@ Executor = Callable[[Sequence[Job], Suite, Conditions], None]
 
 def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
     """Measure jobs on this machine, one after the other."""
-    runner = JobRunner(
+    runner = _runner(suite, under)
+    for number, job in enumerate(jobs, 1):
+        runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
+
+
+@dataclass(frozen=True)
+class Within:
+    """A time for a run. began: `time.monotonic()` at its start."""
+
+    limit: TimeLimit
+    began: float
+
+    @property
+    def at_s(self) -> float:
+        """Seconds since its start."""
+        return time.monotonic() - self.began
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left of it."""
+        return max(0.0, self.limit.limit_s - self.at_s)
+
+
+def here_within(within: Within) -> Executor:
+    """As `here`, the jobs that fit a time: the trials of the others are skipped, so that resuming
+    the run measures them."""
+
+    def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
+        runner, limit = _runner(suite, under), within.limit
+
+        def measure(number: int, job: Job, fits: Callable[[float], bool]) -> bool:
+            start_s = within.at_s
+            if not fits(start_s):
+                return False
+            runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
+            limit.took(job.label, within.at_s - start_s)
+            return True
+
+        left = [
+            (number, job)
+            for number, job in enumerate(jobs, 1)
+            if not measure(number, job, partial(limit.fits, job.label, job.repeat))
+        ]
+        for number, job in left:
+            if not measure(number, job, partial(limit.spare, job.label)):
+                for trial in job.trials:
+                    under.write(TrialRecord(trial.row, "skipped", NO_TIME))
+
+    return execute
+
+
+def _runner(suite: Suite, under: Conditions) -> JobRunner:
+    return JobRunner(
         suite,
         under.folder,
         under.watcher,
@@ -63,8 +119,6 @@ def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
         under.secrecy,
         allow_exposed=under.allow_exposed,
     )
-    for number, job in enumerate(jobs, 1):
-        runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
 
 
 def run_plan(

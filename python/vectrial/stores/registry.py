@@ -72,20 +72,22 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
     if store.environment is not None:
         make = f"python -m vectrial.util.environments {store.environment.name}"
         if lacks := environments.lacking(store.environment):
-            return Availability(False, f"{lacks}; on a machine that has one: {make}")
+            return Availability(False, lacks, f"on a machine that has one: {make}")
         if store.server is not None and not served:
             server = _server_at_hand(store)
             if server.works is False:
                 return server
         if (environments.path(store.environment) / "bin" / "python").exists():
             return Availability(True)
-        how = f"or beforehand by: {make}"
-        return Availability(None, f"its own environment is made on first use, {how}")
+        beforehand = f"nothing to do; beforehand: {make}"
+        return Availability(None, "its own environment is made on first use", beforehand)
     if store.module is None or _importable(store.module):
         alone = store.server is None or served
         return Availability(True) if alone else _server_at_hand(store)
-    remedy = f": pip install 'vectrial[{store.extra}]'" if store.extra else f": no {store.module}"
-    return Availability(False, f"not installed{remedy}")
+    if store.extra:
+        return Availability(False, "not installed", f"pip install 'vectrial[{store.extra}]'")
+    remedy = f"install the package that has the Python module {store.module}"
+    return Availability(False, "not installed", remedy)
 
 
 def _server_at_hand(store: type[Store]) -> Availability:

@@ -62,7 +62,7 @@ def conformance(
         prepare(recipe, show)
     available = registry.availability(store, served=recipe is not None)
     if available.works is False:
-        raise UserError(available.reason, where=store.name)
+        raise UserError(available.text, where=store.name)
     with tempfile.TemporaryDirectory(prefix="vectrial-conformance-") as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         outcomes.touch()

@@ -46,7 +46,7 @@ def _stores() -> tuple[list[type[Store]], dict[str, str]]:
             continue
         available = registry.availability(store)
         if available.works is False and not _must_run(store):
-            skipped[name] = available.reason
+            skipped[name] = available.text
         elif store.environment is not None:
             skipped[name] = f"runs inside its own environment '{store.environment.name}'"
         else:

@@ -1,0 +1,150 @@
+"""Stores of one run in the order of their QPS at one recall, and which of them differ."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vectrial.analysis.run_data import RunData
+from vectrial.compare import curves
+from vectrial.compare.cells import ComparedCell
+from vectrial.compare.groups import Group, groups_of
+from vectrial.compare.judge import Kind, Verdict, judge
+from vectrial.model.results_schema import METRICS
+from vectrial.model.trial import Series
+from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.util import formatting
+
+_QPS = METRICS["qps"]
+#: Least difference that is called one, as a share.
+THRESHOLD = 0.05
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A store with its QPS at the recall, by repeat."""
+
+    name: str
+    group: Group
+    qps: Mapping[int, float]
+
+    @property
+    def median(self) -> float:
+        """Over the repeats."""
+        return statistics.median(self.qps.values())
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Stores, the fastest first, and verdicts on pairs of them.
+
+    verdicts: by the places of both, the faster first: of the first store with every other one, and
+        of each with the next.
+    """
+
+    recall: float
+    stores: tuple[Ranked, ...]
+    verdicts: Mapping[tuple[int, int], Verdict]
+
+
+def rank(run: RunData, recall: float, clients: int = 1) -> Ranking:
+    """Rank the stores of a run that reach a recall, by closed loops of so many clients.
+
+    A store's QPS are read off the curve of each repeat at exactly this recall; where all its
+    settings have a higher one, those of the fastest count.
+    """
+    found = []
+    for series, name in run.labels.items():
+        group = _searches(run, series, clients)
+        values = _at_least(group, recall) if group is not None else {}
+        if group is not None and values:
+            found.append(Ranked(name, group, values))
+    found.sort(key=lambda one: -one.median)
+    pairs = list(dict.fromkeys(_pairs(len(found))))
+    cells = [_cell(found[i], found[j], recall) for i, j in pairs]
+    verdicts = judge(cells, THRESHOLD) if cells else []
+    return Ranking(recall, tuple(found), dict(zip(pairs, verdicts, strict=True)))
+
+
+def _pairs(count: int) -> list[tuple[int, int]]:
+    return [*((0, i) for i in range(1, count)), *itertools.pairwise(range(count))]
+
+
+def _searches(run: RunData, series: Series, clients: int) -> Group | None:
+    trials = [trial for trial in run.trials if trial.series == series]
+    groups = (g for g in groups_of(run, trials) if g.searches and g.has(_QPS.name))
+    return next((g for g in groups if g.terms.get("clients", 1) == clients and not g.wrong), None)
+
+
+def _at_least(group: Group, recall: float) -> dict[int, float]:
+    """QPS by repeat; empty where the recall is not reached."""
+    low, high = curves.reach(group)
+    if high < recall:
+        return {}
+    if low >= recall:
+        points = [point.values(_QPS.name) for point in curves.curve(group)]
+        return max(points, key=lambda values: statistics.median(values.values() or [0.0]))
+    return {repeat: value for repeat, (value, _) in curves.along(group, _QPS, recall).items()}
+
+
+def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
+    """The first compared with the other one, which is A."""
+    fewest = min(len(first.qps), len(other.qps))
+    few = fewest < LEAST_REPEATS
+    reason = f"{formatting.plural(fewest, 'repeat')}, and a verdict needs {LEAST_REPEATS}"
+    return ComparedCell(
+        f"{other.name} → {first.name}",
+        first.group.experiment,
+        first.group.phase,
+        first.group.terms,
+        _QPS,
+        f"recall ≥ {recall:g}",
+        a={} if few else other.qps,
+        b={} if few else first.qps,
+        reason=reason if few else "",
+    )
+
+
+def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
+    """What is told apart and what is not, from the fastest to the slowest.
+
+    unjudged: names of stores with figures that are in no verdict, for they lack repeats.
+    """
+    verdicts = ranking.verdicts
+    needs = f"a verdict needs {LEAST_REPEATS} repeats"
+    if not verdicts:
+        if not unjudged:
+            return ["There is one store alone: nothing to tell apart."]
+        return [f"Nothing is told apart: {needs} of two stores."]
+    if all(verdict.kind is Kind.NOT_COMPARABLE for verdict in verdicts.values()):
+        return [f"Nothing is told apart: {next(iter(verdicts.values())).reason}."]
+    return _judged(ranking) + [f"{name}: not judged: {needs}." for name in unjudged]
+
+
+def _judged(ranking: Ranking) -> list[str]:
+    stores, verdicts = ranking.stores, ranking.verdicts
+    said, level = [], True
+    for at in range(1, len(stores)):
+        pair = verdicts[at - 1, at]
+        said.append(_sentence(stores, (at - 1, at), pair))
+        if at > 1 and level:  # all before it tie with the first: that says nothing of this one
+            said.append(_sentence(stores, (0, at), verdicts[0, at]))
+        level = level and pair.kind is Kind.TIE
+    return said
+
+
+def _sentence(stores: Sequence[Ranked], pair: tuple[int, int], verdict: Verdict) -> str:
+    first, other = (stores[at].name for at in pair)
+    effect = verdict.effect
+    if verdict.kind is Kind.NOT_COMPARABLE or effect is None:
+        return f"{first} and {other}: not compared: {verdict.reason}."
+    if verdict.kind is Kind.TIE:
+        reason = f" ({verdict.reason})" if verdict.reason else ""
+        return f"{first} and {other}: not told apart{reason}."
+    ratio, low, high = effect.ratio, effect.low, effect.high
+    if verdict.kind is Kind.WORSE:
+        first, other, ratio, low, high = other, first, 1 / ratio, 1 / high, 1 / low
+    interval = f"{formatting.number(low)}–{formatting.number(high)}"
+    return f"{first} answers more searches than {other}: ×{formatting.number(ratio)} ({interval})."

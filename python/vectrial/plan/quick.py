@@ -1,0 +1,227 @@
+"""The suite that answers within a given time which stores are faster at equal recall.
+
+Time is spent in this order: three repeats, since nothing is told apart with fewer; five search
+settings per store, which make a curve; then stores; then rows. What a time is too short for goes
+in the opposite order: rows shrink first, and repeats last.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vectrial.experiments.common.recall_parameter import parameter_values
+from vectrial.model.capabilities import IndexKind
+from vectrial.model.errors import UserError
+from vectrial.model.store import Store
+from vectrial.plan.model import DatasetShape
+from vectrial.suite.model import Suite, validated
+
+#: Repeats that a verdict needs.
+REPEATS = 3
+#: Search settings per store: of a curve, and of one that has to do.
+SETTINGS = (5, 3)
+#: Numbers of rows to choose from. Fewer than `_ENOUGH_ROWS` say little about an index: then rather
+#: fewer stores, down to `_FEWEST_STORES`.
+_ROWS = (1_000_000, 500_000, 200_000, 100_000, 50_000, 20_000, 10_000, 5_000, 2_000, 1_000)
+_ENOUGH_ROWS, _FEWEST_STORES = 10_000, 3
+#: Build parameters of every index that has both, so that graphs of equal effort are compared.
+_GRAPH = {"m": 16, "ef_construction": 128}
+
+#: Seconds of one run: from the command to the first job, and from the last job to the answer.
+START_S, END_S = 6.0, 4.0
+#: Seconds of one job beside its load and its searches: the process, the gate, sizes; with a server.
+_JOB_S, _SERVER_S = 4.0, 12.0
+#: Seconds of loading a row, and more for each of its components.
+_ROW_S, _COMPONENT_S = 100e-6, 2e-6
+#: Seconds of one search setting beside its measured time, of which there is at least so much; the
+#: last pass over the queries may take half as long again.
+_SETTING_S, _LEAST_S, _MOST_S, _LONGER = 0.5, 0.3, 2.0, 1.5
+#: Share of the time that longer searches may fill.
+_SPENT = 0.7
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A store, and the kind of index to build."""
+
+    store: type[Store]
+    index: str
+
+    @property
+    def kind(self) -> IndexKind:
+        """The kind of index."""
+        return self.store.capabilities.indexes[self.index]
+
+
+@dataclass(frozen=True)
+class QuickOptions:
+    """What is asked for.
+
+    budget_s: of the whole command. named: the stores were named: all of them are measured, if the
+    time allows one repeat of each. rows: exactly so many; None: as many as fit.
+    """
+
+    budget_s: float
+    named: bool = False
+    rows: int | None = None
+    k: int = 10
+    clients: int = 1
+
+
+@dataclass(frozen=True)
+class QuickPlan:
+    """A suite, the seconds that the whole command takes, and the stores that do not fit."""
+
+    suite: Suite
+    estimate_s: float
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Size:
+    """stores: the first so many. settings: per store. search_s: of each."""
+
+    stores: int
+    repeats: int
+    settings: int
+    rows: int
+    search_s: float = _LEAST_S
+
+
+def quick_plan(
+    contenders: Sequence[Contender], shape: DatasetShape, options: QuickOptions
+) -> QuickPlan:
+    """The plan for the time there is, with the first of the contenders.
+
+    Args:
+        contenders: at least one, in order of preference; the first is measured first.
+
+    Raises:
+        UserError: the time is too short for one store, or too few rows are asked for.
+    """
+    fixed = options.rows
+    rows = [fixed] if fixed is not None else _rows_of(shape.rows, options.k)
+    sizes = _sizes(len(contenders), rows, named=options.named)
+    estimates = ((size, _estimate_s(contenders, shape.dim, size)) for size in sizes)
+    fitting = (size for size, seconds in estimates if seconds <= options.budget_s)
+    size = next(fitting, None)
+    if size is None:
+        least = _Size(1, 1, SETTINGS[-1], rows[-1])
+        needed = _estimate_s(contenders, shape.dim, least)
+        raise UserError(
+            f"{_minutes(options.budget_s)} minutes are too short for {contenders[0].store.name}"
+            f" on {rows[-1]:,} rows",
+            where="--minutes",
+            remedy=f"--minutes {_minutes(needed + 3)}" + (" or fewer --rows" if fixed else ""),
+        )
+    size = _stretched(contenders, shape.dim, size, options.budget_s)
+    chosen, left = contenders[: size.stores], contenders[size.stores :]
+    return QuickPlan(
+        _suite(chosen, shape, size, options),
+        _estimate_s(contenders, shape.dim, size),
+        tuple(one.store.name for one in left),
+    )
+
+
+def _rows_of(there: int, k: int) -> list[int]:
+    """Numbers of rows to choose from, descending: all of a dataset, and round parts of it."""
+    return [there, *(rows for rows in _ROWS if max(k, _ROWS[-1]) <= rows < there)]
+
+
+def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
+    """Everything that could be measured, the best first."""
+    enough = [n for n in rows if n >= _ENOUGH_ROWS] or list(rows[:1])
+    fewest = stores if named else min(stores, _FEWEST_STORES)
+    for count in range(stores, fewest, -1):
+        yield from (_Size(count, REPEATS, SETTINGS[0], n) for n in enough)
+    for count in range(fewest, 0, -1):
+        for repeats in range(REPEATS, 0, -1):
+            for settings in SETTINGS:
+                yield from (_Size(count, repeats, settings, n) for n in rows)
+
+
+def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float:
+    one_s = _SETTING_S + size.search_s * _LONGER
+    round_s = 0.0
+    for one in contenders[: size.stores]:
+        served = _SERVER_S if one.store.server is not None else 0.0
+        searches = size.settings if one.kind.recall_parameter else 1
+        load_s = size.rows * (_ROW_S + dim * _COMPONENT_S)
+        round_s += _JOB_S + served + load_s + searches * one_s
+    return START_S + size.repeats * round_s + END_S
+
+
+def _stretched(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
+    """The size with longer searches, where time is left, and some more for a slower machine."""
+
+    def of(search_s: float) -> _Size:
+        return _Size(size.stores, size.repeats, size.settings, size.rows, search_s)
+
+    lengths = (_MOST_S, 1.5, 1.0, 0.7, 0.5)
+    able = (n for n in lengths if _estimate_s(contenders, dim, of(n)) <= _SPENT * budget_s)
+    return of(next(able, _LEAST_S))
+
+
+def _suite(
+    chosen: Sequence[Contender], shape: DatasetShape, size: _Size, options: QuickOptions
+) -> Suite:
+    rows = {} if size.rows == shape.rows else {"rows": size.rows}
+    settings = search_settings([one.kind for one in chosen], options.k, size.settings)
+    search: dict[str, Any] = {
+        "experiment": "search",
+        "clients": options.clients,
+        "search": settings,
+        "min_s": size.search_s,
+        "max_s": 2 * size.search_s,
+    }
+    plain: dict[str, Any] = {
+        "name": "quick",
+        "repeats": size.repeats,
+        "order": "interleaved",
+        "k": options.k,
+        "trial_timeout_s": max(20.0, options.budget_s / 2),
+        "datasets": [{"name": shape.name, **rows}],
+        "stores": [store_entry(one) for one in chosen],
+        "experiments": [
+            {"experiment": "ingest", "checkpoints": [1.0], "probes": 0},
+            {"experiment": "storage"},
+            search,
+        ],
+    }
+    return validated(Suite, plain, "vectrial quick")
+
+
+def store_entry(one: Contender) -> dict[str, Any]:
+    """The entry of a store in a suite: graphs get equal build parameters."""
+    equal = dict(_GRAPH) if _GRAPH.keys() <= one.kind.build.model_fields.keys() else {}
+    return {
+        "store": one.store.name,
+        "index": one.index,
+        **({"params": equal} if equal else {}),
+    }
+
+
+def search_settings(kinds: Sequence[IndexKind], k: int, count: int) -> dict[str, list[int]]:
+    """For each parameter that trades speed for recall, values that all of these indexes take:
+    `count` of them, evenly spread on a logarithmic scale."""
+    ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for kind in kinds:
+        if kind.recall_parameter is not None:
+            values = parameter_values(kind, k)
+            ranges[kind.recall_parameter].append((values[0], values[-1]))
+    found = {}
+    for name, bounds in ranges.items():
+        low = max(least for least, _ in bounds)
+        high = max(low, min(most for _, most in bounds))
+        spread = np.geomspace(low, high, count)
+        found[name] = list(dict.fromkeys(round(float(value)) for value in spread))
+    return found
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.2g}"

@@ -1,0 +1,219 @@
+"""What `vectrial quick` measures on this machine: which stores, and which data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vectrial.datasets import catalog, library
+from vectrial.datasets.ingest import Import, checksum, import_file, name_of
+from vectrial.datasets.readers import Options, open_source
+from vectrial.model.dataset import Dataset
+from vectrial.model.errors import DataError, PluginError, SourceUnavailable, UserError
+from vectrial.model.metric import Metric
+from vectrial.model.progress import LineProgress, Progress
+from vectrial.model.store import Store
+from vectrial.plan.model import DatasetShape
+from vectrial.plan.quick import Contender
+from vectrial.run.prepare import shape_of
+from vectrial.servers.provide import choose, recipe_of
+from vectrial.stores import registry
+from vectrial.suite.model import DatasetRef, validated
+from vectrial.util.distributions import installed_bytes
+
+#: Data of the first choice: real, and fetched within seconds. The second needs no source.
+DATASET, DRAWN = "glove-words-50-50k", "clustered-50-50k-cosine"
+#: Bytes of vectors, and rows, that are read of a file: more do not fit a time of minutes.
+_MOST_BYTES, _MOST_ROWS = 64 << 20, 100_000
+#: Share of the rows that may become queries, as `import_file` holds them out.
+_HELD_OUT = 1.12
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A store that is not measured. reason: with the remedy."""
+
+    store: str
+    reason: str
+
+
+# -- stores --------------------------------------------------------------------------------------
+
+
+def contenders(
+    names: Sequence[str], metric: Metric, clients: int
+) -> tuple[list[Contender], list[Skipped]]:
+    """The stores to measure, and those that cannot be.
+
+    Args:
+        names: of stores, measured in this order; empty: all that work here in process, those that
+            trade recall for speed first, of these the smallest library first.
+
+    Raises:
+        UserError: there is no store of a name.
+    """
+    known = [registry.load(name) for name in dict.fromkeys(names)] or _in_process()
+    able, skipped = [], []
+    for store in known:
+        if reason := _lacks(store, metric, clients, named=bool(names)):
+            skipped.append(Skipped(store.name, reason))
+        else:
+            able.append(Contender(store, _index(store, metric)))
+    return able if names else _by_promise(able), skipped
+
+
+def _in_process() -> list[type[Store]]:
+    stores = []
+    for name in registry.names():
+        try:
+            store = registry.load(name)
+        except PluginError:  # `vectrial stores` says what is wrong with it
+            continue
+        if store.server is None:
+            stores.append(store)
+    return stores
+
+
+def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> str:
+    """Reason why a store cannot be measured now; empty if it can."""
+    recipe = recipe_of(store)
+    choice = None if recipe is None else choose(recipe)
+    available = registry.availability(store, served=choice is not None)
+    if choice is not None and available.works:
+        available = choice.available
+    # What is made on first use may take minutes, which only somebody who names the store waits for.
+    if available.works is False or (available.works is None and not named):
+        return available.text
+    can = store.capabilities
+    if metric not in can.scores:
+        return f"it has no metric {metric}: --metric {' or '.join(can.scores)}, or other data"
+    if clients > 1 and not can.concurrent_search:
+        return f"it must not be searched by {clients} clients at once: --clients 1"
+    return ""
+
+
+def _index(store: type[Store], metric: Metric) -> str:
+    """The first kind that trades recall for speed, or else the first, of those with this metric."""
+    kinds = {
+        label: kind
+        for label, kind in store.capabilities.indexes.items()
+        if kind.metrics is None or metric in kind.metrics
+    }
+    return next(
+        (label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
+    )
+
+
+def _by_promise(able: Sequence[Contender]) -> list[Contender]:
+    """Those that trade recall for speed first, of these the smallest library first: it is imported
+    and started the soonest."""
+    modules = {one: (one.store.module or "").split(".")[0] for one in able}
+    sizes = installed_bytes(modules.values())
+
+    def place(one: Contender) -> tuple[bool, bool, int, str]:
+        exact, apart = one.kind.recall_parameter is None, one.store.environment is not None
+        return exact, apart, sizes[modules[one]], one.store.name
+
+    return sorted(able, key=place)
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+def default_dataset(progress: Progress, note: LineProgress) -> str:
+    """The name of real data, fetched if it can be; else of data that are drawn here."""
+    try:
+        return catalog.ensure(DATASET, progress).name
+    except (SourceUnavailable, DataError) as error:
+        note(f"{DATASET} cannot be fetched: {error.what}; synthetic data are measured instead")
+        return catalog.ensure(DRAWN, progress).name
+
+
+def named_shape(name: str, rows: int | None = None) -> DatasetShape:
+    """The shape of a dataset that a command line names, or of its first rows.
+
+    Raises:
+        UserError: there is no such dataset, or it has fewer rows.
+    """
+    cut = {} if rows is None else {"rows": rows}
+    return shape_of(validated(DatasetRef, {"name": name, **cut}, "--dataset"))
+
+
+def is_file(text: str) -> bool:
+    """True for the path of data, false for the name of a dataset."""
+    return bool(text) and not catalog.knows(text) and ("/" in text or Path(text).exists())
+
+
+def imported(path: Path, metric: Metric | None, progress: Progress, note: LineProgress) -> Dataset:
+    """The dataset of a file: its first rows, as many as a short measurement can use. A file that
+    was imported before is not read again.
+
+    metric: unless given the file's own, else cosine.
+
+    Raises:
+        UserError, DataError: as `import_file`; the remedy is `vectrial data import`, which has more
+            options.
+    """
+    try:
+        order = _order(path, metric, note)
+        name = order.name or name_of(path)
+        if name not in library.names():
+            return import_file(order, progress)
+    except (UserError, DataError) as error:
+        by_hand = f"import it with its options: vectrial data import {path} --name mine …"
+        remedy = "; ".join(filter(None, (error.remedy, by_hand)))
+        raise type(error)(error.what, where=error.where, remedy=remedy) from error
+    return _same(library.load(name), path, metric, progress)
+
+
+def _order(path: Path, metric: Metric | None, note: LineProgress) -> Import:
+    with open_source(path, Options()) as source:
+        most = min(_MOST_ROWS, _MOST_BYTES // (4 * source.dim))
+        if metric is None and source.metric is None:
+            note("metric: cosine, since the file does not say which: --metric")
+        order = Import(path, metric=metric or source.metric or Metric.COSINE)
+        if source.rows <= most * _HELD_OUT:
+            return order
+        note(f"the first {most:,} of {source.rows:,} rows are imported: more do not fit the time")
+    options = Options(rows=most)
+    return replace(order, options=options, name=f"{name_of(path)}-first-{most}")
+
+
+def _same(dataset: Dataset, path: Path, metric: Metric | None, progress: Progress) -> Dataset:
+    """A dataset that was imported before, if it is of this file.
+
+    Raises:
+        UserError: it is of another one, or was imported under another metric.
+    """
+    name = dataset.name
+    remedy = f"remove it (vectrial data remove {name}), or import the file by another name"
+    if dataset.provenance.checksum != f"sha256:{checksum(path, progress)}":
+        raise UserError(
+            f"there is a dataset named '{name}' already, of other data",
+            where=str(path),
+            remedy=f"{remedy} (vectrial data import {path} --name mine)",
+        )
+    if metric not in (None, dataset.metric):
+        raise UserError(
+            f"'{name}' was imported with metric {dataset.metric}",
+            where="--metric",
+            remedy=f"{remedy} (vectrial data import {path} --name mine --metric {metric})",
+        )
+    return dataset
+
+
+def check_shape(shape: DatasetShape, rows: int | None, k: int) -> None:
+    """Check what is asked for against a dataset.
+
+    Raises:
+        UserError: it has fewer rows.
+    """
+    if rows is not None and rows > shape.rows:
+        raise UserError(
+            f"dataset '{shape.name}' has {shape.rows:,} rows, {rows:,} are asked for",
+            where="--rows",
+            remedy="ask for fewer rows",
+        )
+    if k > (rows or shape.rows):
+        raise UserError(f"there are {rows or shape.rows:,} rows, fewer than k = {k:,}", where="--k")
