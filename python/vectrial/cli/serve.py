@@ -16,9 +16,8 @@ import typer
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console
 from vectrial.model.errors import NotInstalled, UserError
+from vectrial.util.child_environment import SERVE_TOKEN as TOKEN
 
-#: Name of the variable that holds the token.
-TOKEN = "VECTRIAL_SERVE_TOKEN"
 #: Minimum length of a token.
 _LENGTH = 16
 
