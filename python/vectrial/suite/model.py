@@ -263,13 +263,12 @@ def faults_of(
     try:
         model.model_validate(plain)
     except ValidationError as error:
-        return [(fault["loc"], _message(fault["msg"], fault["input"])) for fault in error.errors()]
+        return [(fault["loc"], _expected(fault["msg"])) for fault in error.errors()]
     return []
 
 
-def _message(expected: str, got: object) -> str:
-    value = "" if isinstance(got, dict) else f", got {shown(got)}"
-    return f"{expected.removeprefix('Value error, ')}{value}"
+def _expected(message: str) -> str:
+    return message.removeprefix("Value error, ")
 
 
 def _explained(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
@@ -287,7 +286,8 @@ def _explained(model: type[BaseModel], error: ValidationError, where: str) -> Us
             known = ", ".join(_keys_at(model, fault["loc"][:-1]))
             remedy = f"the keys here are: {known}" if known else ""
         case _:
-            what = f"'{path}': {_message(fault['msg'], fault['input'])}"
+            value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
+            what = f"'{path}': {_expected(fault['msg'])}{value}"
     return UserError(what, where=where, remedy=remedy)
 
 
