@@ -165,18 +165,17 @@ class _Pages:
         address = run_address(run.id)
         if run.state == "running":
             return _under_way(run, self._start.stop_form(request, run))
+        try:
+            report, interrupted = self._report(run), not self._data(run).run.get("finished_at")
+        except BeingWritten:
+            return _under_way(run, None)  # its last words are said before its database is closed
         links = (
             ("All trials", f"{address}/trials"),
             ("Compare", f"/compare?a={run.id}"),
-            *((("Continue", f"{address}/continue"),) if run.state == "interrupted" else ()),
+            *((("Continue", f"{address}/continue"),) if interrupted else ()),
             *((name, data_address(run.id, name)) for name in _OFFERED),
         )
-        at = At(address, (address,), _HOME, links)
-        try:
-            report = self._report(run)
-        except BeingWritten:
-            return _under_way(run, None)  # its last words are said before its database is closed
-        return Document(report, at, key=(run.id, run.changed))
+        return Document(report, At(address, (address,), _HOME, links), key=(run.id, run.changed))
 
     def trials(self, request: Request) -> Document:
         """Every trial of a run."""

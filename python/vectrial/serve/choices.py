@@ -48,9 +48,11 @@ def suites(root: Path) -> dict[str, Path]:
 
 
 def stores() -> list[StoreChoice]:
-    """Every store, those that work here first."""
+    """Every store: those that work here, then those that something is made for on first use, then
+    those that do not work."""
+    order = (True, None, False)
     found = [_store(name) for name in registry.names()]
-    return sorted(found, key=lambda one: (one.works is False, one.name))
+    return sorted(found, key=lambda one: (order.index(one.works), one.name))
 
 
 def _store(name: str) -> StoreChoice:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from vectrial.datasets import catalog, library
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.plan.checks import suite_warnings
 from vectrial.plan.model import Plan
@@ -127,13 +128,21 @@ def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
     Raises:
         VectrialError: what the environment says of a store's server makes no sense.
     """
-    notes, fault = suite_warnings(suite), ""
+    notes, fault = [*suite_warnings(suite), *_downloads(plan)], ""
     try:
         check_machine(plan)
         exposure.check(plan, notes.append, allow_exposed=False)
     except UserError as error:
         fault = str(error)
     return Planned(suite, text, summarize(plan), tuple(notes), fault)
+
+
+def _downloads(plan: Plan) -> Iterator[str]:
+    """What is fetched before anything is measured."""
+    here = library.names()
+    for name in dict.fromkeys(ref.name for ref in plan.datasets):
+        if name not in here and (size_mb := catalog.entry(name).cost.download_mb):
+            yield f"The dataset {name} is not in the library: {size_mb:,.0f} MB are fetched first."
 
 
 def _of_file(filled: Filled, root: Path) -> tuple[Suite, str]:

@@ -23,7 +23,7 @@ from vectrial.serve.form import Filled, FormFaults, Planned, on_this_machine, pl
 from vectrial.serve.forms import fields
 from vectrial.serve.forms import is_own as is_own_form
 from vectrial.serve.launcher import Busy, Launcher, RunUnderWay
-from vectrial.serve.runs import Run, Runs
+from vectrial.serve.runs import Run, Runs, summary_of
 from vectrial.serve.urls import NEW, STARTED, At, Document, run_address
 from vectrial.suite.model import parse_suite, suite_text
 
@@ -179,10 +179,8 @@ class StartPages:
         run = self._runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(404, "there is no such run")
-        if run.state == "unread":
-            self._runs.read_all()
-            run = self._runs.get(run.id) or run
-        if run.state != "interrupted":
+        unread = run.state == "unread"
+        if not (summary_of(run.folder).finished is None if unread else run.state == "interrupted"):
             raise HTTPException(409, "the run was not interrupted: nothing is to be continued")
         return run
 
