@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vectrial.plan.model import Plan, PlannedTrial
 from vectrial.servers.provide import choose, recipe_of
+from vectrial.util.formatting import plural
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def summarize(plan: Plan) -> PlanSummary:
     even = not any(n % plan.suite.repeats for count in counts.values() for n in count.values())
     repeats = plan.suite.repeats if even else 1
     return PlanSummary(
-        title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
+        title=f"{plan.suite.name}: {plural(len(plan.trials), 'trial')} in"
+        f" {plural(len(plan.jobs), 'job')}",
         estimate=f"about {_about(plan.estimate_s)} of measuring, after datasets are here",
         repeats=repeats,
         loads=tuple(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -26,7 +25,10 @@ from vectrial.serve.launcher import Busy, Launcher, RunUnderWay
 from vectrial.serve.runs import Run, Runs, summary_of
 from vectrial.serve.urls import NEW, STARTED, At, Document, run_address
 from vectrial.suite.model import parse_suite, suite_text
+from vectrial.util.formatting import plural
 
+#: What is done with a form: the request, and the values of its fields.
+_Act = Callable[[Request, Mapping[str, list[str]]], Response]
 _HOME = (("Runs", "/"),)
 #: Seconds after which a page that waits is loaded again.
 _AGAIN = {"refresh": "2"}
@@ -67,8 +69,8 @@ class StartPages:
     def _token(self, request: Request) -> dict[str, str]:
         return {"form": self._access.form_token(request.headers)}
 
-    def _sent(self, act: Any) -> Any:
-        """What is done with a form that one of our own pages sent."""
+    def _sent(self, act: _Act) -> Callable[[Request], Awaitable[Response]]:
+        """The answer to a form that one of our own pages sent; 403 to any other."""
 
         async def answer(request: Request) -> Response:
             if why := self.off(request):
@@ -79,8 +81,7 @@ class StartPages:
             if not (is_own_form(request) and ours):
                 why = "The form is not of this page, or of an earlier session. Load it again."
                 return _message("Nothing was done", why, 403)
-            answered: Response = await run_in_threadpool(act, request, sent)
-            return answered
+            return await run_in_threadpool(act, request, sent)
 
         return answer
 
@@ -162,7 +163,7 @@ class StartPages:
         plan, before = _left_of(run)
         address = run_address(run.id)
         context = {
-            "plan": plan, "faults": {}, "before": before, "action": f"{address}/continue",
+            "plan": plan, "faults": {}, "before": before, "plural": plural, "action": f"{address}/continue",
             "sent": list(self._token(request).items()),
         }  # fmt: skip
         at = At(f"{address}/continue", crumbs=(*_HOME, (run.title, address)))
