@@ -61,11 +61,11 @@ def serve(
     VECTRIAL_SERVE_TOKEN=… vectrial serve --host 0.0.0.0
 
     Measures nothing itself, writes only a cache of the list, and contacts no other server. On this
-    machine a form starts runs, each a process of its own that goes on when this command ends. Listens
-    on this machine only unless --host names another address; other machines then need the token, and
-    cannot start runs. There is no TLS; for
-    remote access use SSH port forwarding: ssh -L 8877:localhost:8877 MACHINE. Ctrl-C stops it. The
-    address goes to stdout; with --format jsonl an object with the folder and the process.
+    machine a form starts runs, each a process of its own that goes on when this command ends.
+    Listens on this machine only unless --host names another address; other machines then need the
+    token, and cannot start runs. There is no TLS; for remote access use SSH port forwarding: ssh -L
+    8877:localhost:8877 MACHINE. Ctrl-C stops it. The address goes to stdout; with --format jsonl an
+    object with the folder and the process.
     """  # fmt: skip
     try:
         import uvicorn  # noqa: F401

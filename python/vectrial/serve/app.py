@@ -36,7 +36,7 @@ from vectrial.serve.files import DATA, figure_file, logs_of, table_file
 from vectrial.serve.launcher import Launcher
 from vectrial.serve.live import Streams, version_of
 from vectrial.serve.runs import Run, Runs
-from vectrial.serve.start import StartPages
+from vectrial.serve.start_pages import StartPages
 from vectrial.serve.trial import trial_report
 from vectrial.serve.trials import trials_report, values_report
 from vectrial.serve.urls import NEW, At, Document, data_address, run_address

@@ -194,10 +194,13 @@ class Launcher:
         except OSError:
             return ""
 
-    def exit_status(self, started: Started) -> int | None:
-        """The exit status of a process that has ended; None if another process started it."""
+    def end(self, started: Started) -> str:
+        """How the process ended; empty if it has not, or if another process started it."""
         child = self._child
-        return None if child is None or child.pid != started.pid else child.poll()
+        code = None if child is None or child.pid != started.pid else child.poll()
+        if code is None:
+            return ""
+        return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
 
     def _alone(self) -> ExitStack:
         """Hold the right to start a run; no other page and no other `vectrial serve` has it.

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from vectrial.serve.auth import COOKIE, SESSION_S, Access, place_within
-from vectrial.serve.forms import fields, is_own
+from vectrial.serve.form_data import fields, is_own
 
 #: Bytes of what is sent.
 _MOST = 4096

@@ -18,10 +18,10 @@ from vectrial.results.reader import RunReader
 from vectrial.run.prepare import RESOLVED, plan_of
 from vectrial.serve import answers, choices
 from vectrial.serve.auth import Access
-from vectrial.serve.form import Filled, FormFaults, Planned, on_this_machine, planned
-from vectrial.serve.forms import fields
-from vectrial.serve.forms import is_own as is_own_form
+from vectrial.serve.form_data import fields
+from vectrial.serve.form_data import is_own as is_own_form
 from vectrial.serve.launcher import Busy, Launcher, RunUnderWay
+from vectrial.serve.run_form import Filled, FormFaults, Planned, on_this_machine, planned
 from vectrial.serve.runs import Run, Runs, summary_of
 from vectrial.serve.urls import NEW, STARTED, At, Document, run_address
 from vectrial.suite.model import parse_suite, suite_text
@@ -140,7 +140,7 @@ class StartPages:
             return RedirectResponse(run_address(run.id), status_code=303)
         context = {
             "alive": alive, "log": shown(self._launcher.tail(started)), "says": started.says,
-            "exit_status": self._launcher.exit_status(started), "file": str(started.log),
+            "end": self._launcher.end(started), "file": str(started.log),
             "stop": {"process": started.name, **self._token(request)},
         }  # fmt: skip
         title = "A run begins" if alive else "The run did not begin"
@@ -163,15 +163,19 @@ class StartPages:
         plan, before = _left_of(run)
         address = run_address(run.id)
         context = {
-            "plan": plan, "faults": {}, "before": before, "plural": plural, "action": f"{address}/continue",
-            "sent": list(self._token(request).items()),
+            "plan": plan, "faults": {}, "before": before, "plural": plural,
+            "action": f"{address}/continue", "sent": list(self._token(request).items()),
         }  # fmt: skip
         at = At(f"{address}/continue", crumbs=(*_HOME, (run.title, address)))
         return answers.rendered(Document(Report("Continue"), at, "continue.html.j2", context))
 
     def _continue(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
+        run = self._interrupted(request)
+        plan, _ = _left_of(run)
+        if plan.fault:
+            return _message("The run cannot be continued here", plan.fault, 409)
         try:
-            self._launcher.resume(self._interrupted(request))
+            self._launcher.resume(run)
         except RunUnderWay as error:
             return _second(error.busy)
         return RedirectResponse(STARTED, status_code=303)
@@ -198,7 +202,14 @@ def _left_of(run: Run) -> tuple[Planned, int]:
     text = suite_text(path)
     suite = parse_suite(text, f"{run.name}/{RESOLVED}")
     with RunReader(run.folder) as reader:
+        command = str(reader.run()["command"])
         rows = reader.rows("select key from trial where status in ('ok', 'invalid')")
+    if any(word.partition("=")[0] == "--on" for word in command.split()):
+        raise UserError(
+            "the run was measured on a cluster, which this machine may not be",
+            where=run.name,
+            remedy=f"continue it in a terminal: vectrial run --resume {run.folder} --on …",
+        )
     plan = plan_of(suite, f"{run.name}/{RESOLVED}")
     left = plan.without({row["key"] for row in rows})
     return on_this_machine(suite, text, left), len(plan.trials) - len(left.trials)
