@@ -484,6 +484,36 @@ def test_a_run_outlives_the_server_that_started_it(root: Path) -> None:
     assert "Continue" not in page
 
 
+@pytest.mark.parametrize(
+    ("command", "finished", "status", "says"),
+    [
+        ("vectrial run x.toml --on ray", False, 400, "measured on a cluster"),
+        ("vectrial run x.toml", True, 409, "was not interrupted"),
+    ],
+)
+def test_what_is_not_continued(
+    forms: Forms,
+    asleep: list[tuple[str, ...]],
+    command: str,
+    finished: bool,
+    status: int,
+    says: str,
+) -> None:
+    with RunWriter(forms.root / "run") as writer:
+        writer.begin(suite_name="local", command=command, version="0", environment={})
+        if finished:
+            writer.finish()
+    (forms.root / "run" / "suite.toml").write_text(SUITE)
+    (run,) = forms.runs.listing()
+    for answer in (
+        forms.client.get(f"/runs/{run.id}/continue"),
+        forms.client.post(f"/runs/{run.id}/continue", data={"form": forms.token()}),
+    ):
+        assert answer.status_code == status
+        assert says in answer.text
+    assert asleep == []
+
+
 @pytest.mark.slow
 def test_a_run_is_stopped_and_continued(forms: Forms) -> None:
     (forms.root / "long.toml").write_text(LONG)
@@ -503,7 +533,8 @@ def test_a_run_is_stopped_and_continued(forms: Forms) -> None:
         sent = {"form": hidden(page, "form"), "process": process}
         assert forms.client.post("/stop", data=sent).status_code == 303
         until(lambda: "fieldset" in forms.client.get("/new").text)
-        assert f'href="{run_page}/continue"' in forms.client.get(run_page).text
+        link = f'href="{run_page}/continue"'
+        until(lambda: link in forms.client.get(run_page).text)  # its database is read meanwhile
         left = forms.client.get(f"{run_page}/continue").text
         assert "1 trial measured before" in left
         assert "long: 1 trial in 1 job" in left
