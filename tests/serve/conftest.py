@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import Browser, browser
+from page_checks import checker
 from priced_runs import priced_run
 from served_pages import Client, client_of
 from starlette.testclient import TestClient
@@ -61,3 +64,15 @@ def client(runs: Runs) -> Client:
         return client_of(runs, host, **access)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The accessibility checker, which the repository does not hold."""
+    return checker(tmp_path_factory.mktemp("axe"))

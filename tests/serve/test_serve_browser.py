@@ -3,49 +3,34 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import tarfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser, browser
+from browser import Browser
+from page_checks import (
+    DESKTOP,
+    LOOKS,
+    NEEDS_BROWSER,
+    PHONE,
+    checker,
+    run_address,
+    served,
+    violations,
+)
 from priced_runs import priced_run
 from served_pages import TOKEN
 from synthetic_runs import write_run
 
 from vectrial.results.progress import Status, write_status
 from vectrial.results.writer import RunWriter
-from vectrial.testing.server_programs import MUST_RUN, not_here
-from vectrial.util.paths import downloads_dir
+from vectrial.testing.server_programs import MUST_RUN
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="Chromium is not installed: apt-get install -y chromium"
-    ),
-]
-
-AXE = "axe-core@4.14.1"
-PHONE, DESKTOP = (390, 844), (1440, 900)
-#: A size and a colour scheme: each of either is looked at once.
-LOOKS = pytest.mark.parametrize(
-    ("size", "dark"),
-    [pytest.param(PHONE, False, id="phone-light"), pytest.param(DESKTOP, True, id="desktop-dark")],
-)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
+pytestmark = NEEDS_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -57,28 +42,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("fourth", "first", "second", "third"):
         write_run(root / name, stores=stores, efs=(16, 64), builds=((16, 128),))
     return root
-
-
-@contextmanager
-def served(root: Path, home: Path, token: str | None = None) -> Iterator[str]:
-    """The command itself, as a person starts it."""
-    environment = {**os.environ, "VECTRIAL_HOME": str(home)}
-    environment.pop("VECTRIAL_SERVE_TOKEN", None)
-    if token is not None:
-        environment["VECTRIAL_SERVE_TOKEN"] = token
-    command = [sys.executable, "-m", "vectrial.cli.main", "serve", str(root), "--port", "0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip().rstrip("/")
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
-        assert "Traceback" not in said
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -113,37 +76,6 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield found
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The accessibility checker, which the repository does not hold."""
-    return checker(tmp_path_factory.mktemp("axe"))
-
-
-def checker(folder: Path) -> str:
-    """Its script, fetched into `folder` unless it is kept; `not_here` where it cannot be had."""
-    kept = downloads_dir() / f"{AXE.replace('@', '-')}.js"
-    if kept.is_file():
-        return kept.read_text(encoding="utf-8")
-    npm = shutil.which("npm")
-    if npm is None:
-        not_here("axe", f"{AXE} is fetched by npm, which is not installed")
-    try:
-        got = subprocess.run(
-            [npm, "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-        )
-    except subprocess.TimeoutExpired:
-        not_here("axe", f"npm did not fetch {AXE} within two minutes")
-    if got.returncode:
-        not_here("axe", f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
-    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-        member = archive.extractfile("package/axe.min.js")
-        assert member is not None
-        script = member.read().decode("utf-8")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(script, encoding="utf-8")
-    return script
-
-
 @pytest.mark.parametrize(
     ("named", "end"), [("redis,axe", pytest.fail.Exception), ("redis", pytest.skip.Exception)]
 )
@@ -155,30 +87,6 @@ def test_a_checker_that_must_run_is_not_skipped(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(end, match="npm"):
         checker(tmp_path)
-
-
-def run_address(chromium: Browser, address: str, name: str) -> str:
-    """The page of a run, as the list links it."""
-    chromium.open(f"{address}/", *DESKTOP, dark=False)
-    chromium.wait_for("!document.querySelector('.state.unread')")
-    found = chromium.value(
-        "[...document.querySelectorAll('.runs tbody tr')].find((row) =>"
-        f" row.querySelector('small').textContent === {name!r}).querySelector('a').href"
-    )
-    return str(found)
-
-
-def violations(chromium: Browser, axe: str) -> list[str]:
-    """What the checker finds on the page that is open, serious and critical."""
-    chromium.value(f"{axe};0")
-    found = chromium.value("axe.run().then((r) => JSON.stringify([r.passes.length, r.violations]))")
-    passes, bad = json.loads(found)
-    assert passes > 15, "the checker looked at the page"
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}: {one['nodes'][0]['failureSummary'][:300]}"
-        for one in bad
-        if one["impact"] in ("serious", "critical")
-    ]
 
 
 PAGES = ["/", "/?store=faiss", "/compare", "compare", "run", "trials", "trial", "values", "missing"]

@@ -12,7 +12,13 @@ from vectrial.engine.null_server import null_server
 from vectrial.model.capabilities import Environment
 from vectrial.run import process
 from vectrial.stores.memory import MemoryStore
-from vectrial.util.child_environment import for_engine, for_measuring, for_own, for_server
+from vectrial.util.child_environment import (
+    for_engine,
+    for_measuring,
+    for_own,
+    for_run,
+    for_server,
+)
 
 SECRETS = {
     "VECTRIAL_SERVE_TOKEN": "canary-1",
@@ -34,6 +40,12 @@ def test_no_child_gets_a_secret() -> None:
     for given in (for_server(), for_engine(), for_measuring()):
         assert "canary" not in str(given)
         assert "PATH" in given
+
+
+def test_a_run_that_a_page_starts_gets_all_but_the_token_of_the_pages() -> None:
+    given = for_run()
+    assert "VECTRIAL_SERVE_TOKEN" not in given
+    assert given["VECTRIAL_REDIS_PASSWORD"] == SECRETS["VECTRIAL_REDIS_PASSWORD"]
 
 
 def test_a_server_gets_nothing_of_pythons(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic_core import PydanticUndefined
 from rich.padding import Padding
 
 from vectrial.cli import options
@@ -42,18 +41,10 @@ def experiments(form: options.FormatOption = Format.TABLE) -> None:
 
 
 def _described(kind: type[Experiment]) -> dict[str, Any]:
-    about = (kind.__doc__ or "").strip().split("\n\n")[0]
     return {
         "experiment": kind.name,
         "title": kind.title,
-        "about": " ".join(about.split()),
+        "about": kind.summary(),
         "changes_rows": kind.mutates,
-        "parameters": {
-            name: _default(field.get_default(call_default_factory=True))
-            for name, field in kind.model_fields.items()
-        },
+        "parameters": kind.defaults(),
     }
-
-
-def _default(value: Any) -> Any:
-    return None if value is PydanticUndefined else value

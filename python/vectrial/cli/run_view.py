@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -27,9 +26,9 @@ from vectrial.model.live import Live
 from vectrial.model.phase import Phase, Role
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
+from vectrial.run.plan_summary import summarize
 from vectrial.run.runner import Within
 from vectrial.run.watcher import Watcher
-from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import is_recall, recall
 from vectrial.worker import messages
 
@@ -321,44 +320,20 @@ def _results(record: TrialRecord) -> list[Phase]:
     return [phase for phase in record.phases if "sustained_qps" in phase.metrics]
 
 
-def _about(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
-
-
 def dry_run_table(plan: Plan) -> RenderableType:
     """The plan: one row per store, index and number of rows, then the skipped trials."""
-    table = Table(
-        box=SIMPLE_HEAD,
-        title=f"{plan.suite.name}: {len(plan.trials)} trials in {len(plan.jobs)} jobs",
-        caption=f"about {_about(plan.estimate_s)} of measuring, after datasets are here",
-    )
-    loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
-    for job in plan.jobs:
-        key = (job.store_label, job.index_label, job.dataset, job.rows)
-        loads.setdefault(key, []).extend(job.trials)
-    counts = {
-        load: Counter(trial.row.experiment for trial in trials) for load, trials in loads.items()
-    }
-    # A resumed run may lack some repeats of a trial only.
-    even = not any(n % plan.suite.repeats for count in counts.values() for n in count.values())
-    repeats = plan.suite.repeats if even else 1
+    summary = summarize(plan)
+    table = Table(box=SIMPLE_HEAD, title=summary.title, caption=summary.estimate)
     for name in ("store", "index", "dataset", "rows"):
         table.add_column(name, overflow="fold", justify="right" if name == "rows" else "left")
-    table.add_column("trials" if repeats == 1 else f"trials, {repeats} times each")
+    table.add_column(summary.trials_title)
     table.add_column("time", justify="right", no_wrap=True)
-    for load, trials in loads.items():
-        names = ", ".join(
-            name if count == repeats else f"{name} ×{count // repeats}"
-            for name, count in counts[load].items()
-        )
-        seconds = sum(trial.estimate_s for trial in trials)
-        store, index, dataset, rows = load
-        table.add_row(store, index, dataset, f"{rows:,}", names, f"{seconds:,.0f} s")
-    skipped = [
-        Text(f"  skipped: {r.row.store} {r.row.index_kind} {r.row.experiment}: {r.reason}")
-        for r in plan.refusals
-    ]
-    return Group(table, *_servers(plan), *skipped)
+    for load in summary.loads:
+        seconds = f"{load.estimate_s:,.0f} s"
+        table.add_row(load.store, load.index, load.dataset, f"{load.rows:,}", load.trials, seconds)
+    servers = [Text(f"  {line}") for line in summary.servers]
+    skipped = [Text(f"  skipped: {what}: {reason}") for what, reason in summary.skipped]
+    return Group(table, *servers, *skipped)
 
 
 def plan_objects(plan: Plan, shared: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
@@ -385,22 +360,3 @@ def plan_objects(plan: Plan, shared: Mapping[str, Any] | None = None) -> Iterato
             "estimate_s": estimate_s,
             "reason": reason,
         }
-
-
-def _servers(plan: Plan) -> list[Text]:
-    """The provider of each store's server, and why it was chosen."""
-    lines = []
-    for store in dict.fromkeys(job.store for job in plan.jobs):
-        recipe = recipe_of(store)
-        if recipe is None:
-            continue
-        choice = choose(recipe, plan.suite.provider(store.name))
-        why = choice.why
-        if choice.available.reason:
-            lacks = "not available here: " if choice.available.works is False else ""
-            why = "; ".join(filter(None, (why, f"{lacks}{choice.available.reason}")))
-        lines.append(Text(f"  server of {store.name}: {choice.provider}: {why}"))
-    limits = plan.suite.placement.limits
-    if lines and limits:
-        lines.append(Text(f"  each server may use: {limits}"))
-    return lines

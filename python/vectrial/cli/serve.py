@@ -16,9 +16,8 @@ import typer
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console
 from vectrial.model.errors import NotInstalled, UserError
+from vectrial.util.child_environment import SERVE_TOKEN as TOKEN
 
-#: Name of the variable that holds the token.
-TOKEN = "VECTRIAL_SERVE_TOKEN"
 #: Minimum length of a token.
 _LENGTH = 16
 
@@ -61,10 +60,13 @@ def serve(
     vectrial serve results -p 0 --open   a free port, in the browser
     VECTRIAL_SERVE_TOKEN=… vectrial serve --host 0.0.0.0
 
-    Writes only a cache of the list, and contacts no other server. Listens on this machine only
-    unless --host names another address; other machines then need the token. There is no TLS; for
-    remote access use SSH port forwarding: ssh -L 8877:localhost:8877 MACHINE. Ctrl-C stops it. The
-    address goes to stdout; with --format jsonl an object with the folder and the process.
+    Measures nothing itself, and contacts no other server. On this machine a form starts runs, each a
+    process of its own that goes on when this command ends. Writes only a cache of the list, and the
+    suite and the log of a run that it starts.
+    Listens on this machine only unless --host names another address; other machines then need the
+    token, and cannot start runs. There is no TLS; for remote access use SSH port forwarding: ssh -L
+    8877:localhost:8877 MACHINE. Ctrl-C stops it. The address goes to stdout; with --format jsonl an
+    object with the folder and the process.
     """  # fmt: skip
     try:
         import uvicorn  # noqa: F401

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Bound
+from pydantic_core import PydanticUndefined
 
 from vectrial.document.sheet import Sheet
 from vectrial.model.capabilities import Capabilities, Index, Params, Returning
@@ -139,6 +140,20 @@ class Experiment(ExactModel, ABC):
         if asked and least is not None and most is not None and least > most:
             raise ValueError(f"min_s = {least:g} is more than max_s = {most:g}")
         return self
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Its parameters with their defaults; None for one that has no default."""
+        values = {
+            name: field.get_default(call_default_factory=True)
+            for name, field in cls.model_fields.items()
+        }
+        return {name: None if v is PydanticUndefined else v for name, v in values.items()}
+
+    @classmethod
+    def summary(cls) -> str:
+        """What it measures: the first paragraph of its class's text."""
+        return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
     def supported_lanes(self) -> frozenset[Lane] | None:
         """As `lanes`, of this experiment with these parameters."""

@@ -2,5 +2,5 @@
 
 `app` names the pages, `auth` decides who sees them, `runs` finds and summarises what there is,
 `trial`, `trials` and `comparison` make documents of it, which `vectrial.document.render.html` lays
-out.
+out. `start_pages` starts runs, each in a process of its own (`launcher`).
 """

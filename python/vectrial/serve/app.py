@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -31,18 +30,19 @@ from vectrial.report.build import build
 from vectrial.results import note
 from vectrial.results.database import BeingWritten
 from vectrial.results.foreign import FAULTS, TRACEBACK, fault
-from vectrial.serve import session
+from vectrial.serve import answers, session
 from vectrial.serve.auth import Access, Guard
 from vectrial.serve.cache import LruCache
-from vectrial.serve.files import DATA, MEDIA, figure_file, logs_of, table_file
+from vectrial.serve.files import DATA, figure_file, logs_of, table_file
+from vectrial.serve.launcher import Launcher
 from vectrial.serve.live import Streams, version_of
 from vectrial.serve.runs import Run, Runs
+from vectrial.serve.start_pages import StartPages
 from vectrial.serve.trial import trial_report
 from vectrial.serve.trials import trials_report, values_report
-from vectrial.serve.urls import At, Document, data_address, run_address
+from vectrial.serve.urls import NEW, At, Document, data_address, run_address
 from vectrial.util import formatting
 
-_TEMPLATES = Path(__file__).parent / "templates"
 #: Runs, reports and drawn pages that are kept in memory: making one takes seconds.
 _KEPT = 8
 #: Runs that one page of the list shows.
@@ -55,7 +55,8 @@ _ICON = (
 
 def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) -> ASGIApp:
     """The application. ending: set when it is to be left, so that no page is waited for."""
-    pages = _Pages(runs, access)
+    start = StartPages(runs, access, Launcher(runs))
+    pages = _Pages(runs, access, start)
     streams = Streams(runs, access, threading.Event() if ending is None else ending)
     routes = [
         Route("/", pages.index),
@@ -63,6 +64,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
         *session.routes(access, _login),
         Route("/events", streams.of_all),
         Route("/runs/{run}/events", streams.of_run),
+        *start.routes(),
         *_document("/compare", pages.compare),
         *_document("/runs/{run}", pages.run),
         *_document("/runs/{run}/trials", pages.trials),
@@ -84,8 +86,8 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     def page(request: Request) -> Response:
         document = make(request)
         if document.key is None:
-            return _rendered(document)
-        return _answer(drawn.get(document.key, lambda: _page(document)))
+            return answers.rendered(document)
+        return answers.answer(drawn.get(document.key, lambda: answers.page(document)))
 
     def files(
         what: str, of: Callable[[Report], Iterable[Any]], kinds: Mapping[str, Callable[..., bytes]]
@@ -94,7 +96,7 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
             name, kind = request.path_params["name"], request.path_params["kind"]
             for one in of(make(request).report):
                 if one.name == name and kind in kinds:
-                    return _file(kinds[kind](one, kind), f"{name}.{kind}")
+                    return answers.file(kinds[kind](one, kind), f"{name}.{kind}")
             raise HTTPException(404, f"there is no such {what}")
 
         return Route(f"{path}/{what}/{{name}}.{{kind}}", answer)
@@ -107,33 +109,9 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
 
 
 def _login(status: int = 200, **context: str) -> Response:
-    return _rendered(Document(Report("Token"), At("/login"), "login.html.j2", context), status)
-
-
-def _page(document: Document) -> html.Page:
-    return html.page(
-        document.report,
-        document.at,
-        template=document.template,
-        more=_TEMPLATES,
-        **document.context,
+    return answers.rendered(
+        Document(Report("Token"), At("/login"), "login.html.j2", context), status
     )
-
-
-def _rendered(document: Document, status: int = 200) -> Response:
-    return _answer(_page(document), status)
-
-
-def _answer(page: html.Page, status: int = 200) -> Response:
-    headers = {"content-security-policy": page.policy}
-    return Response(page.text, status, headers, media_type="text/html; charset=utf-8")
-
-
-def _file(content: bytes, name: str) -> Response:
-    """A file to be kept. No name of ours has a character that a header cannot hold."""
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
-    headers = {"content-disposition": f'attachment; filename="{safe}"'}
-    return Response(content, headers=headers, media_type=MEDIA[name.rpartition(".")[2]])
 
 
 def _refused(request: Request, error: Exception) -> Response:
@@ -144,7 +122,7 @@ def _refused(request: Request, error: Exception) -> Response:
         status, message = 400, str(error)
     title = "Not found" if status == 404 else "This cannot be shown"
     report = Report(title, message)
-    return _rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
+    return answers.rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
 
 
 def _not_understood(request: Request, error: Exception) -> Response:
@@ -158,8 +136,8 @@ _HOME = (("Runs", "/"),)
 class _Pages:
     """The pages of all addresses."""
 
-    def __init__(self, runs: Runs, access: Access) -> None:
-        self._runs, self._access = runs, access
+    def __init__(self, runs: Runs, access: Access, start: StartPages) -> None:
+        self._runs, self._access, self._start = runs, access, start
         self._loaded: LruCache[RunData] = LruCache(_KEPT)
         self._reports: LruCache[Report] = LruCache(_KEPT)
         self._trials: LruCache[tuple[Report, Mapping[str, list[str]]]] = LruCache(_KEPT)
@@ -178,27 +156,27 @@ class _Pages:
             "every": len(every), "asked": chosen, "choices": choices, "words": _WORDS,
             "unread": sum(run.state == "unread" for run in every), "first": at, "size": _PAGE,
             "address": run_address, "began": _began, "plural": formatting.plural,
-            "asks": self._access.token is not None, "version": version_of(every),
+            "asks": self._access.token is not None, "new": NEW, "version": version_of(every),
         }  # fmt: skip
-        return _rendered(Document(report, At("/"), "index.html.j2", context))
+        return answers.rendered(Document(report, At("/"), "index.html.j2", context))
 
     def run(self, request: Request) -> Document:
         """A run's report, or how far it is."""
         run = self._found(request)
         address = run_address(run.id)
         if run.state == "running":
-            return _under_way(run)
+            return _under_way(run, self._start.stop_form(request, run))
+        try:
+            report, interrupted = self._report(run), not self._data(run).run.get("finished_at")
+        except BeingWritten:
+            return _under_way(run, None)  # its last words are said before its database is closed
         links = (
             ("All trials", f"{address}/trials"),
             ("Compare", f"/compare?a={run.id}"),
+            *((("Continue", f"{address}/continue"),) if interrupted else ()),
             *((name, data_address(run.id, name)) for name in _OFFERED),
         )
-        at = At(address, (address,), _HOME, links)
-        try:
-            report = self._report(run)
-        except BeingWritten:
-            return _under_way(run)  # its last words are said before its database is closed
-        return Document(report, at, key=(run.id, run.changed))
+        return Document(report, At(address, (address,), _HOME, links), key=(run.id, run.changed))
 
     def trials(self, request: Request) -> Document:
         """Every trial of a run."""
@@ -244,7 +222,7 @@ class _Pages:
         if name not in DATA:
             raise HTTPException(404, f"there is no such file; there are {', '.join(DATA)}")
         try:
-            return _file(DATA[name](run.folder), name)
+            return answers.file(DATA[name](run.folder), name)
         except FileNotFoundError:
             raise HTTPException(404, f"the run holds no {name}") from None
 
@@ -254,7 +232,7 @@ class _Pages:
         log = logs_of(run.folder).get(name)
         if log is None:
             raise HTTPException(404, "the run has no such log")
-        return _file(log.read_bytes(), name)
+        return answers.file(log.read_bytes(), name)
 
     def _found(self, request: Request) -> Run:
         run = self._runs.get(request.path_params["run"])
@@ -331,11 +309,12 @@ def _threshold(given: str) -> float:
     return found[0]
 
 
-def _under_way(run: Run) -> Document:
+def _under_way(run: Run, stop: Mapping[str, str] | None) -> Document:
+    """The page of a run under way. stop: the fields of the form that stops it."""
     address = run_address(run.id)
     about = "" if run.status else run.why
     report = Report(run.title, about, note.read(run.folder), (("Run", run.name),))
-    context = {"status": run.status, "events": f"{address}/events"}
+    context = {"status": run.status, "events": f"{address}/events", "stop": stop}
     return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 
 

@@ -64,6 +64,7 @@ class Access:
     names: Collection[str] = ()
     token: str | None = None
     _sessions: dict[bytes, float] = field(default_factory=dict, repr=False)
+    _form_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=_TRIES), repr=False)
 
     def host_is_ours(self, host: str) -> bool:
@@ -102,6 +103,21 @@ class Access:
     def end(self, session: str) -> None:
         """A session is over."""
         self._sessions.pop(_hash(session), None)
+
+    def from_this_machine(self, headers: Headers) -> bool:
+        """True if only this machine connects, and by a name that only this machine has: a proxy
+        that others reach asks by another one."""
+        return self.local and loopback(_without_port(headers.get("host", "")).lower().strip("[]"))
+
+    def form_token(self, headers: Headers) -> str:
+        """The token of the forms of a session: another site cannot read it, nor guess it. Without a
+        token to say there is one session."""
+        session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "") if self.token else ""
+        return hmac.new(self._form_key, _hash(session), hashlib.sha256).hexdigest()
+
+    def form_is_ours(self, headers: Headers, given: str) -> bool:
+        """True for a form with the token of its session."""
+        return hmac.compare_digest(_hash(given), _hash(self.form_token(headers)))
 
     def admits(self, headers: Headers) -> bool:
         """True for a request with a session, or with the token itself."""

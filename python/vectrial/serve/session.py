@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from vectrial.serve.auth import COOKIE, SESSION_S, Access, place_within
+from vectrial.serve.form_data import fields, is_own
 
 #: Bytes of what is sent.
 _MOST = 4096
@@ -25,9 +25,9 @@ def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
         return page(wrong="", after=after)
 
     async def login(request: Request) -> Response:
-        if not _is_own(request):
+        if not is_own(request):
             return PlainTextResponse("Another site sent this.\n", status_code=403)
-        sent = await _fields(request)
+        sent = {name: values[0] for name, values in (await fields(request, _MOST)).items()}
         after = place_within(sent.get("next", "/"))
         if access.enough_wrong():
             return page(429, wrong="Too many wrong tokens: wait a minute.", after=after)
@@ -41,7 +41,7 @@ def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
         return answer
 
     def logout(request: Request) -> Response:
-        if not _is_own(request):
+        if not is_own(request):
             return PlainTextResponse("Another site sent this.\n", status_code=403)
         access.end(request.cookies.get(COOKIE, ""))
         answer = RedirectResponse("/login", status_code=303)
@@ -53,19 +53,3 @@ def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
         Route("/login", login, methods=["POST"]),
         Route("/logout", logout, methods=["POST"]),
     ]
-
-
-def _is_own(request: Request) -> bool:
-    """True for a form that one of our own pages, or no page at all, sent."""
-    origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
-
-
-async def _fields(request: Request) -> dict[str, str]:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST:
-            return {}
-    found = parse_qs(body.decode("utf-8", "replace"))
-    return {key: values[0] for key, values in found.items()}

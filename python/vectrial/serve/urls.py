@@ -10,6 +10,9 @@ from urllib.parse import quote, urlencode
 from vectrial.document.blocks import Figure, Report, Source, Table
 from vectrial.serve.files import DATA
 
+#: The form that starts a run, and the page of the process that was started last.
+NEW, STARTED = "/new", "/started"
+
 
 def run_address(run_id: str) -> str:
     """The page of a run."""

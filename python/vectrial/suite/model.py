@@ -278,6 +278,22 @@ def validated(model: type[M], plain: Mapping[str, Any], where: str) -> M:
         raise _explained(model, error, where) from error
 
 
+def faults_of(
+    model: type[BaseModel], plain: Mapping[str, Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Every fault of `plain` as `model`: the keys and positions that lead to it, and what was
+    expected. None if it is valid."""
+    try:
+        model.model_validate(plain)
+    except ValidationError as error:
+        return [(fault["loc"], _expected(fault["msg"])) for fault in error.errors()]
+    return []
+
+
+def _expected(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
 def _explained(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
     # A union reports every branch; the fault of an unknown key says most, so it goes first.
     faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
@@ -294,7 +310,7 @@ def _explained(model: type[BaseModel], error: ValidationError, where: str) -> Us
             remedy = f"the keys here are: {known}" if known else ""
         case _:
             value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
-            what = f"'{path}': {fault['msg'].removeprefix('Value error, ')}{value}"
+            what = f"'{path}': {_expected(fault['msg'])}{value}"
     return UserError(what, where=where, remedy=remedy)
 
 

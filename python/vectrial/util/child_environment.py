@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 #: A comma-separated list of further variables to pass on.
 PASS = "VECTRIAL_PASS"
+#: The variable that holds the token of `vectrial serve`.
+SERVE_TOKEN = "VECTRIAL_SERVE_TOKEN"
 
 _EVERYWHERE = frozenset(
     """PATH HOME USER LOGNAME LANG LANGUAGE TZ TZDIR TMPDIR LD_LIBRARY_PATH LD_PRELOAD JAVA_HOME
@@ -57,6 +59,11 @@ def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str
     javas = {"ES_JAVA_HOME", "OPENSEARCH_JAVA_HOME", "VECTRIAL_DOCKER"}
     prefixes = (*_MEASURING_PREFIXES, *_ENGINE_PREFIXES, own)
     return _only(_MEASURING | _ENGINE | javas, prefixes, environment)
+
+
+def for_run() -> dict[str, str]:
+    """For a `vectrial run` that `vectrial serve` starts: all but the token of the pages."""
+    return {name: value for name, value in os.environ.items() if name != SERVE_TOKEN}
 
 
 def _only(

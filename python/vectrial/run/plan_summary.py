@@ -1,0 +1,105 @@
+"""Summary of a plan, as `vectrial run --dry-run` and the pages of `vectrial serve` show it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vectrial.plan.model import Plan, PlannedTrial
+from vectrial.servers.provide import choose, recipe_of
+from vectrial.util.formatting import plural
+
+
+@dataclass(frozen=True)
+class PlannedLoad:
+    """The trials of one store, index and number of rows. trials: experiments with how often each
+    is measured."""
+
+    store: str
+    index: str
+    dataset: str
+    rows: int
+    trials: str
+    estimate_s: float
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """A plan in short.
+
+    title: the suite, with the number of trials and jobs. repeats: of each of the trials that a
+    load names. servers: how each is started, and their limits. skipped: (what, reason).
+    """
+
+    title: str
+    estimate: str
+    repeats: int
+    loads: tuple[PlannedLoad, ...]
+    servers: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+    @property
+    def trials_title(self) -> str:
+        """The heading of the trials of loads."""
+        return "trials" if self.repeats == 1 else f"trials, {self.repeats} times each"
+
+
+def summarize(plan: Plan) -> PlanSummary:
+    """The summary of a plan, with the servers of this machine."""
+    loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
+    for job in plan.jobs:
+        key = (job.store_label, job.index_label, job.dataset, job.rows)
+        loads.setdefault(key, []).extend(job.trials)
+    counts = {
+        load: Counter(trial.row.experiment for trial in trials) for load, trials in loads.items()
+    }
+    # A resumed run may lack some repeats of a trial only.
+    even = not any(n % plan.suite.repeats for count in counts.values() for n in count.values())
+    repeats = plan.suite.repeats if even else 1
+    return PlanSummary(
+        title=f"{plan.suite.name}: {plural(len(plan.trials), 'trial')} in"
+        f" {plural(len(plan.jobs), 'job')}",
+        estimate=f"about {_about(plan.estimate_s)} of measuring, after datasets are here",
+        repeats=repeats,
+        loads=tuple(
+            PlannedLoad(
+                *load, _trials(counts[load], repeats), sum(trial.estimate_s for trial in trials)
+            )
+            for load, trials in loads.items()
+        ),
+        servers=tuple(_servers(plan)),
+        skipped=tuple(
+            (f"{one.row.store} {one.row.index_kind} {one.row.experiment}", one.reason)
+            for one in plan.refusals
+        ),
+    )
+
+
+def _trials(counts: Counter[str], repeats: int) -> str:
+    return ", ".join(
+        name if count == repeats else f"{name} ×{count // repeats}"
+        for name, count in counts.items()
+    )
+
+
+def _about(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+
+
+def _servers(plan: Plan) -> Iterator[str]:
+    """The provider of each store's server, and why it was chosen."""
+    servers = False
+    for store in dict.fromkeys(job.store for job in plan.jobs):
+        recipe = recipe_of(store)
+        if recipe is None:
+            continue
+        servers = True
+        choice = choose(recipe, plan.suite.provider(store.name))
+        why = choice.why
+        if choice.available.reason:
+            lacks = "not available here: " if choice.available.works is False else ""
+            why = "; ".join(filter(None, (why, f"{lacks}{choice.available.reason}")))
+        yield f"server of {store.name}: {choice.provider}: {why}"
+    if servers and (limits := plan.suite.placement.limits):
+        yield f"each server may use: {limits}"

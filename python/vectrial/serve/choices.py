@@ -1,0 +1,93 @@
+"""What a run that is started from a page can be made of: suites, stores, datasets, experiments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.datasets import catalog, library
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.errors import VectrialError
+from vectrial.results.folder import is_own
+from vectrial.stores import registry
+
+#: The suites of a source tree; an installed package has none.
+_SHIPPED = Path(__file__).parents[3] / "suites"
+
+
+@dataclass(frozen=True)
+class StoreChoice:
+    """A store. indexes: their kinds, its default first. works: False with the reason; None with
+    what its first use makes."""
+
+    name: str
+    indexes: tuple[str, ...]
+    works: bool | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class ExperimentChoice:
+    """An experiment. parameters: with their defaults, as in a suite."""
+
+    name: str
+    title: str
+    about: str
+    parameters: tuple[str, ...]
+
+
+def suites(root: Path) -> dict[str, Path]:
+    """Suite files by the name that a form has for each: those in the folder served, the newest
+    first, then the shipped ones. A link that leads out of its folder is none."""
+    own = [path for path in root.glob("*.toml") if is_own(root, path)]
+    own.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    shipped = [path for path in sorted(_SHIPPED.glob("*.toml")) if is_own(_SHIPPED, path)]
+    return {path.name: path for path in own} | {f"suites/{path.name}": path for path in shipped}
+
+
+def stores() -> list[StoreChoice]:
+    """Every store: those that work here, then those that something is made for on first use, then
+    those that do not work."""
+    order = (True, None, False)
+    found = [_store(name) for name in registry.names()]
+    return sorted(found, key=lambda one: (order.index(one.works), one.name))
+
+
+def _store(name: str) -> StoreChoice:
+    try:
+        store = registry.load(name)
+        available = registry.availability(store)
+    except VectrialError as error:  # a broken plug-in, or a variable that makes no sense
+        return StoreChoice(name, (), False, str(error))
+    kinds = store.capabilities.indexes
+    default = store.capabilities.index_or_default(None) or next(
+        (label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
+    )
+    indexes = (default, *(label for label in kinds if label != default))
+    return StoreChoice(name, indexes, available.works, available.reason)
+
+
+def experiments() -> list[ExperimentChoice]:
+    """Every experiment that can be loaded."""
+    kinds, _ = EXPERIMENTS.working()
+    return [
+        ExperimentChoice(kind.name, kind.title, kind.summary(), _parameters(kind.defaults()))
+        for kind in kinds.values()
+    ]
+
+
+def _parameters(defaults: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(f"{name} = {json.dumps(value, default=str)}" for name, value in defaults.items())
+
+
+def datasets() -> dict[str, str]:
+    """Datasets by name with a word about each: those of the library first."""
+    here = library.names()
+    found = dict.fromkeys(sorted(here), "in the library")
+    for entry in catalog.entries():
+        if entry.name not in here:
+            size = f", {entry.cost.download_mb:,.0f} MB to fetch" if entry.cost.download_mb else ""
+            found[entry.name] = f"{entry.rows:,} × {entry.dim}{size}"
+    return found
