@@ -44,8 +44,28 @@ class Page:
     policy: str
 
 
+@dataclass(frozen=True)
+class Kinds:
+    """Kinds of files beside figures and tables."""
+
+    figure: tuple[str, ...] = ("svg", "png")
+    table: tuple[str, ...] = ("csv", "parquet")
+
+
 class Place(Protocol):
-    """Place where a page is served, with its links. crumbs, links: (name, address)."""
+    """Place of a page among others, with its links. crumbs, links: (name, address)."""
+
+    @property
+    def served(self) -> bool:
+        """True where a server of ours answers, which has the policy in its headers and an icon."""
+
+    @property
+    def home(self) -> str:
+        """The address of the first page."""
+
+    @property
+    def kinds(self) -> Kinds:
+        """Kinds of files that are offered."""
 
     @property
     def crumbs(self) -> Sequence[tuple[str, str]]:
@@ -63,6 +83,9 @@ class Place(Protocol):
 
     def source(self, source: Source) -> str:
         """The page of the values that a figure was made of."""
+
+    def link(self, href: str) -> str:
+        """The address of what stands at `href` below the root."""
 
 
 def render(report: Report) -> str:
@@ -98,6 +121,8 @@ def page(
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
     if at is None:
         policy += "base-uri 'none'; form-action 'none'"
+    elif not at.served:
+        policy += "img-src data:; base-uri 'none'; form-action 'none'"
     else:
         policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     text = environment.get_template(template).render(

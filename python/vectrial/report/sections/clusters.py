@@ -143,7 +143,7 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
         return Row((*head, *[absent_cell("not reached")] * (len(_SPEED_UP) - 2)), "absent", series)
     ratio, per_node = absent_cell("nothing to compare with"), absent_cell()
     if alone is not None and series != base:
-        ratio = _ratio(best, alone)
+        ratio = ratio_with_interval(best, alone)
         if ratio.value is not None:
             value = float(ratio.value) * base.nodes / series.nodes
             per_node = plain(value, f"× {formatting.number(value)}")
@@ -163,8 +163,8 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
     return Row((*head, *cells), "ok", series)
 
 
-def _ratio(point: Point, base: Point) -> Cell:
-    """The ratio of QPS, with its interval where there are repeats enough."""
+def ratio_with_interval(point: Point, base: Point) -> Cell:
+    """The ratio of QPS, with its 95 % interval where there are repeats enough."""
     cell = ratio_cell(point, base, "qps")
     ours, theirs = (
         [v.value for p in one.phases if (v := p.metrics.get("qps")) and v.value]

@@ -134,6 +134,7 @@
       if (!entry.isIntersecting) continue;
       for (const a of links.values()) a.classList.remove("here");
       const link = links.get(entry.target.id);
+      if (!link) continue; // the page's own sections are not in the bar
       link.classList.add("here");
       link.parentElement.scrollLeft = link.offsetLeft - link.parentElement.offsetLeft - 16;
     }
