@@ -48,6 +48,7 @@ class Commands(LazyGroup):
         "compare": "compare:compare",
         "forecast": "forecast:forecast",
         "serve": "serve:serve",
+        "site": "site:site",
         "reproduce": "reproduce:reproduce",
         "bundle": "bundle:bundle",
         "experiments": "experiments:experiments",

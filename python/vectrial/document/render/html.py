@@ -12,6 +12,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -111,13 +112,6 @@ def page(
     folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
     style = _variables(report) + _gathered(folders, "style.css")
     script = _gathered(folders, "script.js")
-    environment = Environment(
-        loader=FileSystemLoader(list(reversed(folders))),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
     if at is None:
         policy += "base-uri 'none'; form-action 'none'"
@@ -125,7 +119,7 @@ def page(
         policy += "img-src data:; base-uri 'none'; form-action 'none'"
     else:
         policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    text = environment.get_template(template).render(
+    text = _environment(tuple(reversed(folders))).get_template(template).render(
         report=report,
         at=at,
         policy=policy,
@@ -139,6 +133,18 @@ def page(
         **context,
     )
     return Page(text, policy)
+
+
+@lru_cache(maxsize=8)
+def _environment(folders: tuple[Path, ...]) -> Environment:
+    """Templates are compiled once."""
+    return Environment(
+        loader=FileSystemLoader(list(folders)),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def _gathered(folders: Sequence[Path], name: str) -> str:

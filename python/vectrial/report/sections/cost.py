@@ -89,7 +89,7 @@ def _priced(run: RunData, basis: Basis, prices: Prices) -> Priced:
         none = absent_cell(basis.reason)
         return Priced(basis, None, prices, none, none, none, None)
     processors = resources.processors(run, point.series)
-    memory, disk = _memory(run, point), _disk(run, point)
+    memory, disk = memory_of(run, point), disk_of(run, point)
     due: Bill | None = None
     if processors is not None and memory.value is not None:
         qps = point.value(basis.metric)
@@ -199,14 +199,15 @@ def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ..
     )
 
 
-def _memory(run: RunData, point: Point) -> Cell:
+def memory_of(run: RunData, point: Point) -> Cell:
     """The most that a server held in any phase; what a library's process held when loaded."""
     absent = "not measured with these parameters: add the storage experiment"
     peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
     return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
 
 
-def _disk(run: RunData, point: Point) -> Cell:
+def disk_of(run: RunData, point: Point) -> Cell:
+    """The most that the store had on disk, of the same build."""
     absent = "no files on disk, or not measured"
     return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
 

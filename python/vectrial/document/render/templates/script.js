@@ -96,7 +96,7 @@
   // Tables: a click on a heading sorts; cells without a value stay last.
   for (const table of document.querySelectorAll("table")) {
     const heads = [...table.querySelectorAll("th")];
-    heads.forEach((head, column) => head.firstElementChild.addEventListener("click", () => {
+    heads.forEach((head, column) => head.firstElementChild?.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of heads) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
