@@ -32,14 +32,23 @@ def site(
     figures: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="N", help="Draw at most N figures of each run.",
+            min=0,
+            metavar="N",
+            help="Draw at most N figures of each run.",
             show_default="400 over all runs, at least 1 of each",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, max=64, metavar="N", help="Processes that read runs.",
-                     show_default="the number of processors, at most 8"),
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            max=64,
+            metavar="N",
+            help="Processes that read runs.",
+            show_default="the number of processors, at most 8",
+        ),
     ] = None,
 ) -> None:
     """Write static pages of many runs: by question, store, dataset, version and run.
@@ -64,9 +73,7 @@ def site(
 
     check(out)
     if base_url and "://" not in base_url:
-        raise UserError(
-            f"'{base_url}' is not an address", where="--base-url", remedy="https://…"
-        )
+        raise UserError(f"'{base_url}' is not an address", where="--base-url", remedy="https://…")
     chosen = Options(title, base_url.rstrip("/"), figures, jobs or processors())
     with progress_bars() as progress:
         results = build(runs or [options.RUNS], out, chosen, progress)

@@ -54,6 +54,10 @@ class At:
         """An address below the root."""
         return f"/{href}"
 
+    def embed(self, figure: Figure) -> str:
+        """None: others cannot reach what is served here."""
+        return ""
+
     def figure(self, figure: Figure, kind: str) -> str:
         """A figure as 'svg' or 'png'."""
         return f"{self.base}/figure/{quote(figure.name, safe='')}.{kind}{self._tail}"

@@ -39,7 +39,9 @@ class Options:
     processes: int = 1
 
 
-def build(paths: Sequence[Path], out: Path, options: Options, progress: Progress) -> list[RunResult]:
+def build(
+    paths: Sequence[Path], out: Path, options: Options, progress: Progress
+) -> list[RunResult]:
     """Write the site of all runs below the paths into a folder. Returns what came of each run.
 
     Raises:
@@ -161,6 +163,6 @@ def _write(
     elif page != places.HOME:
         crumbs = ((site.title, places.HOME),)
     files = f"files/{page.removesuffix('.html')}"
-    place = SitePlace(page, crumbs, files=files)
-    write_page(root, place, report, site.title, options.base_url, template=template, **context)
+    place = SitePlace(page, crumbs, files=files, base_url=options.base_url)
+    write_page(root, place, report, site.title, template=template, **context)
     write_files(root, place, report)

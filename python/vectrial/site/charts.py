@@ -54,7 +54,9 @@ def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
         axis = alt.Axis(format="~s", tickCount=5 if width >= 480 else 3)
         chart = alt.layer(
             base.mark_rule(strokeWidth=2, color=ink("step2"), aria=False).encode(
-                x=alt.X("low:Q", scale=scale, title=f"{metric.title or metric.name} (log)", axis=axis),
+                x=alt.X(
+                    "low:Q", scale=scale, title=f"{metric.title or metric.name} (log)", axis=axis
+                ),
                 x2="high:Q",
             ),
             base.mark_point(size=80, filled=True, opacity=1, color=ink("step1")).encode(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectrial.analysis import resources
@@ -54,13 +54,16 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Like:
-    """What two entries must have in common to be ranked: every term, the machine included."""
+    """What two entries must have in common to be ranked: every term, the machine included.
+
+    title, conditions: for people; no part of it.
+    """
 
     dataset: str
     rows: int
-    title: str
-    conditions: str
     terms: Terms
+    title: str = field(compare=False)
+    conditions: str = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,12 @@ def machine_of(run: RunData) -> str:
     return ", ".join([*parts, *([f"kernel {kernel}"] if kernel else [])])
 
 
+def label_of(run: RunData, series: Series) -> str:
+    """The store, with its index where the run has several of it: lane and nodes are terms."""
+    kinds = {one.index_kind for one in run.labels if one.store == series.store}
+    return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
+
+
 def entries_of(run: RunData, facts: RunFacts, address: Address) -> list[Entry]:
     """Every answer of a run to every question."""
     reader = _Reader(run, facts, address)
@@ -116,9 +125,7 @@ class _Reader:
         self._trials: dict[int, Trial] = {p.phase_id: t for t, p in run.phases()}
         self._rests: dict[tuple[str, int], tuple[Any, ...]] = {}
         signs = machine_interference(run, run.trials)
-        self._disturbed = {
-            phase.phase_id: sign.seen for sign in signs for _, phase in sign.where
-        }
+        self._disturbed = {phase.phase_id: sign.seen for sign in signs for _, phase in sign.where}
 
     def answers(self, question: Question) -> Iterator[Entry]:
         """For each series on each sheet the best point, or why there is none."""
@@ -211,7 +218,7 @@ class _Reader:
         return tuple(cells)
 
     def _shown(self, point: Point, name: str) -> Cell:
-        if name in COUNTS or all_metrics()[name].unit == "1" and name in _COUNTED:
+        if name in COUNTS or (all_metrics()[name].unit == "1" and name in _COUNTED):
             return self._linked(count_cell(point, name))
         if name == "selectivity":
             value = point.value(name) or 0.0
@@ -219,7 +226,8 @@ class _Reader:
                 replace(plain(value, f"{value:.3g}" if value > 0.1 else f"{value:.2g}"),
                         text=_percent(value), source=source_of(point, metric=name))
             )  # fmt: skip
-        return self._linked(spread_cell(point, name, all_metrics()[name].unit))
+        unit = "1" if name == "qps" else all_metrics()[name].unit  # the heading says it
+        return self._linked(spread_cell(point, name, unit))
 
     def _linked(self, cell: Cell) -> Cell:
         """The cell with its address in the site, in place of its origin in the run."""
@@ -238,7 +246,7 @@ class _Reader:
     ) -> Entry:
         trial = self._trials[point.phases[0].phase_id]
         quiet = tuple(plain(one) for one in _quiet(question, point))
-        label = self._run.labels[point.series]
+        label = label_of(self._run, point.series)
         setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
         return Entry(
             question.name, self._facts, like, point.series.store, trial.store_version or "", label,
@@ -271,7 +279,7 @@ class _Reader:
                           f"Limits of the server: {limits}" if server else "", hosts))
         )  # fmt: skip
         packed = tuple(sorted((k, str(v)) for k, v in terms.items()))
-        return Like(point.dataset, point.rows, title, conditions, packed)
+        return Like(point.dataset, point.rows, packed, title, conditions)
 
     # -- baselines -------------------------------------------------------------------------------
 
@@ -305,7 +313,13 @@ class _Reader:
             several = NODES in against.varies
             series = replace(point.series, nodes=0) if several else point.series
             arm = None if several else point.params.get("payload_index")
-            self._rests[key] = series, point.experiment, point.rows, arm, tuple(sorted(kept.items()))
+            self._rests[key] = (
+                series,
+                point.experiment,
+                point.rows,
+                arm,
+                tuple(sorted(kept.items())),
+            )
         return self._rests[key]
 
     # -- what may be ranked ----------------------------------------------------------------------
@@ -337,9 +351,8 @@ class _Reader:
                 continue
             like = self._like(question, point)
             prices = f"Prices of {one.prices.dated} in {one.prices.currency}"
-            like = replace(
-                like, conditions=f"{like.conditions}. {prices}", terms=(*like.terms, ("prices", str(one.prices)))
-            )
+            terms = (*like.terms, ("prices", str(one.prices)))
+            like = replace(like, conditions=f"{like.conditions}. {prices}", terms=terms)
             rates = self._values(point, one.basis.metric)
             values = {r: v for r, q in rates.items() if (v := one.million_at(q)) is not None}
             cells = (*(self._shown(point, name) for name, _ in question.shown), *self._money(one))

@@ -1,16 +1,14 @@
-"""What one run leaves for the pages of stores and datasets: its rows at a glance, and its fronts."""
+"""What one run leaves for the pages of stores and datasets: rows at a glance, and fronts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vectrial.analysis.analysis import LOAD, clients_of, closed_loops, operating_point, sweeps
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Cell, Column, Row, Table, plain, source_of, spread_cell
+from vectrial.document.blocks import Cell, Column, Table, plain, spread_cell
 from vectrial.report.sections.overview import at_a_glance
-from vectrial.site.entries import Address, RunFacts
-from vectrial.util import formatting
+from vectrial.site.entries import Address, RunFacts, label_of
 
 #: Points of one run in the tables of its datasets.
 _MOST = 120
@@ -57,7 +55,7 @@ def glances_of(run: RunData, facts: RunFacts, address: Address) -> list[Glance]:
             cells = tuple(_linked(cell, address) for cell in row.cells)
             found.append(
                 Glance(
-                    facts, row.series.store, run.labels[row.series], sweep.facet.dataset,
+                    facts, row.series.store, label_of(run, row.series), sweep.facet.dataset,
                     table.title, cells[0], cells[1:], row.tone,
                 )
             )  # fmt: skip
@@ -107,14 +105,14 @@ def fronts_of(run: RunData, facts: RunFacts, address: Address) -> list[FrontPoin
                     )
                     found.append(
                         FrontPoint(
-                            facts, series.store, run.labels[series], point.dataset, point.rows,
+                            facts, series.store, label_of(run, series), point.dataset, point.rows,
                             cells, versions.get(series, ""),
                         )
                     )  # fmt: skip
     return found[:_MOST]
 
 
-_SHOWN = (("recall_mean", "1"), ("qps", "1/s"), ("latency_p50", "us"), ("latency_p99", "us"))
+_SHOWN = (("recall_mean", "1"), ("qps", "1"), ("latency_p50", "us"), ("latency_p99", "us"))
 
 
 def _linked(cell: Cell, address: Address) -> Cell:

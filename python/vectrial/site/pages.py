@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from vectrial.analysis.analysis import slug
 from vectrial.compare.cells import ComparedCell
@@ -81,12 +82,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Card:
-    """A question on the front page, with the address of its page."""
+    """A question on the front page. page: its address. sheets: sets of terms with answers.
+    why: nothing is ranked, where there are no answers."""
 
     question: str
     page: str
     answers: tuple[Answer, ...]
     sheets: int
+    why: str
 
 
 def front(site: Site) -> tuple[Report, list[Card]]:
@@ -121,8 +124,13 @@ def front(site: Site) -> tuple[Report, list[Card]]:
 
 def _card(site: Site, question: Question) -> Card:
     found = site.rankings[question.name]
-    answers = [answer for one in found[:3] if (answer := _answer(one)) is not None]
-    return Card(question.title, question_page(question.name), tuple(answers), len(found))
+    seen: dict[str, Ranking] = {}
+    for one in found:  # of different data, where there are
+        seen.setdefault(one.like.dataset, one)
+    chosen = list(dict.fromkeys([*list(seen.values())[:3], *found[:3]]))[:3]
+    answers = [answer for one in chosen if (answer := _answer(one)) is not None]
+    why = next((p.entry.why for one in found for p in one.places if p.entry.why), question.empty)
+    return Card(question.title, question_page(question.name), tuple(answers), len(found), why)
 
 
 def _answer(ranking: Ranking) -> Answer | None:
@@ -133,11 +141,16 @@ def _answer(ranking: Ranking) -> Answer | None:
         judged = [place for place in ranking.places if place.verdict is not None]
         if not judged:
             return None
+        ratios = [f"{p.entry.label}{_nodes(p.entry)} {p.entry.cells[-1].text}" for p in judged]
         kinds = [place.verdict.kind for place in judged if place.verdict is not None]
         words = {Kind.BETTER: "faster", Kind.TIE: "tie", Kind.WORSE: "slower"}
         said = [f"{kinds.count(k)} {word}" for k, word in words.items() if kinds.count(k)]
-        return Answer(ranking.like.title, ", ".join(said), question.against.title.lower(), "",
-                      href=href)  # fmt: skip
+        more = [f"{len(ratios) - 3} more"] if len(ratios) > 3 else []
+        against = question.against.title[0].lower() + question.against.title[1:]
+        return Answer(ranking.like.title, formatting.joined([*ratios[:3], *more]), ", ".join(said),
+                      against, href=href)  # fmt: skip
+    if question.among:
+        return _promises(ranking, href)
     first = ranking.first
     if not first:
         return None
@@ -145,16 +158,37 @@ def _answer(ranking: Ranking) -> Answer | None:
     if len(first) > 4:
         names = f"{formatting.plural(len(first), 'store')} tied"
     bound = "" if len(first) == 1 else "not told apart"
-    return Answer(ranking.like.title, names, _figure(question, first[0]), bound, href=href)
+    figure = _figure(question, first[0])
+    if len(first) > 1 and question.metric == "qps" and not question.priced:
+        lowest = first[-1].entry.cells[len(question.quiet)].text
+        figure = figure if figure.startswith(f"{lowest} ") else f"{lowest} to {figure}"
+    return Answer(ranking.like.title, names, figure, bound, href=href)
+
+
+def _promises(ranking: Ranking, href: str) -> Answer | None:
+    """Who kept every promise, and who did not."""
+    judged = [p.entry for p in ranking.places if not p.entry.why]
+    if not judged:
+        return None
+    shares = {entry: entry.share or (0, 0) for entry in judged}
+    kept = list(dict.fromkeys(e.label for e in judged if not shares[e][0]))
+    lost = [f"{e.label} {shares[e][0]} of {shares[e][1]}" for e in judged if shares[e][0]]
+    said = f"kept by {formatting.joined(kept)}" if kept else "kept by none"
+    return Answer(ranking.like.title, said, f"broken: {', '.join(dict.fromkeys(lost)) or 'none'}",
+                  "", href=href)  # fmt: skip
+
+
+def _nodes(entry: Entry) -> str:
+    nodes = entry.series.nodes
+    return f" ({formatting.plural(nodes, 'node')})" if nodes > 1 else ""
 
 
 def _figure(question: Question, place: Place) -> str:
     entry = place.entry
     cell = entry.cells[len(question.quiet)]
-    if entry.share is not None:
-        return f"{entry.share[0]} of {entry.share[1]} broken"
-    metric = all_metrics()[question.metric]
-    return f"{cell.text} QPS" if metric.name == "qps" else cell.text
+    if question.metric != "qps" or question.priced:
+        return cell.text
+    return f"{cell.text} QPS"
 
 
 # -- questions -----------------------------------------------------------------------------------
@@ -179,9 +213,9 @@ def question_report(site: Site, question: Question) -> Report:
         Section("answers", "Answers", _how(question), tuple(blocks)),
     )
     meta = (
-        ("Sheets", f"{len(found):,}"),
+        ("Sets of terms", f"{len(found):,}"),
         ("Answers", f"{sum(len(one.places) for one in found):,}"),
-        ("Ranked" if question.against is None else "Judged",
+        ("Ranked" if tables.is_ranked(question) else "Judged",
          f"{sum(one.ranked for one in found):,}"),
     )  # fmt: skip
     return Report(question.title, question.lead, meta, sections=sections,
@@ -196,7 +230,7 @@ def _how(question: Question) -> str:
             " repeats, or a disturbed or invalid phase, there is no verdict."
         )
     if question.among:
-        return "One rank means that the counts do not tell the stores apart."
+        return "Stores that kept every promise stand side by side, in order of name."
     return (
         f"A rank is one more than the number of stores that are better by {THRESHOLD:.0%} or more"
         " and shown so by the repeats (t of logarithms, Holm over the sheet); = marks a tie. With"
@@ -206,11 +240,12 @@ def _how(question: Question) -> str:
 
 
 def _overview(question: Question, found: Sequence[Ranking]) -> Table:
+    ranked = tables.is_ranked(question)
     heads = (
         Column("sheet", "Terms", numeric=False),
-        Column("first", "First" if question.against is None else "Verdicts", numeric=False),
+        Column("first", "First" if ranked else "Answer", numeric=False),
         Column("figure", "Figure", numeric=False),
-        Column("ranked", "Ranked" if question.against is None else "Judged"),
+        Column("ranked", "Ranked" if ranked else "Judged"),
         Column("answers", "Answers"),
     )
     rows = []
@@ -398,7 +433,7 @@ def _steps(question: Question, entries: Sequence[Entry]) -> list[tuple[Entry, Ce
     metric = all_metrics()[question.metric]
     pairs = [
         (i, ComparedCell(e.label, e.question, "", {}, metric, a=before.values, b=e.values))
-        for i, (before, e) in enumerate(zip(entries, entries[1:], strict=False), 1)
+        for i, (before, e) in enumerate(pairwise(entries), 1)
         if not before.why and not e.why
     ]
     verdicts = judge([cell for _, cell in pairs], THRESHOLD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from urllib.parse import quote
 
 from vectrial.analysis.analysis import slug
@@ -39,20 +40,26 @@ class SitePlace:
     """The place of a page in a site: a `vectrial.document.render.html.Place`.
 
     page: its address below the root. files: the folder of its tables and figures, below the root;
-    empty: tables have no files. source_of: from the origin of a value to an address below the root.
+    empty: tables have no files. base_url: the address of the site; empty: not known.
+    source_of: from the origin of a value to an address below the root.
     """
 
     page: str
     crumbs: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     files: str = ""
-    kinds: Kinds = Kinds(("svg",), ("json", "parquet"))
     source_of: Callable[[Source], str] | None = None
+    base_url: str = ""
 
     @property
     def served(self) -> bool:
         """Any web server, or none, shows it."""
         return False
+
+    @property
+    def kinds(self) -> Kinds:
+        """Those that are written beside a page."""
+        return Kinds(("svg",), ("json", "parquet"))
 
     @property
     def home(self) -> str:
@@ -68,6 +75,14 @@ class SitePlace:
     def figure(self, figure: Figure, kind: str) -> str:
         """A figure as 'svg'."""
         return self.link(f"{self.files}/{figure.name}.{kind}")
+
+    def embed(self, figure: Figure) -> str:
+        """An image that leads to the page."""
+        if not self.base_url:
+            return ""
+        picture = f"{self.base_url}/{quote(f'{self.files}/{figure.name}.svg')}"
+        page = f"{self.base_url}/{quote(self.page)}#{quote(figure.name)}"
+        return f'<a href="{page}"><img src="{picture}" alt="{escape(figure.alt)}"></a>'
 
     def table(self, table: Table, kind: str) -> str:
         """A table as 'json' or 'parquet'."""

@@ -39,7 +39,8 @@ class Question:
     metric: by which stores are ranked: one of the metrics of the points.
     needs: metrics that a point must have. role: of the phases; None: any that has the metrics.
     shown: metrics in its table, in order, as (metric, heading).
-    among: the metric that `metric` is a count of: it is ranked as a share of it.
+    among: the metric that `metric` is a count of. Such an answer has a verdict and no rank: one
+    count is enough to break a promise, and none proves nothing beyond an upper limit.
     at_least, at_most: limits of metrics. rows: the least number of rows.
     only: values that a point's parameters must have. against: see `Against`.
     quiet: terms that make no table of their own, as (name, heading): they are columns.
@@ -128,8 +129,8 @@ QUESTIONS = (
         "power-cuts",
         "What survives a power cut",
         "Acknowledged changes that a store promised to keep, looked for after each power cut. The"
-        " outages with a row that breaks the promise are counted. Stores are ranked where the"
-        " counts tell them apart (Fisher's exact test, Holm over all pairs).",
+        " outages with a row that breaks the promise are counted: one is enough to break it, and"
+        " none of many excludes only rates above that of the column “Excluded above”, at 95 %.",
         "broken_outages",
         ("outages", "broken_outages"),
         (

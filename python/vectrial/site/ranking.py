@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-
-from scipy import stats
 
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Kind, Verdict, judge
@@ -15,10 +13,11 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.model.results_schema import MetricName
 from vectrial.site.entries import Entry, Like
 from vectrial.site.questions import QUESTIONS, Question
-from vectrial.stats.effects import ALPHA, holm
 
 #: A difference below this share is a tie, as in `vectrial compare`.
 THRESHOLD = 0.05
+#: Terms that need no name before them.
+_PLAIN = ("machine", "limits", "hosts")
 #: The metric of a priced question's values.
 _PRICE = MetricName("price_per_million", "", "lower", "price of a million queries")
 
@@ -51,6 +50,8 @@ class Ranking:
     @property
     def ranked(self) -> int:
         """How many have a rank or a verdict."""
+        if self.question.among:
+            return sum(not place.entry.why for place in self.places)
         return sum(p.rank is not None or p.verdict is not None for p in self.places)
 
 
@@ -64,9 +65,25 @@ def rankings(question: Question, entries: Iterable[Entry]) -> list[Ranking]:
     for entry in entries:
         if entry.question == question.name:
             grouped[entry.like].append(entry)
-    # The same terms may be named with other conditions: terms decide.
     found = [_ranking(question, like, newest(own)) for like, own in grouped.items()]
-    return sorted(found, key=lambda one: (-one.ranked, -len(one.places), one.like.title))
+    found.sort(key=lambda one: (-one.ranked, -len(one.places), one.like.title))
+    return _told_apart(found)
+
+
+def _told_apart(found: Sequence[Ranking]) -> list[Ranking]:
+    """The same, with the terms in which those of one title differ added to it."""
+    titled: dict[str, list[Ranking]] = defaultdict(list)
+    for one in found:
+        titled[one.like.title].append(one)
+
+    def title(one: Ranking) -> str:
+        terms = dict(one.like.terms)
+        others = [dict(other.like.terms) for other in titled[one.like.title]]
+        names = [n for n in terms if len({other.get(n) for other in others}) > 1]
+        more = [terms[n] if n in _PLAIN else f"{n.replace('_', ' ')} {terms[n]}" for n in names]
+        return " · ".join([one.like.title, *(text[:60] for text in more)])
+
+    return [replace(one, like=replace(one.like, title=title(one))) for one in found]
 
 
 def newest(entries: Iterable[Entry]) -> list[Entry]:
@@ -91,9 +108,11 @@ def _quiet_count(entry: Entry) -> int:
 def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Ranking:
     if question.against is not None:
         return Ranking(question, like, tuple(_against(question, entries)))
+    if question.among:
+        return Ranking(question, like, tuple(_kept(entries)))
     metric = _PRICE if question.priced else all_metrics()[question.metric]
     able = [e for e in entries if not e.why]
-    better = _better(question, metric, able)
+    better = _better(metric, able)
     places = []
     for i, entry in enumerate(able):
         rank = 1 + sum(better[j, i] for j in range(len(able)) if j != i)
@@ -103,48 +122,39 @@ def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Rankin
             if j != i and not better[i, j] and not better[j, i]
         )
         places.append(Place(entry, rank, ties))
-    places.sort(key=lambda place: (place.rank or 0, _first(question, metric, place.entry)))
+    places.sort(key=lambda place: (place.rank or 0, _first(metric, place.entry)))
     rest = [Place(entry) for entry in entries if entry.why]
     rest.sort(key=lambda p: ({"ok": 0, "absent": 1}.get(p.entry.tone, 2), p.entry.label))
     return Ranking(question, like, (*places, *rest))
 
 
-def _first(question: Question, metric: MetricName, entry: Entry) -> float:
+def _kept(entries: Sequence[Entry]) -> list[Place]:
+    """Those that kept every promise first, side by side; then by the share of those broken."""
+
+    def broken(entry: Entry) -> float:
+        counted, among = entry.share or (0, 0)
+        return counted / max(1, among)
+
+    ordered = sorted(entries, key=lambda e: (bool(e.why), broken(e), e.label))
+    return [Place(entry) for entry in ordered]
+
+
+def _first(metric: MetricName, entry: Entry) -> float:
     """What sorts entries of one rank: the best first."""
-    if entry.share is not None:
-        return entry.share[0] / max(1, entry.share[1])
     values = sorted(entry.values.values())
     middle = values[len(values) // 2] if values else 0.0
     return -middle if metric.better == "higher" else middle
 
 
-def _better(
-    question: Question, metric: MetricName, entries: Sequence[Entry]
-) -> dict[tuple[int, int], bool]:
+def _better(metric: MetricName, entries: Sequence[Entry]) -> dict[tuple[int, int], bool]:
     """For each ordered pair, whether the first is shown to be better than the second."""
     pairs = list(combinations(range(len(entries)), 2))
     better = {(i, j): False for a, b in pairs for i, j in ((a, b), (b, a))}
-    if question.among:
-        return better | _better_share(entries, pairs)
     cells = [_cell(entries[i], entries[j], metric) for i, j in pairs]
     for (i, j), verdict in zip(pairs, judge(cells, THRESHOLD), strict=True):
         better[i, j] = verdict.kind is Kind.WORSE  # the second against the first
         better[j, i] = verdict.kind is Kind.BETTER
     return better
-
-
-def _better_share(
-    entries: Sequence[Entry], pairs: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], bool]:
-    found: dict[tuple[int, int], bool] = {}
-    shares = [entry.share or (0, 0) for entry in entries]
-    tables = [[(c, n - c) for c, n in (shares[i], shares[j])] for i, j in pairs]
-    adjusted = holm([float(stats.fisher_exact(table)[1]) for table in tables])
-    for (i, j), p in zip(pairs, adjusted, strict=True):
-        a, b = (c / n if n else 1.0 for c, n in (shares[i], shares[j]))
-        found[i, j] = p <= ALPHA and a < b
-        found[j, i] = p <= ALPHA and b < a
-    return found
 
 
 def _cell(a: Entry, b: Entry, metric: MetricName) -> ComparedCell:
@@ -157,9 +167,7 @@ def _against(question: Question, entries: Sequence[Entry]) -> list[Place]:
     """Each entry with its verdict against its own baseline, all of the sheet as one family."""
     metric = all_metrics()[question.metric]
     able = [entry for entry in entries if not entry.why and entry.base]
-    cells = [
-        ComparedCell(e.label, e.question, "", {}, metric, a=e.base, b=e.values) for e in able
-    ]
+    cells = [ComparedCell(e.label, e.question, "", {}, metric, a=e.base, b=e.values) for e in able]
     places = [
         Place(entry, verdict=verdict)
         for entry, verdict in zip(able, judge(cells, THRESHOLD), strict=True)

@@ -22,6 +22,7 @@ from vectrial.site.measured import FrontPoint, Glance, fronts_of, glances_of
 from vectrial.site.places import SitePlace, run_page
 from vectrial.site.values import Values
 from vectrial.util import formatting
+from vectrial.util.version import version
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Tables of a run as Parquet: those that its figures rest on, and the rest, which a bundle has too.
@@ -136,7 +137,7 @@ def _shortened(report: Report, most: int) -> Report:
 
     sections = tuple(replace(section, blocks=blocks(section)) for section in report.sections)
     note = (
-        f"This page has {formatting.plural(most, 'figure')} of {len(every)}; `vectrial report`"
+        f"This page shows {most} of {formatting.plural(len(every), 'figure')}; vectrial report"
         " draws all of them."
     )
     warnings = (*report.warnings, note)
@@ -152,8 +153,9 @@ def _write_report(task: Task, report: Report, values: Values, raw: Sequence[str]
         (*links, *((name, name) for name in raw)),
         f"{below}/files",
         source_of=values.address,
+        base_url=task.base_url,
     )
-    write_page(task.root, place, report, task.title, task.base_url, template="run.html.j2")
+    write_page(task.root, place, report, task.title, template="run.html.j2")
     write_files(task.root, place, report)
 
 
@@ -168,14 +170,14 @@ def _write_values(task: Task, report: Report, values: Values) -> None:
         about = "Every measured point with its conditions, and every value of its repeats."
         shown = Report("Values", about)
         write_page(
-            task.root, place, shown, task.title, task.base_url, template="values.html.j2",
+            task.root, place, shown, task.title, template="values.html.j2",
             points=values.page(number), pages=pages, number=number, derived=(),
         )  # fmt: skip
     if values.derived:
         place = SitePlace(f"{below}/{values.derived_page.rpartition('/')[2]}", crumbs)
         shown = Report("Figures of several points", "Ratios, and values read off between points.")
         write_page(
-            task.root, place, shown, task.title, task.base_url, template="values.html.j2", points=(), pages=(),
+            task.root, place, shown, task.title, template="values.html.j2", points=(), pages=(),
             number=0, derived=values.derived,
         )  # fmt: skip
 
@@ -185,15 +187,13 @@ def write_page(
     place: SitePlace,
     report: Report,
     site: str,
-    base_url: str = "",
     *,
     template: str = "site.html.j2",
     **context: object,
 ) -> None:
-    """Write a page of the site. site: its title. base_url: its address; empty: not known."""
-    made = html.page(
-        report, place, template=template, more=TEMPLATES, site=site, base_url=base_url, **context
-    )
+    """Write a page of the site. site: its title."""
+    context |= {"site": site, "plural": formatting.plural, "version": version()}
+    made = html.page(report, place, template=template, more=TEMPLATES, **context)
     path = root / place.page
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(made.text, encoding="utf-8")

@@ -54,9 +54,9 @@ def ranking_table(ranking: Ranking, name: str = "") -> Table:
     question = ranking.question
     heads = (
         Column("store", "Store", numeric=False),
-        *((Column("rank", "Rank"),) if question.against is None else ()),
+        *((Column("rank", "Rank"),) if is_ranked(question) else ()),
         *_columns(question),
-        *((Column("verdict", "Verdict", numeric=False),) if question.against is not None else ()),
+        *(() if is_ranked(question) else (Column("verdict", "Verdict", numeric=False),)),
         Column("repeats", "Repeats"),
         Column("setting", "Setting", numeric=False),
         _RUN,
@@ -97,10 +97,10 @@ def _place_row(question: Question, place: Place) -> Row:
     store = store_cell(entry.store, entry.label, entry.version)
     head: tuple[Cell, ...] = (store,)
     tail: tuple[Cell, ...] = ()
-    if question.against is None:
+    if is_ranked(question):
         head = (store, _rank(place))
     else:
-        tail = (_verdict(place),)
+        tail = (_promise(entry) if question.among else _verdict(place),)
     return Row(
         (
             *head,
@@ -112,6 +112,21 @@ def _place_row(question: Question, place: Place) -> Row:
         ),
         entry.tone,
     )
+
+
+def is_ranked(question: Question) -> bool:
+    """Its answers have ranks, and not a verdict each."""
+    return question.against is None and not question.among
+
+
+def _promise(entry: Entry) -> Cell:
+    """Whether a promise was kept."""
+    broken, outages = entry.share or (0, 0)
+    if entry.why:
+        return Cell("not judged", "not judged", note=f"Not judged: {entry.why}", tone="absent")
+    if broken:
+        return Cell("broken", "broken", f"in {broken} of {outages}", tone="wrong")
+    return Cell("kept", "kept", f"in {outages} of {outages}", tone="good")
 
 
 def _rank(place: Place) -> Cell:
@@ -203,7 +218,9 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
 def by_date(results: Iterable[RunResult]) -> list[RunResult]:
     """Those that were read, the newest first."""
     found = [one for one in results if one.facts is not None]
-    return sorted(found, key=lambda one: (-(one.facts.started_s if one.facts else 0), one.source.id))
+    return sorted(
+        found, key=lambda one: (-(one.facts.started_s if one.facts else 0), one.source.id)
+    )
 
 
 def unread_table(results: Iterable[RunResult]) -> Table | None:
@@ -241,9 +258,7 @@ def matrix_table(results: Sequence[RunResult]) -> Table:
         for dataset in sorted(datasets):
             count = counts.get((store, dataset))
             address = f"{dataset_page(dataset)}"
-            cells.append(
-                absent_cell() if count is None else Cell(str(count), count, href=address)
-            )
+            cells.append(absent_cell() if count is None else Cell(str(count), count, href=address))
         rows.append(Row(tuple(cells)))
     note = "The number of runs that answer a question, or search, on these data."
     return Table("matrix", "Stores and datasets", heads, tuple(rows), (note,))

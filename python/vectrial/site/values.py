@@ -19,8 +19,7 @@ _PAGE = 60
 
 @dataclass(frozen=True)
 class Line:
-    """A metric of a point: its anchor, meaning and the values of the repeats. values: (shown, state,
-    reason)."""
+    """A metric of a point, with the values of the repeats: (shown, state, reason) each."""
 
     anchor: str
     metric: str

@@ -82,6 +82,9 @@ class Place(Protocol):
     def table(self, table: Table, kind: str) -> str:
         """A table as 'csv' or 'parquet'."""
 
+    def embed(self, figure: Figure) -> str:
+        """HTML that shows a figure on another page; empty where its address is not known."""
+
     def source(self, source: Source) -> str:
         """The page of the values that a figure was made of."""
 
@@ -119,18 +122,22 @@ def page(
         policy += "img-src data:; base-uri 'none'; form-action 'none'"
     else:
         policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    text = _environment(tuple(reversed(folders))).get_template(template).render(
-        report=report,
-        at=at,
-        policy=policy,
-        style=Markup(style),
-        script=Markup(script),
-        kind=_kind,
-        drawings=lambda figure: _drawings(figure, report),
-        colour=lambda series: f"var(--s{report.stores.index(series.store)})",
-        shape=lambda series: shape(report.like.get(series, series), report.labels),
-        table_parts=_table_parts,
-        **context,
+    text = (
+        _environment(tuple(reversed(folders)))
+        .get_template(template)
+        .render(
+            report=report,
+            at=at,
+            policy=policy,
+            style=Markup(style),
+            script=Markup(script),
+            kind=_kind,
+            drawings=lambda figure: _drawings(figure, report),
+            colour=lambda series: f"var(--s{report.stores.index(series.store)})",
+            shape=lambda series: shape(report.like.get(series, series), report.labels),
+            table_parts=_table_parts,
+            **context,
+        )
     )
     return Page(text, policy)
 
