@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from accessibility import checker, violations
 from browser import CHROMIUM, Browser, browser
 from priced_runs import priced_run
 from served_pages import TOKEN
@@ -23,8 +22,7 @@ from synthetic_runs import write_run
 
 from vectrial.results.progress import Status, write_status
 from vectrial.results.writer import RunWriter
-from vectrial.testing.server_programs import MUST_RUN, not_here
-from vectrial.util.paths import downloads_dir
+from vectrial.testing.server_programs import MUST_RUN
 
 pytestmark = [
     pytest.mark.browser,
@@ -33,7 +31,6 @@ pytestmark = [
     ),
 ]
 
-AXE = "axe-core@4.14.1"
 PHONE, DESKTOP = (390, 844), (1440, 900)
 #: A size and a colour scheme: each of either is looked at once.
 LOOKS = pytest.mark.parametrize(
@@ -119,31 +116,6 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     return checker(tmp_path_factory.mktemp("axe"))
 
 
-def checker(folder: Path) -> str:
-    """Its script, fetched into `folder` unless it is kept; `not_here` where it cannot be had."""
-    kept = downloads_dir() / f"{AXE.replace('@', '-')}.js"
-    if kept.is_file():
-        return kept.read_text(encoding="utf-8")
-    npm = shutil.which("npm")
-    if npm is None:
-        not_here("axe", f"{AXE} is fetched by npm, which is not installed")
-    try:
-        got = subprocess.run(
-            [npm, "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-        )
-    except subprocess.TimeoutExpired:
-        not_here("axe", f"npm did not fetch {AXE} within two minutes")
-    if got.returncode:
-        not_here("axe", f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
-    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-        member = archive.extractfile("package/axe.min.js")
-        assert member is not None
-        script = member.read().decode("utf-8")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(script, encoding="utf-8")
-    return script
-
-
 @pytest.mark.parametrize(
     ("named", "end"), [("redis,axe", pytest.fail.Exception), ("redis", pytest.skip.Exception)]
 )
@@ -166,19 +138,6 @@ def run_address(chromium: Browser, address: str, name: str) -> str:
         f" row.querySelector('small').textContent === {name!r}).querySelector('a').href"
     )
     return str(found)
-
-
-def violations(chromium: Browser, axe: str) -> list[str]:
-    """What the checker finds on the page that is open, serious and critical."""
-    chromium.value(f"{axe};0")
-    found = chromium.value("axe.run().then((r) => JSON.stringify([r.passes.length, r.violations]))")
-    passes, bad = json.loads(found)
-    assert passes > 15, "the checker looked at the page"
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}: {one['nodes'][0]['failureSummary'][:300]}"
-        for one in bad
-        if one["impact"] in ("serious", "critical")
-    ]
 
 
 PAGES = ["/", "/?store=faiss", "/compare", "compare", "run", "trials", "trial", "values", "missing"]

@@ -52,6 +52,8 @@ def glances_of(run: RunData, facts: RunFacts, address: Address) -> list[Glance]:
         assert isinstance(table, Table)
         for row in table.rows:
             assert row.series is not None
+            if not any(isinstance(cell.value, int | float) for cell in row.cells[1:]):
+                continue  # nothing was measured here
             cells = tuple(_linked(cell, address) for cell in row.cells)
             found.append(
                 Glance(

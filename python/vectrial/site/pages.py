@@ -124,12 +124,15 @@ def front(site: Site) -> tuple[Report, list[Card]]:
 
 def _card(site: Site, question: Question) -> Card:
     found = site.rankings[question.name]
-    seen: dict[str, Ranking] = {}
+    seen: set[str] = set()
+    first, more = [], []
     for one in found:  # of different data, where there are
-        seen.setdefault(one.like.dataset, one)
-    chosen = list(dict.fromkeys([*list(seen.values())[:3], *found[:3]]))[:3]
-    answers = [answer for one in chosen if (answer := _answer(one)) is not None]
-    why = next((p.entry.why for one in found for p in one.places if p.entry.why), question.empty)
+        (more if one.like.dataset in seen else first).append(one)
+        seen.add(one.like.dataset)
+    answers = [answer for one in (*first, *more) if (answer := _answer(one)) is not None][:3]
+    reasons = [p.entry for one in found for p in one.places if p.entry.why]
+    reasons.sort(key=lambda entry: entry.tone != "ok")
+    why = reasons[0].why if reasons else question.empty
     return Card(question.title, question_page(question.name), tuple(answers), len(found), why)
 
 
@@ -170,9 +173,9 @@ def _promises(ranking: Ranking, href: str) -> Answer | None:
     judged = [p.entry for p in ranking.places if not p.entry.why]
     if not judged:
         return None
-    shares = {entry: entry.share or (0, 0) for entry in judged}
-    kept = list(dict.fromkeys(e.label for e in judged if not shares[e][0]))
-    lost = [f"{e.label} {shares[e][0]} of {shares[e][1]}" for e in judged if shares[e][0]]
+    shares = [(entry.label, *(entry.share or (0, 0))) for entry in judged]
+    kept = list(dict.fromkeys(label for label, broken, _ in shares if not broken))
+    lost = [f"{label} {broken} of {outages}" for label, broken, outages in shares if broken]
     said = f"kept by {formatting.joined(kept)}" if kept else "kept by none"
     return Answer(ranking.like.title, said, f"broken: {', '.join(dict.fromkeys(lost)) or 'none'}",
                   "", href=href)  # fmt: skip

@@ -57,7 +57,7 @@ def ranking_table(ranking: Ranking, name: str = "") -> Table:
         *((Column("rank", "Rank"),) if is_ranked(question) else ()),
         *_columns(question),
         *(() if is_ranked(question) else (Column("verdict", "Verdict", numeric=False),)),
-        Column("repeats", "Repeats"),
+        *(() if question.among else (Column("repeats", "Repeats"),)),
         Column("setting", "Setting", numeric=False),
         _RUN,
     )
@@ -95,6 +95,7 @@ def _columns(question: Question) -> tuple[Column, ...]:
 def _place_row(question: Question, place: Place) -> Row:
     entry = place.entry
     store = store_cell(entry.store, entry.label, entry.version)
+    repeats = Cell(str(entry.repeats), entry.repeats, href=entry.address)
     head: tuple[Cell, ...] = (store,)
     tail: tuple[Cell, ...] = ()
     if is_ranked(question):
@@ -106,7 +107,7 @@ def _place_row(question: Question, place: Place) -> Row:
             *head,
             *entry.cells,
             *tail,
-            Cell(str(entry.repeats), entry.repeats, href=entry.address),
+            *(() if question.among else (repeats,)),
             plain(entry.setting),
             run_cell(entry.run),
         ),
@@ -130,16 +131,13 @@ def _promise(entry: Entry) -> Cell:
 
 
 def _rank(place: Place) -> Cell:
-    if place.rank is None:
-        return Cell(formatting.NOTHING, None, note=f"Not ranked: {place.entry.why}", tone="absent")
+    entry = place.entry
+    if place.rank is None:  # a row without figures has its reason beside them
+        note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
+        return Cell(formatting.NOTHING, note=note, tone="absent")
     if not place.ties:
         return plain(place.rank)
-    tied = f"tied with {len(place.ties)}" if len(place.ties) > 2 else f"tied: {_names(place.ties)}"
-    return Cell(f"{place.rank} =", place.rank, tied)
-
-
-def _names(labels: Sequence[str]) -> str:
-    return formatting.joined(list(dict.fromkeys(labels)))
+    return Cell(f"{place.rank} =", place.rank, f"tied with {len(place.ties)}")
 
 
 def _verdict(place: Place) -> Cell:

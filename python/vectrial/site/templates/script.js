@@ -135,7 +135,7 @@
       for (const tick of box.querySelectorAll(".tick")) tick.checked = ticked.includes(tick.closest("tr"));
       apply();
       compare();
-      if (query.size) box.scrollIntoView();
+      if (query.size) box.scrollIntoView({ behavior: "instant" });
     };
     form.addEventListener("input", () => { apply(); remember(); });
     form.addEventListener("submit", (event) => event.preventDefault());
