@@ -9,9 +9,10 @@ import pytest
 
 from vectrial.document.blocks import plain
 from vectrial.model.trial import Series
-from vectrial.site.entries import Entry, Like, RunFacts
+from vectrial.site.entries import Entry, RunFacts
 from vectrial.site.questions import QUESTIONS, Question
 from vectrial.site.ranking import rankings
+from vectrial.site.terms import Like
 
 BY_NAME = {question.name: question for question in QUESTIONS}
 FASTEST, KEPT, NODES = BY_NAME["fastest"], BY_NAME["power-cuts"], BY_NAME["nodes"]

@@ -16,7 +16,7 @@ from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
 from vectrial.results.reading import PROCESSES
-from vectrial.site import pages, places
+from vectrial.site import pages, places, subject_pages, versions
 from vectrial.site.inputs import Input, inputs_of
 from vectrial.site.places import SitePlace
 from vectrial.site.questions import QUESTIONS
@@ -131,14 +131,16 @@ def write_site(site: pages.Site, root: Path, options: Options) -> None:
         page = places.question_page(question.name)
         _write(site, root, options, page, pages.question_report(site, question))
     for kind in ("stores", "datasets"):
-        _write(site, root, options, f"{kind}.html", pages.listing(site, kind))
+        _write(site, root, options, f"{kind}.html", subject_pages.listing(site, kind))
     for store in site.stores:
-        _write(site, root, options, places.store_page(store), pages.store_report(site, store))
+        _write(
+            site, root, options, places.store_page(store), subject_pages.store_report(site, store)
+        )
     for dataset in site.datasets:
         page = places.dataset_page(dataset)
-        _write(site, root, options, page, pages.dataset_report(site, dataset))
-    _write(site, root, options, places.VERSIONS, pages.versions_report(site))
-    _write(site, root, options, places.RUNS, pages.runs_report(site))
+        _write(site, root, options, page, subject_pages.dataset_report(site, dataset))
+    _write(site, root, options, places.VERSIONS, versions.versions_report(site))
+    _write(site, root, options, places.RUNS, subject_pages.runs_report(site))
 
 
 #: Pages above those of a folder.

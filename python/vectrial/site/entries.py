@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vectrial.analysis import resources
@@ -12,7 +12,7 @@ from vectrial.analysis.analysis import closed_loops, operating_point
 from vectrial.analysis.interference import machine_interference
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
-from vectrial.compare.groups import conditions_of, measured_terms
+from vectrial.compare.groups import measured_terms
 from vectrial.document.blocks import (
     Cell,
     Source,
@@ -30,10 +30,10 @@ from vectrial.model.trial import NODES, Series
 from vectrial.report.sections.clusters import ratio_with_interval
 from vectrial.report.sections.cost import Priced, amount, disk_of, memory_of, priced
 from vectrial.site.questions import QUESTIONS, Against, Question
+from vectrial.site.terms import Like, key_of, like_of, percent, quiet_of
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 
-Terms = tuple[tuple[str, str], ...]
 #: Where values are shown: the origin of a value → an address below the root of the site.
 Address = Callable[[Source], str]
 
@@ -50,20 +50,6 @@ class RunFacts:
     vectrial: str
     machine: str
     address: str
-
-
-@dataclass(frozen=True)
-class Like:
-    """What two entries must have in common to be ranked: every term, the machine included.
-
-    title, conditions: for people; no part of it.
-    """
-
-    dataset: str
-    rows: int
-    terms: Terms
-    title: str = field(compare=False)
-    conditions: str = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,17 +78,6 @@ class Entry:
     tone: Tone
     why: str
     address: str
-
-
-def machine_of(run: RunData) -> str:
-    """The machine of a run, in words: what makes figures of two runs comparable, or not."""
-    facts = run.run["environment"] if isinstance(run.run["environment"], dict) else {}
-    cpu, memory = facts.get("cpu") or {}, resources.memory_bytes(run)
-    parts = [str(cpu.get("model") or "unknown processor")]
-    parts += [formatting.plural(int(cpu["logical"]), "processor")] if cpu.get("logical") else []
-    parts += [f"{memory / 2**30:.0f} GiB"] if memory else []
-    kernel = (facts.get("os") or {}).get("kernel")
-    return ", ".join([*parts, *([f"kernel {kernel}"] if kernel else [])])
 
 
 def label_of(run: RunData, series: Series) -> str:
@@ -135,7 +110,7 @@ class _Reader:
         grouped: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
         for point in self._candidates(question):
             like = self._like(question, point)
-            grouped[like, point.series, _quiet(question, point)].append(point)
+            grouped[like, point.series, quiet_of(question, point)].append(point)
         for (like, _, _), points in grouped.items():
             entry = self._answer(question, like, points)
             if entry is not None:
@@ -222,10 +197,8 @@ class _Reader:
             return self._linked(count_cell(point, name))
         if name == "selectivity":
             value = point.value(name) or 0.0
-            return self._linked(
-                replace(plain(value, f"{value:.3g}" if value > 0.1 else f"{value:.2g}"),
-                        text=_percent(value), source=source_of(point, metric=name))
-            )  # fmt: skip
+            cell = plain(value, percent(value))
+            return self._linked(replace(cell, source=source_of(point, metric=name)))
         unit = "1" if name == "qps" else all_metrics()[name].unit  # the heading says it
         return self._linked(spread_cell(point, name, unit))
 
@@ -245,7 +218,7 @@ class _Reader:
         tone: Tone = "ok",
     ) -> Entry:
         trial = self._trials[point.phases[0].phase_id]
-        quiet = tuple(plain(one) for one in _quiet(question, point))
+        quiet = tuple(plain(one) for one in quiet_of(question, point))
         label = label_of(self._run, point.series)
         setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
         return Entry(
@@ -254,32 +227,8 @@ class _Reader:
             self._address(source_of(point, metric=question.metric)),
         )  # fmt: skip
 
-    # -- terms -----------------------------------------------------------------------------------
-
     def _like(self, question: Question, point: Point) -> Like:
-        trial = self._trials[point.phases[0].phase_id]
-        measured = measured_terms(self._run, trial, {**trial.params, **point.params})
-        hidden = {*dict(question.quiet), "filter", "verdict"}
-        if question.against is not None:
-            hidden |= set(question.against.varies)
-        terms = {k: v for k, v in measured.items() if k not in hidden and v is not None}
-        if NODES not in hidden:
-            terms[NODES] = point.series.nodes
-        if question.against is not None and question.against.by != NODES:
-            terms[question.against.by] = _key(question.against.by, point)
-        server = trial.server or {}
-        limits = str(server.get("limits") or "none")
-        hosts = str(server.get("hosts") or "")
-        terms["machine"], terms["limits"] = self._facts.machine, limits
-        if hosts:
-            terms["hosts"] = hosts
-        title = _title(question, point, terms, conditions_of(point.experiment))
-        conditions = ". ".join(
-            filter(None, (f"Machine: {self._facts.machine}",
-                          f"Limits of the server: {limits}" if server else "", hosts))
-        )  # fmt: skip
-        packed = tuple(sorted((k, str(v)) for k, v in terms.items()))
-        return Like(point.dataset, point.rows, packed, title, conditions)
+        return like_of(self._run, self._trials[point.phases[0].phase_id], question, point)
 
     # -- baselines -------------------------------------------------------------------------------
 
@@ -287,7 +236,7 @@ class _Reader:
         base = self._base(question, point)
         against = question.against
         assert against is not None
-        return base is not None and _key(against.by, point) == _key(against.by, base)
+        return base is not None and key_of(against.by, point) == key_of(against.by, base)
 
     def _base(self, question: Question, point: Point) -> Point | None:
         """The best point of the same store, index, load and run, but for what varies."""
@@ -295,13 +244,13 @@ class _Reader:
         assert against is not None
         own = self._rest(against, point)
         same = [p for p in self._candidates(question) if self._rest(against, p) == own]
-        keys = {_key(against.by, p) for p in same}
+        keys = {key_of(against.by, p) for p in same}
         if len(keys) < 2:
             return None
         key = max(keys) if against.highest else min(keys)
         if against.limit is not None and key != against.limit:
             return None
-        return self._best(question, [p for p in same if _key(against.by, p) == key])
+        return self._best(question, [p for p in same if key_of(against.by, p) == key])
 
     def _rest(self, against: Against, point: Point) -> tuple[Any, ...]:
         """What a point and its baseline have in common."""
@@ -414,54 +363,3 @@ def _within(question: Question, point: Point) -> bool:
     return all(value(n) >= least for n, least in question.at_least.items()) and all(
         value(n) <= most for n, most in question.at_most.items()
     )
-
-
-def _quiet(question: Question, point: Point) -> tuple[str, ...]:
-    """The terms that are columns."""
-    known = {**point.params, NODES: point.series.nodes, "lane": point.series.lane}
-    found = []
-    for name, _ in question.quiet:
-        value = known.get(name)
-        found.append(formatting.NOTHING if value is None else str(value).replace("_", " "))
-    return tuple(found)
-
-
-def _key(name: str, point: Point) -> float:
-    if name == NODES:
-        return float(point.series.nodes)
-    return _round(point.value(name) or 0.0)
-
-
-def _round(share: float) -> float:
-    """To two digits: the same share of two datasets' filters, whatever its last digits."""
-    return float(f"{share:.2g}")
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.2g} %" if share < 0.995 else "100 %"
-
-
-def _title(
-    question: Question, point: Point, terms: Mapping[str, Any], names: Mapping[str, str]
-) -> str:
-    """What a table is of, for people."""
-    parts = [point.dataset, formatting.rows(point.rows)]
-    if "recall_mean" in question.needs and "k" in terms:
-        parts.append(f"k = {terms['k']}")
-    if terms.get("returns") not in (None, "ids"):
-        parts.append(f"returning {terms['returns']}")
-    if "clients" in terms:
-        parts.append(formatting.plural(int(terms["clients"]), "client"))
-    if "lane" in terms:
-        parts.append(str(terms["lane"]))
-    if "selectivity" in terms:
-        parts.append(f"keeps {_percent(float(terms['selectivity']))}")
-    if int(terms.get("nodes", 1)) > 1:
-        parts.append(formatting.plural(int(terms["nodes"]), "node"))
-    if str(terms.get("limits", "none")) != "none":
-        parts.append(str(terms["limits"]).partition(":")[0])
-    named = {"k", "returns", "clients", "loop", "selectivity", "predicate", "arrivals"}
-    for name, said in names.items():
-        if name in terms and name not in named and name not in question.only:
-            parts.append(f"{said} {terms[name]}")
-    return " · ".join(parts)

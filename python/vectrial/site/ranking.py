@@ -11,8 +11,9 @@ from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Kind, Verdict, judge
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.results_schema import MetricName
-from vectrial.site.entries import Entry, Like
+from vectrial.site.entries import Entry
 from vectrial.site.questions import QUESTIONS, Question
+from vectrial.site.terms import Like
 
 #: A difference below this share is a tie, as in `vectrial compare`.
 THRESHOLD = 0.05

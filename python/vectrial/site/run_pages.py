@@ -16,10 +16,11 @@ from vectrial.report.build import build
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.serve.files import DATA, table_file
-from vectrial.site.entries import Entry, RunFacts, entries_of, machine_of
+from vectrial.site.entries import Entry, RunFacts, entries_of
 from vectrial.site.inputs import Input
 from vectrial.site.measured import FrontPoint, Glance, fronts_of, glances_of
 from vectrial.site.places import SitePlace, run_page
+from vectrial.site.terms import machine_of
 from vectrial.site.values import Values
 from vectrial.util import formatting
 from vectrial.util.version import version
