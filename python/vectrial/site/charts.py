@@ -26,7 +26,7 @@ def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
     if question.among or question.priced or not _LEAST <= len(ranked) <= _MOST:
         return None
     metric = all_metrics()[question.metric]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place in ranked:
         spread = spread_of(list(place.entry.values.values()))
         rows.append(

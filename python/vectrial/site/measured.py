@@ -64,21 +64,16 @@ def glances_of(run: RunData, facts: RunFacts, address: Address) -> list[Glance]:
     return found
 
 
-def glance_columns(run_columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Those of a report after the store's."""
-    return run_columns[1:]
-
-
 POINTS = (
-    Column("rows", "Rows"),
-    Column("k", "k"),
-    Column("lane", "Lane", numeric=False),
-    Column("nodes", "Nodes"),
-    Column("clients", "Clients"),
     Column.of("recall_mean", "Recall"),
     Column.of("qps", "QPS"),
     Column.of("latency_p50", "p50"),
     Column.of("latency_p99", "p99"),
+    Column("clients", "Clients"),
+    Column("rows", "Rows"),
+    Column("k", "k"),
+    Column("lane", "Lane", numeric=False),
+    Column("nodes", "Nodes"),
     Column("repeats", "Repeats"),
     Column("setting", "Setting", numeric=False),
 )
@@ -93,15 +88,15 @@ def fronts_of(run: RunData, facts: RunFacts, address: Address) -> list[FrontPoin
             for series in sweep.series:
                 for point in sweep.front(series):
                     cells = (
-                        plain(point.rows, f"{point.rows:,}"),
-                        plain(sweep.facet.k),
-                        plain(series.lane),
-                        plain(series.nodes),
-                        plain(clients),
                         *(
                             _linked(spread_cell(point, name, unit), address)
                             for name, unit in _SHOWN
                         ),
+                        plain(clients),
+                        plain(point.rows, f"{point.rows:,}"),
+                        plain(sweep.facet.k),
+                        plain(series.lane),
+                        plain(series.nodes),
                         plain(point.repeats),
                         plain(operating_point(point, without=(*LOAD, "nodes"))),
                     )

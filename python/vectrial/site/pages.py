@@ -118,7 +118,8 @@ def front(site: Site) -> tuple[Report, list[Card]]:
 def _card(site: Site, question: Question) -> Card:
     found = site.rankings[question.name]
     seen: set[str] = set()
-    first, more = [], []
+    first: list[Ranking] = []
+    more: list[Ranking] = []
     for one in found:  # of different data, where there are
         (more if one.like.dataset in seen else first).append(one)
         seen.add(one.like.dataset)

@@ -66,7 +66,8 @@ def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Lik
 
 
 def _conditions(terms: Mapping[str, Any], served: bool) -> str:
-    said = [f"Machine: {terms['machine']}", f"Processors of the store: {terms['processors']}"]
+    of = "each server" if served else "the process"
+    said = [f"Machine: {terms['machine']}", f"Processors of {of}: {terms['processors']}"]
     said += [f"Limits of the server: {terms['limits']}"] if served else []
     said += [str(terms["hosts"]).capitalize()] if "hosts" in terms else []
     return ". ".join(said)

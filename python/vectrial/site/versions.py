@@ -37,7 +37,7 @@ def versions_report(site: Site) -> Report:
     for entry in site.entries:
         if entry.question == question.name:
             grouped[entry.like, entry.series].append(entry)
-    blocks = []
+    blocks: list[Block] = []
     for own in grouped.values():
         if len({entry.run.id for entry in own}) < 2:
             continue
