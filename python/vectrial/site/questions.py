@@ -44,6 +44,7 @@ class Question:
     at_least, at_most: limits of metrics. rows: the least number of rows.
     only: values that a point's parameters must have. against: see `Against`.
     quiet: terms that make no table of their own, as (name, heading): they are columns.
+    ignores: terms that have nothing to do with the answer.
     priced: ranked by price, where a suite has prices.
     empty: what is said where nothing answers it.
     """
@@ -62,6 +63,7 @@ class Question:
     only: Mapping[str, str] = field(default_factory=dict)
     against: Against | None = None
     quiet: tuple[tuple[str, str], ...] = ()
+    ignores: tuple[str, ...] = ()
     priced: bool = False
     empty: str = ""
 
@@ -143,6 +145,7 @@ QUESTIONS = (
         among="outages",
         only={"outage": Crash.POWER_CUT.value},
         quiet=(("durability", "Promise"), ("lane", "Lane")),
+        ignores=("processors", "queries", "k", "returns"),
         empty="No run cuts the power.",
     ),
     Question(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from vectrial.analysis.analysis import slug
 from vectrial.document.blocks import Cell, Column, Report, Row, Section, Table
 from vectrial.site import tables
-from vectrial.site.entries import Entry
 from vectrial.site.measured import Glance
 from vectrial.site.pages import SHEETS, Site
 from vectrial.site.places import dataset_page, question_page, store_page
@@ -28,7 +26,7 @@ def store_report(site: Site, store: str) -> Report:
             " recall ≥ 0.95, and the others belong to the same index unless a note names another.",
             (tables.glance_table("glance", store, glances, of_store=True),) if glances else (),
         ),
-        *_of_questions(site, lambda entry: entry.store == store, f"{slug(store)}-"),
+        *_of_questions(site, store),
         Section("runs", "Runs", "", (tables.runs_table("runs", runs),)),
     ]  # fmt: skip
     meta = (
@@ -40,28 +38,26 @@ def store_report(site: Site, store: str) -> Report:
     return Report(store, "", meta, sections=kept)
 
 
-def _of_questions(site: Site, wanted: Callable[[Entry], bool], prefix: str) -> Iterator[Section]:
-    """For each question a table of the places of some entries, with their ranks among all."""
+def _of_questions(site: Site, store: str) -> Iterator[Section]:
+    """For each question a table of a store's places, with their ranks among all stores."""
     for question in QUESTIONS:
         rows: list[Row] = []
         heads: tuple[Column, ...] = ()
-        for ranking in site.rankings[question.name]:
-            places = tuple(p for p in ranking.places if wanted(p.entry))
-            if not places:
+        for number, ranking in enumerate(site.rankings[question.name]):
+            if not any(place.entry.store == store for place in ranking.places):
                 continue
-            table = tables.ranking_table(ranking)
-            own = {id(p): row for p, row in zip(ranking.places, table.rows, strict=True)}
+            table, title = tables.ranking_table(ranking), ranking.like.title
             heads = (Column("sheet", "Terms", numeric=False), *table.columns[1:])
             href = f"{question_page(question.name)}#table-{table.name}"
-            if ranking not in site.rankings[question.name][:SHEETS]:
+            if number >= SHEETS:
                 href = dataset_page(ranking.like.dataset)
-            for place in places:
-                row = own[id(place)]
-                head = Cell(ranking.like.title, ranking.like.title, place.entry.label, href=href)
-                rows.append(Row((head, *row.cells[1:]), row.tone))
+            for place, row in zip(ranking.places, table.rows, strict=True):
+                if place.entry.store == store:
+                    head = Cell(title, title, place.entry.label, href=href)
+                    rows.append(Row((head, *row.cells[1:]), row.tone))
         if rows:
-            table = Table(f"{prefix}{question.name}", question.title, heads,
-                          tuple(rows[: tables.MOST_ROWS]))  # fmt: skip
+            own = tuple(rows[: tables.MOST_ROWS])
+            table = Table(question.name, question.title, heads, own)
             yield Section(question.name, question.title, question.lead, (table,))
 
 

@@ -45,7 +45,7 @@ def machine_of(run: RunData) -> str:
 def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Like:
     """The terms of a point that answers a question. trial: one of those that measured it."""
     measured = measured_terms(run, trial, {**trial.params, **point.params})
-    hidden = {*dict(question.quiet), "filter", "verdict"}
+    hidden = {*dict(question.quiet), *question.ignores, "filter", "verdict"}
     if question.against is not None:
         hidden |= set(question.against.varies)
     terms = {k: v for k, v in measured.items() if k not in hidden and v is not None}
@@ -60,6 +60,7 @@ def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Lik
     terms["processors"] = "unknown" if processors is None else f"{processors:g}"
     if server.get("hosts"):
         terms["hosts"] = server["hosts"]
+    terms = {name: value for name, value in terms.items() if name not in question.ignores}
     title = _title(question, point, terms, conditions_of(point.experiment))
     packed = tuple(sorted((k, str(v)) for k, v in terms.items()))
     return Like(point.dataset, point.rows, packed, title, _conditions(terms, bool(server)))
@@ -67,7 +68,8 @@ def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Lik
 
 def _conditions(terms: Mapping[str, Any], served: bool) -> str:
     of = "each server" if served else "the process"
-    said = [f"Machine: {terms['machine']}", f"Processors of {of}: {terms['processors']}"]
+    said = [f"Machine: {terms['machine']}"]
+    said += [f"Processors of {of}: {terms['processors']}"] if "processors" in terms else []
     said += [f"Limits of the server: {terms['limits']}"] if served else []
     said += [str(terms["hosts"]).capitalize()] if "hosts" in terms else []
     return ". ".join(said)
