@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from served_pages import figures_of
 from site_pages import Built, dead_links, read
+from synthetic_runs import SCRIPT, write_run
 
 from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
@@ -129,6 +130,21 @@ def test_an_earlier_site_is_replaced_as_a_whole(tmp_path: Path, site: Built) -> 
     assert not (out / "old.html").exists()
     assert (out / "index.html").is_file()
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_names_of_stores_are_text_and_wrong_stores_are_never_ranked(tmp_path: Path) -> None:
+    stores = {name: (1.0, "hnsw", name != "broken") for name in (SCRIPT, "faiss", "broken")}
+    write_run(tmp_path / "runs" / "one", stores=stores, efs=(16, 256), builds=((16, 128),))
+    out = tmp_path / "site"
+    build([tmp_path / "runs"], out, Options(figures=0), lambda done, of, what: None)
+    assert list(dead_links(out.resolve())) == []
+    assert all(SCRIPT not in p.read_text(encoding="utf-8") for p in out.rglob("*.html"))
+    (path,) = (out / "files" / "questions" / "fastest").glob("fastest-glove-*.json")
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    ranked = {row["store"]: row["rank"] for row in rows}
+    assert ranked["broken"] is None
+    assert ranked["faiss"] is not None
+    assert (out / "runs" / "one" / "window.parquet").is_file()
 
 
 def test_no_site_is_left_where_no_run_can_be_read(tmp_path: Path) -> None:

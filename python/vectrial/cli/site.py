@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from vectrial.cli import options
-from vectrial.cli.output import progress_bars, say, stderr_console
+from vectrial.cli.output import Format, print_json, progress_bars, say, stderr_console
 from vectrial.model.errors import UserError
 
 
 def site(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="RUNS...", help="Folders of runs or bundles, runs, or bundles."),
+        typer.Argument(metavar="RUNS", help="Folders of runs or bundles, runs, or bundles."),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the site.")] = Path("site"),
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the site.")] = (
@@ -50,6 +50,7 @@ def site(
             show_default="the number of processors, at most 8",
         ),
     ] = None,
+    form: options.FormatOption = Format.TABLE,
 ) -> None:
     """Write static pages of many runs: by question, store, dataset, version and run.
 
@@ -63,7 +64,8 @@ def site(
     machine and limits. Each table has JSON and Parquet beside it, each figure SVG.
 
     DIR must be new, empty, or an earlier site, which is replaced in one step. Runs that cannot be
-    read are listed with the reason. The path of the front page goes to stdout.
+    read are listed with the reason. The path of the front page goes to stdout; with --format jsonl
+    an object for each run, with its page or why it was not read.
 
     Exit codes: 0 written, 2 no run can be read, or DIR holds something else.
     """  # fmt: skip
@@ -81,4 +83,11 @@ def site(
     for one in results:
         if one.facts is None:
             say(console, f"{one.source.name}: not read: {one.why}")
-    print(out / HOME)
+    if form is Format.JSONL:
+        pages = {one.source.id: one.facts and str(out / one.facts.address) for one in results}
+        print_json(
+            {"run": one.source.name, "page": pages[one.source.id], "why": one.why or None}
+            for one in results
+        )
+    else:
+        print(out / HOME)

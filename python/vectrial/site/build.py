@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,11 +111,18 @@ def _runs(
     found: dict[int, RunResult] = {}
     # A process that is forked would share the pools of drawing and reading processes.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(options.processes, len(tasks)), mp_context=context) as pool:
-        work = {pool.submit(write_run, task): number for number, task in enumerate(tasks)}
-        for done in as_completed(work):
-            found[work[done]] = done.result()
-            progress(len(found), len(tasks), "reading runs")
+    try:
+        with ProcessPoolExecutor(min(options.processes, len(tasks)), mp_context=context) as pool:
+            work = {pool.submit(write_run, task): number for number, task in enumerate(tasks)}
+            for done in as_completed(work):
+                found[work[done]] = done.result()
+                progress(len(found), len(tasks), "reading runs")
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process that read runs was ended, as by a lack of memory",
+            where=f"after {len(found)} of {len(tasks)} runs",
+            remedy="fewer processes: --jobs 1",
+        ) from error
     return [found[number] for number in range(len(tasks))]
 
 
