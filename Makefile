@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-.PHONY: matrix lies results results-list results-pages setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
+.PHONY: matrix lies results results-list results-pages site setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -61,6 +61,10 @@ results-list: setup ## every committed result with revision, date, duration and 
 results-pages: setup ## pages of every committed bundle and reproduction in docs/results, and docs/claims.md
 	$(BIN)/python -m vectrial.report.pages docs/results
 	$(BIN)/python -m vectrial.reports.committed docs/results docs/claims.md
+
+SITE ?= site
+site: setup ## static pages of every committed run, in SITE (a folder, "site" unless given)
+	$(BIN)/vectrial site docs/results --title "Vectrial: committed results" --out $(SITE)
 
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target python/vectrial/_engine*.so

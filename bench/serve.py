@@ -33,9 +33,9 @@ import duckdb
 
 import harness
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from browser import CHROMIUM, Browser, browser
-from synthetic import write_run
+from synthetic_runs import write_run
 
 TRIALS = 1000
 #: Ids of what is copied begin here.

@@ -51,6 +51,7 @@ class Commands(LazyGroup):
         "compare": "compare:compare",
         "forecast": "forecast:forecast",
         "serve": "serve:serve",
+        "site": "site:site",
         "reproduce": "reproduce:reproduce",
         "bundle": "bundle:bundle",
         "note": "note:note",

@@ -26,7 +26,7 @@ from vectrial.model.live import Live
 from vectrial.model.phase import Phase, Role
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
-from vectrial.run.plan_summary import summarize
+from vectrial.run.plan_summary import about_time, summarize
 from vectrial.run.runner import Within
 from vectrial.run.watcher import Watcher
 from vectrial.util.formatting import is_recall, recall
@@ -122,7 +122,7 @@ class PlainView:
             seconds = (now - began) / (number - first) * (of - number + 1)
             if self._within is not None:
                 seconds = min(seconds, self._within.left_s)
-            left = f" (about {_about(seconds)} left)"
+            left = f" (about {about_time(seconds)} left)"
         self._line(f"[{number}/{of}] {job.label}{left}")
 
     def started(self, trial: PlannedTrial) -> None:

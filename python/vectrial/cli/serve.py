@@ -60,9 +60,9 @@ def serve(
     vectrial serve results -p 0 --open   a free port, in the browser
     VECTRIAL_SERVE_TOKEN=… vectrial serve --host 0.0.0.0
 
-    Measures nothing itself, and contacts no other server. On this machine a form starts runs, each a
-    process of its own that goes on when this command ends. Writes only a cache of the list, and the
-    suite and the log of a run that it starts.
+    Measures nothing itself, and contacts no other server. On this machine a form starts runs, each
+    a process of its own that goes on when this command ends. Writes only a cache of the list, and
+    the suite and the log of a run that it starts.
     Listens on this machine only unless --host names another address; other machines then need the
     token, and cannot start runs. There is no TLS; for remote access use SSH port forwarding: ssh -L
     8877:localhost:8877 MACHINE. Ctrl-C stops it. The address goes to stdout; with --format jsonl an

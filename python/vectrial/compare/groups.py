@@ -161,7 +161,7 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
     for trial in trials:
         for phase, occurrence in _numbered(_results(trial)):
             given = {**trial.params, **phase.params}
-            terms = _terms(run, trial, given)
+            terms = measured_terms(run, trial, given)
             key = (trial.experiment, phase.name, _stable(terms))
             group = found.setdefault(key, Group(trial.experiment, phase.name, terms))
             setting = {**trial.index_params, **_settings(trial.experiment, given)}
@@ -192,7 +192,8 @@ def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]
         yield phase, seen[key]
 
 
-def _terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict[str, Any]:
+def measured_terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The terms of a measurement with these parameters: those of its trial and its phase."""
     row = next(
         (d for d in run.datasets if (d["name"], d["rows"]) == (trial.dataset, trial.rows)), {}
     )
@@ -235,7 +236,7 @@ def _lose(run: RunData, trial: Trial, groups: list[Group]) -> None:
     """Tell the points that lack this trial's repeat, or the groups that it would have been in; or
     make one that is empty."""
     why = f"{trial.status}: {trial.reason}"
-    terms = _terms(run, trial, trial.params)
+    terms = measured_terms(run, trial, trial.params)
     known = {n: v for n, v in terms.items() if n not in _DEFAULTS or n in trial.params}
     given = {**trial.index_params, **trial.params}
     bare = not _results(trial)

@@ -42,6 +42,7 @@ class Cell:
     note: why there is no value, or what to know about it; shown as a footnote. notes: more of
         them, each a footnote of its own, which cells share.
     source: what the value was made of; a page that is served leads there.
+    href: on a page of a site, an address below its root that the value leads to.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Cell:
     tone: Tone = "ok"
     source: Source | None = None
     notes: tuple[str, ...] = ()
+    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class Section:
 class Answer:
     """One card of the first screen: a question, its answer, and what bounds the claim.
 
-    source: what `figure` was made of; a page that is served leads there.
+    source, href: as of a `Cell`, of what `figure` was made of.
     """
 
     question: str
@@ -190,6 +192,7 @@ class Answer:
     bound: str
     series: Series | None = None
     source: Source | None = None
+    href: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def summarize(plan: Plan) -> PlanSummary:
     return PlanSummary(
         title=f"{plan.suite.name}: {plural(len(plan.trials), 'trial')} in"
         f" {plural(len(plan.jobs), 'job')}",
-        estimate=f"about {_about(plan.estimate_s)} of measuring, after datasets are here",
+        estimate=f"about {about_time(plan.estimate_s)} of measuring, after datasets are here",
         repeats=repeats,
         loads=tuple(
             PlannedLoad(
@@ -83,7 +83,8 @@ def _trials(counts: Counter[str], repeats: int) -> str:
     )
 
 
-def _about(seconds: float) -> str:
+def about_time(seconds: float) -> str:
+    """A time for people: seconds below two minutes, else minutes."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 

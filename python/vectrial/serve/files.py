@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vectrial.document.blocks import Figure, Table
+from vectrial.document.blocks import Figure, Table, footnoted
 from vectrial.document.render import draw, export
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.folder import is_own
@@ -39,13 +39,22 @@ def figure_file(figure: Figure, kind: str) -> bytes:
 
 
 def table_file(table: Table, kind: str) -> bytes:
-    """A table as 'csv' or 'parquet'."""
+    """A table as 'csv', 'json' (an object per row) or 'parquet'."""
     header, rows = export.tidy(table)
     if kind == "csv":
         return _csv(header, rows)
-    names = [name if header.count(name) == 1 else f"{name} {i}" for i, name in enumerate(header)]
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return _parquet(pa.table({n: _column(c) for n, c in zip(names, columns, strict=True)}))
+    header = [name if header.count(name) == 1 else f"{name} {i}" for i, name in enumerate(header)]
+    if kind == "json":
+        return _json(table, header, rows)
+    columns = list(zip(*rows, strict=True)) or [()] * len(header)
+    return _parquet(pa.table({n: _column(c) for n, c in zip(header, columns, strict=True)}))
+
+
+def _json(table: Table, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
+    notes = dict.fromkeys((*footnoted(table)[1], *table.notes))
+    objects = [dict(zip(header, row, strict=True)) for row in rows]
+    content = {"title": table.title, "notes": list(notes), "rows": objects}
+    return json.dumps(content, ensure_ascii=False, default=str).encode("utf-8")
 
 
 def _column(values: Sequence[Any]) -> pa.Array[Any]:

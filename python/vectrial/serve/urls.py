@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from vectrial.document.blocks import Figure, Report, Source, Table
+from vectrial.document.render.html import Kinds
 from vectrial.serve.files import DATA
 
 #: The form that starts a run, and the page of the process that was started last.
@@ -36,6 +37,29 @@ class At:
     crumbs: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     query: str = ""
+
+    @property
+    def served(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def home(self) -> str:
+        """The list of runs."""
+        return "/"
+
+    @property
+    def kinds(self) -> Kinds:
+        """All that are made on demand."""
+        return Kinds()
+
+    def link(self, href: str) -> str:
+        """An address below the root."""
+        return f"/{href}"
+
+    def embed(self, figure: Figure) -> str:
+        """None: others cannot reach what is served here."""
+        return ""
 
     def figure(self, figure: Figure, kind: str) -> str:
         """A figure as 'svg' or 'png'."""

@@ -12,6 +12,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,8 +45,28 @@ class Page:
     policy: str
 
 
+@dataclass(frozen=True)
+class Kinds:
+    """Kinds of files beside figures and tables."""
+
+    figure: tuple[str, ...] = ("svg", "png")
+    table: tuple[str, ...] = ("csv", "parquet")
+
+
 class Place(Protocol):
-    """Place where a page is served, with its links. crumbs, links: (name, address)."""
+    """Place of a page among others, with its links. crumbs, links: (name, address)."""
+
+    @property
+    def served(self) -> bool:
+        """True where a server of ours answers, which has the policy in its headers and an icon."""
+
+    @property
+    def home(self) -> str:
+        """The address of the first page."""
+
+    @property
+    def kinds(self) -> Kinds:
+        """Kinds of files that are offered."""
 
     @property
     def crumbs(self) -> Sequence[tuple[str, str]]:
@@ -61,8 +82,14 @@ class Place(Protocol):
     def table(self, table: Table, kind: str) -> str:
         """A table as 'csv' or 'parquet'."""
 
+    def embed(self, figure: Figure) -> str:
+        """HTML that shows a figure on another page; empty where its address is not known."""
+
     def source(self, source: Source) -> str:
         """The page of the values that a figure was made of."""
+
+    def link(self, href: str) -> str:
+        """The address of what stands at `href` below the root."""
 
 
 def render(report: Report) -> str:
@@ -88,32 +115,43 @@ def page(
     folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
     style = _variables(report) + _gathered(folders, "style.css")
     script = _gathered(folders, "script.js")
-    environment = Environment(
-        loader=FileSystemLoader(list(reversed(folders))),
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+    if at is None:
+        policy += "base-uri 'none'; form-action 'none'"
+    elif not at.served:
+        policy += "img-src data:; base-uri 'none'; form-action 'none'"
+    else:
+        policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    text = (
+        _environment(tuple(reversed(folders)))
+        .get_template(template)
+        .render(
+            report=report,
+            at=at,
+            policy=policy,
+            style=Markup(style),
+            script=Markup(script),
+            kind=_kind,
+            drawings=lambda figure: _drawings(figure, report),
+            colour=lambda series: f"var(--s{report.stores.index(series.store)})",
+            shape=lambda series: shape(report.like.get(series, series), report.labels),
+            table_parts=_table_parts,
+            **context,
+        )
+    )
+    return Page(text, policy)
+
+
+@lru_cache(maxsize=8)
+def _environment(folders: tuple[Path, ...]) -> Environment:
+    """Templates are compiled once."""
+    return Environment(
+        loader=FileSystemLoader(list(folders)),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-    if at is None:
-        policy += "base-uri 'none'; form-action 'none'"
-    else:
-        policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    text = environment.get_template(template).render(
-        report=report,
-        at=at,
-        policy=policy,
-        style=Markup(style),
-        script=Markup(script),
-        kind=_kind,
-        drawings=lambda figure: _drawings(figure, report),
-        colour=lambda series: f"var(--s{report.stores.index(series.store)})",
-        shape=lambda series: shape(report.like.get(series, series), report.labels),
-        table_parts=_table_parts,
-        **context,
-    )
-    return Page(text, policy)
 
 
 def _gathered(folders: Sequence[Path], name: str) -> str:

@@ -143,7 +143,7 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
         return Row((*head, *[absent_cell("not reached")] * (len(_SPEED_UP) - 2)), "absent", series)
     ratio, per_node = absent_cell("nothing to compare with"), absent_cell()
     if alone is not None and series != base:
-        ratio = _ratio(best, alone)
+        ratio = ratio_with_interval(best, alone)
         if ratio.value is not None:
             value = float(ratio.value) * base.nodes / series.nodes
             per_node = plain(value, f"× {formatting.number(value)}")
@@ -163,11 +163,11 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
     return Row((*head, *cells), "ok", series)
 
 
-def _ratio(point: Point, base: Point) -> Cell:
-    """The ratio of QPS, with its interval where there are repeats enough."""
-    cell = ratio_cell(point, base, "qps")
+def ratio_with_interval(point: Point, base: Point, metric: str = "qps") -> Cell:
+    """The ratio of a metric, with its 95 % interval where there are repeats enough."""
+    cell = ratio_cell(point, base, metric)
     ours, theirs = (
-        [v.value for p in one.phases if (v := p.metrics.get("qps")) and v.value]
+        [v.value for p in one.phases if (v := p.metrics.get(metric)) and v.value]
         for one in (base, point)
     )
     if min(len(ours), len(theirs)) < LEAST_REPEATS:

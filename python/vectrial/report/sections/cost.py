@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vectrial.analysis import resources
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
@@ -41,7 +41,7 @@ def money(run: RunData) -> Section | None:
     if not found:
         return None  # nothing at all was measured
     prices = suite.prices
-    rows = tuple(_row(run, basis, prices) for basis in found)
+    rows = tuple(_row(run, _priced(run, basis, prices)) for basis in found)
     notes = (*_assumptions(prices), *_client(run, suite, found))
     table = Table("cost", "Cost", _columns(prices), rows, notes)
     floors = [f"{floor:g}" for floor in sorted({basis.floor for basis in found})]
@@ -52,6 +52,51 @@ def money(run: RunData) -> Section | None:
         f" {TARGETS[0]:g}."
     )
     return Section("cost", "Cost", lead, (table,))
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A store's price at its load. point: at which it is priced; None where `basis` says why there
+    is none. due: None where its resources are not known."""
+
+    basis: Basis
+    point: Point | None
+    prices: Prices
+    processors: Cell
+    memory: Cell
+    disk: Cell
+    due: Bill | None
+
+    def million_at(self, qps: float) -> float | None:
+        """The price of a million queries at this QPS; None where it is not known."""
+        if self.due is None:
+            return None
+        use = Use(self.processors.value, self.memory.value, self.disk.value, qps)
+        return bill(use, self.prices).per_million
+
+
+def priced(run: RunData) -> list[Priced]:
+    """Every store of the run with its price; empty without prices, as without loads."""
+    suite = _suite(run)
+    if suite is None or suite.prices is None:
+        return []
+    return [_priced(run, basis, suite.prices) for basis in bases(run, suite)]
+
+
+def _priced(run: RunData, basis: Basis, prices: Prices) -> Priced:
+    point = basis.point
+    if point is None:
+        none = absent_cell(basis.reason)
+        return Priced(basis, None, prices, none, none, none, None)
+    processors = resources.processors(run, point.series)
+    memory, disk = memory_of(run, point), disk_of(run, point)
+    due: Bill | None = None
+    if processors is not None and memory.value is not None:
+        qps = point.value(basis.metric)
+        assert qps is not None
+        due = bill(Use(processors, memory.value, disk.value, qps), prices)
+    known = _known(processors, "unknown: the server runs elsewhere")
+    return Priced(basis, point, prices, known, memory, disk, due)
 
 
 def _suite(run: RunData) -> Suite | None:
@@ -80,23 +125,15 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
     )
 
 
-def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
+def _row(run: RunData, one: Priced) -> Row:
+    basis, point, due = one.basis, one.point, one.due
     store, data, recall_floor = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
-    point = basis.point
     if point is None:
         none = absent_cell(basis.reason)
         cells = (store, data, none, none, none, recall_floor, *(none,) * 7)
         return Row(cells, "absent", basis.series)
-    processors = resources.processors(run, point.series)
-    memory_cell, disk_cell = _memory(run, point), _disk(run, point)
-    memory, disk = memory_cell.value, disk_cell.value
-    due: Bill | None = None
-    if processors is not None and memory is not None:
-        qps = point.value(basis.metric)
-        assert qps is not None
-        due = bill(Use(processors, memory, disk, qps), prices)
     qps_cell = spread_cell(point, basis.metric, "1/s")
-    million = _amount(None if due is None else due.per_million)
+    million = amount(None if due is None else due.per_million)
     if basis.at_least:
         qps_cell = replace(qps_cell, text=f"at least {qps_cell.text}")
         if due is not None:
@@ -109,10 +146,10 @@ def _row(run: RunData, basis: Basis, prices: Prices) -> Row:
         spread_cell(point, "recall_mean", "1", show=formatting.recall),
         recall_floor,
         spread_cell(point, "latency_p99", "us"),
-        _known(processors, "unknown: the server runs elsewhere"),
-        memory_cell,
-        disk_cell,
-        _amount(None if due is None else due.month),
+        one.processors,
+        one.memory,
+        one.disk,
+        amount(None if due is None else due.month),
         million,
         plain(operating_point(point)),
     )
@@ -162,14 +199,15 @@ def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ..
     )
 
 
-def _memory(run: RunData, point: Point) -> Cell:
+def memory_of(run: RunData, point: Point) -> Cell:
     """The most that a server held in any phase; what a library's process held when loaded."""
     absent = "not measured with these parameters: add the storage experiment"
     peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
     return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
 
 
-def _disk(run: RunData, point: Point) -> Cell:
+def disk_of(run: RunData, point: Point) -> Cell:
+    """The most that the store had on disk, of the same build."""
     absent = "no files on disk, or not measured"
     return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
 
@@ -195,7 +233,8 @@ def _known(value: float | None, absent: str) -> Cell:
     return absent_cell(absent) if value is None else Cell(f"{value:g}", value)
 
 
-def _amount(value: float | None) -> Cell:
+def amount(value: float | None) -> Cell:
+    """A sum of money."""
     if value is None:
         return absent_cell("its resources are not known")
     return Cell(f"{value:,.2f}" if value >= 1 else formatting.number(value), value)

@@ -31,7 +31,8 @@ from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
 
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
-_COLUMNS = (
+#: The columns of a store at a glance.
+GLANCE = (
     Column("store", "Store", numeric=False),
     Column.of("qps", group=_SEARCH),
     Column("recall", "Recall", "1", _SEARCH, spread=True),
@@ -74,7 +75,7 @@ def _glance(run: RunData, sweep: Sweep) -> Table:
     return Table(
         f"glance-{sweep.facet.slug}",
         sweep.facet.title,
-        _COLUMNS,
+        GLANCE,
         tuple(rows),
         (
             "All figures are of measured points; nothing is interpolated in this table. “Not "

@@ -96,7 +96,7 @@
   // Tables: a click on a heading sorts; cells without a value stay last.
   for (const table of document.querySelectorAll("table")) {
     const heads = [...table.querySelectorAll("th")];
-    heads.forEach((head, column) => head.firstElementChild.addEventListener("click", () => {
+    heads.forEach((head, column) => head.firstElementChild?.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of heads) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -134,6 +134,7 @@
       if (!entry.isIntersecting) continue;
       for (const a of links.values()) a.classList.remove("here");
       const link = links.get(entry.target.id);
+      if (!link) continue; // the page's own sections are not in the bar
       link.classList.add("here");
       link.parentElement.scrollLeft = link.offsetLeft - link.parentElement.offsetLeft - 16;
     }

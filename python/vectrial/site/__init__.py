@@ -1,0 +1,1 @@
+"""Static pages of many runs: by question, store, dataset, version and run."""

@@ -1,0 +1,165 @@
+"""The questions of a site, as data: which phases answer each, and on which terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vectrial.analysis.analysis import TARGETS
+from vectrial.model.faults import Crash
+from vectrial.model.phase import Role
+
+#: The limit of latency of the first question, in µs.
+P99_US = 20_000.0
+#: The size of the second question.
+LARGE_ROWS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Against:
+    """What an answer is compared with: the same store, index and load, but for some terms.
+
+    varies: names of those terms. by: the term or metric by which the baseline is chosen.
+    highest: the baseline has the highest value of it, and not the lowest. title: of the column.
+    limit: the baseline must have exactly this value; None: any.
+    """
+
+    varies: tuple[str, ...]
+    by: str
+    title: str
+    highest: bool = False
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that measured points answer.
+
+    name: of its page. title: as it is asked. lead: how it is answered.
+    metric: by which stores are ranked: one of the metrics of the points.
+    needs: metrics that a point must have. role: of the phases; None: any that has the metrics.
+    shown: metrics in its table, in order, as (metric, heading).
+    among: the metric that `metric` is a count of. Such an answer has a verdict and no rank: one
+    count is enough to break a promise, and none proves nothing beyond an upper limit.
+    at_least, at_most: limits of metrics. rows: the least number of rows.
+    only: values that a point's parameters must have. against: see `Against`.
+    quiet: terms that make no table of their own, as (name, heading): they are columns.
+    ignores: terms that have nothing to do with the answer.
+    priced: ranked by price, where a suite has prices.
+    empty: what is said where nothing answers it.
+    """
+
+    name: str
+    title: str
+    lead: str
+    metric: str
+    needs: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...]
+    role: Role | None = None
+    among: str = ""
+    at_least: Mapping[str, float] = field(default_factory=dict)
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    rows: int = 0
+    only: Mapping[str, str] = field(default_factory=dict)
+    against: Against | None = None
+    quiet: tuple[tuple[str, str], ...] = ()
+    ignores: tuple[str, ...] = ()
+    priced: bool = False
+    empty: str = ""
+
+
+_RECALL = TARGETS[0]
+_SEARCH = (
+    ("qps", "QPS"),
+    ("recall_mean", "Recall"),
+    ("latency_p99", "p99"),
+    ("errors", "Errors"),
+)
+
+QUESTIONS = (
+    Question(
+        "fastest",
+        f"Fastest at recall ≥ {_RECALL:.2f} under {P99_US / 1000:.0f} ms",
+        f"The highest QPS of each store in a closed loop, with a recall of at least {_RECALL:.2f}"
+        f" and a p99 latency of at most {P99_US / 1000:.0f} ms. All figures of a row come from the"
+        " same requests.",
+        "qps",
+        ("qps", "recall_mean", "latency_p99"),
+        _SEARCH,
+        role=Role.SEARCH,
+        at_least={"recall_mean": _RECALL},
+        at_most={"latency_p99": P99_US},
+        empty="No run has searches with their recall.",
+    ),
+    Question(
+        "cheapest",
+        f"Cheapest for {LARGE_ROWS // 1_000_000} M rows",
+        f"The price of a million queries on {LARGE_ROWS:,} rows or more: the processors, memory and"
+        " disk that a store used, by the price sheet of its suite, at its highest measured QPS"
+        f" with a recall of at least {_RECALL:.2f}. Where a suite has no prices, the resources"
+        " stand side by side and are not ranked.",
+        "qps",
+        ("qps", "recall_mean"),
+        (("qps", "QPS"), ("recall_mean", "Recall"), ("latency_p99", "p99")),
+        role=Role.SEARCH,
+        at_least={"recall_mean": _RECALL},
+        rows=LARGE_ROWS,
+        priced=True,
+        empty=f"No run searches {LARGE_ROWS:,} rows or more.",
+    ),
+    Question(
+        "filters",
+        "What a filter costs",
+        "The highest QPS of each store under a filter, against its highest QPS without one, both"
+        f" with a recall of at least {_RECALL:.2f}; under a filter, recall is judged among the rows"
+        " that it keeps.",
+        "qps",
+        ("qps", "recall_mean", "selectivity"),
+        (("selectivity", "Keeps"), *_SEARCH),
+        at_least={"recall_mean": _RECALL},
+        against=Against(
+            ("selectivity", "predicate", "depth", "filter", "pivots", "payload_index"),
+            "selectivity",
+            "Against no filter",
+            highest=True,
+            limit=1.0,
+        ),
+        quiet=(("predicate", "Rows kept"), ("payload_index", "Indexed")),
+        empty="No run searches under filters.",
+    ),
+    Question(
+        "power-cuts",
+        "What survives a power cut",
+        "Acknowledged changes that a store promised to keep, looked for after each power cut. The"
+        " outages with a row that breaks the promise are counted: one is enough to break it, and"
+        " none of many excludes only rates above that of the column “Excluded above”, at 95 %.",
+        "broken_outages",
+        ("outages", "broken_outages"),
+        (
+            ("broken_outages", "Broken"),
+            ("outages", "Outages"),
+            ("broken_rate_at_most", "Excluded above"),
+            ("lost_rows", "Lost rows"),
+            ("unanswered", "Unreadable"),
+        ),
+        among="outages",
+        only={"outage": Crash.POWER_CUT.value},
+        quiet=(("durability", "Promise"), ("lane", "Lane")),
+        ignores=("processors", "queries", "k", "returns"),
+        empty="No run cuts the power.",
+    ),
+    Question(
+        "nodes",
+        "What a second node brings",
+        f"The highest QPS of a cluster with a recall of at least {_RECALL:.2f}, against that of the"
+        " fewest nodes of the same store that the same run measured, under the same load.",
+        "qps",
+        ("qps", "recall_mean"),
+        _SEARCH,
+        role=Role.SEARCH,
+        at_least={"recall_mean": _RECALL},
+        against=Against(("nodes",), "nodes", "Against the fewest nodes"),
+        quiet=(("nodes", "Nodes"),),
+        empty="No run measures a store with several numbers of nodes.",
+    ),
+)
