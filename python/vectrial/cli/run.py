@@ -32,6 +32,7 @@ from vectrial.run.prepare import (
     prepare,
 )
 from vectrial.run.runner import Outcome, run_plan
+from vectrial.suite import shipped
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.file_modes import private_files
@@ -41,7 +42,11 @@ from vectrial.util.formatting import plural
 def run(
     suite_path: Annotated[
         Path | None,
-        typer.Argument(metavar="SUITE", help="Suite file; suites/ has examples."),
+        typer.Argument(
+            metavar="SUITE",
+            help="Suite file, or the name of a suite that comes with Vectrial:"
+            f" {', '.join(shipped.names())}.",
+        ),
     ] = None,
     store: options.StoresOption = None,
     dry_run: options.DryRunOption = False,
@@ -75,12 +80,13 @@ def run(
     """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
 
     \b
-    vectrial run suites/demo.toml --dry-run     the plan and a time estimate
-    vectrial run suites/demo.toml               measure, then write the report
+    vectrial run demo --dry-run                 the plan and a time estimate
+    vectrial run demo                           measure, then write the report
+    vectrial run mine.toml                      a suite of your own; docs/suites.md starts with one
     vectrial run --resume runs/latest           continue an interrupted run
     vectrial run --resume runs/latest --remeasure-disturbed    what a busy machine disturbed
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
-    vectrial run suites/demo.toml --on ray      on the machines of a Ray cluster
+    vectrial run demo --on ray                  on the machines of a Ray cluster
 
     Progress goes to stderr. The last line on stdout is the run folder; with --format jsonl, an
     object with the folder and the number of trials by status. With --dry-run --format jsonl there
@@ -95,6 +101,8 @@ def run(
     check_resume(resume, out)
     stores = store or ()
     source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
+    if suite_path is not None and source.where != str(suite_path):
+        say(console, f"suite: {source.where}")
     if source.seal:
         say(console, f"{bundle}: seal {source.seal}")
     plan = plan_of(source.suite, source.where)
