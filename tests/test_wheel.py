@@ -38,7 +38,8 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     uv, venv, dist = Path(sys.executable).with_name("uv"), folder / "venv", folder / "dist"
     dist.mkdir()
     (dist / built.name).symlink_to(built)
-    plain = {name: os.environ[name] for name in os.environ if not name.startswith(("PYTHON", "UV"))}
+    outer = ("PYTHON", "VIRTUAL_ENV", "CARGO", "RUSTUP")
+    plain = {name: text for name, text in os.environ.items() if not name.startswith(outer)}
     run(uv, "venv", "--quiet", "--python", sys.executable, venv)
     env = {
         "PATH": "/usr/bin:/bin",

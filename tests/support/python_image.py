@@ -17,8 +17,11 @@ from pathlib import Path
 from real_engine import libraries
 
 _PROGRAMS = ("sh", "ls", "uname", "rm", "mkdir", "useradd")
-#: Of the standard library: what no program of ours imports.
-_LEFT_OUT = ("test", "idlelib", "lib2to3", "ensurepip", "turtledemo", "tkinter", "site-packages")
+#: Libraries of C and C++ that packages are linked with.
+_LIBRARIES = ("libstdc++.so.6", *(f"lib{name}.so.?" for name in ("rt", "dl", "pthread", "util")))
+#: Parts of the standard library and of packages that no test needs.
+_LEFT_OUT = {"test", "idlelib", "lib2to3", "ensurepip", "turtledemo", "tkinter", "site-packages"}
+_LEFT_OUT |= {"EXTERNALLY-MANAGED", "bin"}
 _FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
     "etc/group": "root:x:0:\n",
@@ -77,19 +80,24 @@ def _add(tar: tarfile.TarFile, paths: dict[str, str], packages: Path) -> None:
     extensions = list(stdlib.glob("lib-dynload/*.so"))
     for name, program in programs.items():
         add(program, name)
-    cxx = Path(f"/usr/lib/{platform.machine()}-linux-gnu/libstdc++.so.6")
-    add(cxx, str(cxx))
-    for program in (*programs.values(), *extensions, cxx):
+    system = Path(f"/usr/lib/{platform.machine()}-linux-gnu")
+    shared = [path for name in _LIBRARIES for path in system.glob(name)]
+    for library in shared:
+        add(library, str(library))
+    for program in (*programs.values(), *extensions, *shared):
         for library in libraries(program):
             add(library, str(library))
     for part in sorted(stdlib.iterdir()):
-        if part.name not in _LEFT_OUT and part.name != "EXTERNALLY-MANAGED":
+        if part.name not in _LEFT_OUT and not part.name.startswith("config-"):
             add(part, str(part))
     for part in sorted(packages.iterdir()):
-        add(part, f"{paths['purelib']}/{part.name}")
+        if part.name not in _LEFT_OUT:
+            add(part, f"{paths['purelib']}/{part.name}")
 
 
-def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if Path(entry.name).name in ("tests", "include"):  # of packages: a quarter of their files
+        return None
     entry.uid = entry.gid = 0
     entry.mode |= 0o555 if entry.isdir() or entry.mode & 0o111 else 0o444
     return entry
