@@ -50,7 +50,7 @@ WHEEL_MACHINES ?= x86_64 aarch64
 # The wheel of another machine needs Rust's standard library for it, which rustup fetches.
 wheel: $(VENV)/.zig ## dist/: wheels (manylinux2014, x86_64 and aarch64) and an sdist
 	rm -rf dist
-	$(BIN)/maturin sdist --quiet --out dist
+	$(BIN)/maturin sdist --out dist
 	for machine in $(WHEEL_MACHINES); do \
 		target=$$machine-unknown-linux-gnu; \
 		if [[ $$machine != "$$(uname -m)" ]] && ! rustup --quiet target add $$target; then \

@@ -80,7 +80,7 @@ def test_the_wheel_has_every_file_of_the_package(built: Path) -> None:
 
 def test_the_sdist_has_what_a_build_needs_and_no_results(tmp_path: Path) -> None:
     maturin = Path(sys.executable).with_name("maturin")
-    run(maturin, "sdist", "--quiet", "--out", tmp_path)
+    run(maturin, "sdist", "--out", tmp_path)
     (path,) = tmp_path.iterdir()
     assert path.stat().st_size < _SDIST_BYTES
     with tarfile.open(path) as archive:
