@@ -53,8 +53,8 @@ wheel: $(VENV)/.zig ## dist/: wheels (manylinux2014, x86_64 and aarch64) and an 
 	$(BIN)/maturin sdist --out dist
 	for machine in $(WHEEL_MACHINES); do \
 		target=$$machine-unknown-linux-gnu; \
-		if [[ $$machine != "$$(uname -m)" ]] && ! rustup --quiet target add $$target; then \
-			echo "! no wheel for $$machine: rustup could not add the target $$target" >&2; continue; fi; \
+		if [[ $$machine != "$$(uname -m)" ]] && ! why=$$(rustup --quiet target add $$target 2>&1); then \
+			echo "! no wheel for $$machine: rustup target add $$target: $$(head -1 <<< "$$why")" >&2; continue; fi; \
 		PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --quiet --zig --target $$target \
 			--compatibility manylinux2014 --interpreter $(BIN)/python --out dist || { \
 			echo "! no wheel for $$machine: it does not compile" >&2; [[ $$machine != "$$(uname -m)" ]]; }; \

@@ -55,7 +55,8 @@ def docker(env: dict[str, str], *words: str) -> str:
 
 def test_the_image_lists_stores_and_measures(engine: dict[str, str], tmp_path: Path) -> None:
     run = ("run", "--rm", "--network", "none")
-    listed = docker(engine, *run, _IMAGE, "stores", "--format", "jsonl")
+    anybody = ("--user", "54321")
+    listed = docker(engine, *run, *anybody, _IMAGE, "stores", "--format", "jsonl")
     works = {row["store"]: row["works"] for row in map(json.loads, listed.splitlines())}
     assert all(works[name] for name in ("memory", "faiss", "usearch", "qdrant-edge", "sqlite-vec"))
     assert works["lancedb"] is False
