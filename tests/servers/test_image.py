@@ -41,7 +41,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         for file in (ROOT / "Dockerfile", ROOT / ".dockerignore"):
             shutil.copy(file, context)
         shutil.copy(built, context / "dist")
-        base = base_image(built, "quick", env, tmp_path_factory.mktemp("base"))
+        base = base_image(built, "quick", env)
         arguments = ("--network", "none", "--build-arg", f"BASE={base}", "--tag", _IMAGE)
         docker(env, "build", *arguments, str(context))
         yield env

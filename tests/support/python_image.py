@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 from real_engine import libraries
 
+_NAME = "python-of-this-machine"
 _PROGRAMS = ("sh", "ls", "uname", "rm", "mkdir", "useradd")
 #: Libraries of C and C++ that packages are linked with.
 _LIBRARIES = ("libstdc++.so.6", *(f"lib{name}.so.?" for name in ("rt", "dl", "pthread", "util")))
@@ -33,27 +35,29 @@ _ASK = (
 )
 
 
-def base_image(wheel: Path, extras: str, env: dict[str, str], folder: Path) -> str:
+def base_image(wheel: Path, extras: str, env: dict[str, str]) -> str:
     """Import it into an engine; the name of the image.
 
     wheel, extras: their dependencies are installed in it, and the wheel is not.
-    env: leads to the engine. folder: for what is put together.
+    env: leads to the engine.
     """
     own = (Path(sys.base_prefix) / "bin" / "python3.11", "-I", "-c", _ASK)
     asked = subprocess.run(own, capture_output=True, text=True, check=True)
     paths: dict[str, str] = json.loads(asked.stdout)
-    uv, packages = Path(sys.executable).with_name("uv"), folder / "packages"
-    install = (uv, "pip", "install", "--quiet", "--target", packages)
-    subprocess.run((*install, f"{wheel}[{extras}]", "pip"), check=True)
-    for own_files in packages.glob("vectrial*"):
-        shutil.rmtree(own_files)
-    archive = folder / "python.tar"
-    with tarfile.open(archive, "w") as tar:
-        _add(tar, paths, packages)
     search = f"ENV PATH={paths['scripts']}:/usr/local/bin:/usr/bin:/bin"
-    imported = ("docker", "import", "--change", search, str(archive), "python-of-this-machine")
-    subprocess.run(imported, env=env, check=True, capture_output=True)
-    return imported[-1]
+    # Nearly a gigabyte, which pytest would keep for three runs.
+    with tempfile.TemporaryDirectory(prefix="image-") as folder:
+        packages, archive = Path(folder) / "packages", Path(folder) / "python.tar"
+        uv = Path(sys.executable).with_name("uv")
+        install = (uv, "pip", "install", "--quiet", "--target", packages)
+        subprocess.run((*install, f"{wheel}[{extras}]", "pip"), check=True)
+        for own_files in packages.glob("vectrial*"):
+            shutil.rmtree(own_files)
+        with tarfile.open(archive, "w") as tar:
+            _add(tar, paths, packages)
+        imported = ("docker", "import", "--change", search, str(archive), _NAME)
+        subprocess.run(imported, env=env, check=True, capture_output=True)
+    return _NAME
 
 
 def _add(tar: tarfile.TarFile, paths: dict[str, str], packages: Path) -> None:
