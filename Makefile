@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-.PHONY: matrix lies results results-list results-pages site setup setup-stores setup-servers test test-fast fuzz demo bench lint lock clean help
+.PHONY: matrix lies results results-list results-pages site setup setup-stores setup-servers test test-fast fuzz demo wheel image bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -41,8 +41,35 @@ demo: setup ## measure real word vectors on embedded stores, and write the repor
 	$(BIN)/vectrial data fetch glove-words-50-20k
 	$(BIN)/vectrial run suites/demo.toml
 
+# Installed only where wheels are made: a compiler of 180 MB.
+$(VENV)/.zig: requirements/wheel.lock $(VENV)/.installed
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r $<
+	touch $@
+
+WHEEL_MACHINES ?= x86_64 aarch64
+# The wheel of another machine needs Rust's standard library for it, which rustup fetches.
+wheel: $(VENV)/.zig ## dist/: wheels (manylinux2014, x86_64 and aarch64) and an sdist
+	rm -rf dist
+	$(BIN)/maturin sdist --out dist
+	for machine in $(WHEEL_MACHINES); do \
+		target=$$machine-unknown-linux-gnu; \
+		if [[ $$machine != "$$(uname -m)" ]] && ! why=$$(rustup --quiet target add $$target 2>&1); then \
+			echo "! no wheel for $$machine: rustup target add $$target: $$(head -1 <<< "$$why")" >&2; continue; fi; \
+		PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --quiet --zig --target $$target \
+			--compatibility manylinux2014 --interpreter $(BIN)/python --out dist || { \
+			echo "! no wheel for $$machine: it does not compile" >&2; [[ $$machine != "$$(uname -m)" ]]; }; \
+	done
+	ls -l dist
+
+ENGINE ?= docker
+IMAGE ?= vectrial:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+image: ## a container image of the wheel in dist/, which `make wheel` puts there
+	ls dist/vectrial-*_$$(uname -m).whl || { echo "no wheel of this machine in dist: make wheel" >&2; exit 2; }
+	$(ENGINE) build --tag $(IMAGE) .
+
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
+	$(BIN)/uv pip compile requirements/wheel.in --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/wheel.lock
 	cd python/vectrial/locks && for source in *.in; do \
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
 
@@ -67,7 +94,7 @@ site: setup ## static pages of every committed run, in SITE (a folder, "site" un
 	$(BIN)/vectrial site docs/results --title "Vectrial: committed results" --out $(SITE)
 
 clean: ## remove what was built here (datasets stay in the cache)
-	rm -rf $(VENV) target python/vectrial/_engine*.so
+	rm -rf $(VENV) target dist python/vectrial/_engine*.so
 
 lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with warnings as errors
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ from vectrial.run import exposure
 from vectrial.run.place import HERE, place
 from vectrial.run.prepare import check_machine, new_folder, plan_of, prepare, toml_of
 from vectrial.run.runner import run_plan
+from vectrial.suite import shipped
 from vectrial.suite.model import Suite, parse_suite, suite_text, validated
 from vectrial.util.file_modes import private_files
 from vectrial.worker.messages import Progress
@@ -43,7 +44,8 @@ def run_suite(
     """Measure a suite, as `vectrial run` does, and return its run.
 
     Args:
-        suite: the path of a suite file, or the suite as a dict with the same keys.
+        suite: the path of a suite file, the name of a suite that comes with Vectrial ("demo"), or
+            the suite as a dict with the same keys.
         out: the folder in which the run's own folder is made; `runs` unless given.
         progress: gets a line when a job begins, when a trial ends, and for other news.
         allow_exposed: start servers that others on the network can reach, too.
@@ -59,7 +61,8 @@ def run_suite(
         model, where = validated(Suite, dict(suite), "suite"), "suite"
         text = toml_of(model)
     else:
-        where, text = str(suite), suite_text(Path(suite))
+        file = shipped.file_of(Path(suite))
+        where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
     plan = plan_of(model, where)
     check_machine(plan, here=on == HERE)

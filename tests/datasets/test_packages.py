@@ -65,6 +65,15 @@ def test_a_package_that_vanished(package: Package) -> None:
         archive(replace(package, version="9.9"), silent)
 
 
+@pytest.mark.slow
+def test_where_there_is_no_pip_uv_brings_it(
+    package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert archive(package, silent).is_file()
+
+
 @pytest.mark.parametrize(
     ("client", "remedy"), [(Client.NPM, "Node.js"), (Client.APT, "Debian and Ubuntu")]
 )

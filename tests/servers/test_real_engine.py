@@ -4,70 +4,37 @@ from the program that a package brings under the tag of the official one."""
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import containers_for_real
 import pytest
+from real_engine import libraries, real_engine
 
 from vectrial.servers.namespaces import Network
 from vectrial.stores.weaviate.server import IMAGE, WEAVIATE
-from vectrial.testing.server_programs import not_here, program
+from vectrial.testing.server_programs import program
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-_STARTS_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[tuple[Network, dict[str, str]]]:
     """A running engine: the network it is in, and the environment that leads to it."""
-    dockerd = shutil.which("dockerd")
-    if dockerd is None or os.geteuid() != 0:
-        not_here("docker", "there is no dockerd here, or no root to run it")
-    folder = Path(tempfile.mkdtemp(prefix="engine-"))  # a socket's path is short
-    env = {
-        **os.environ,
-        "DOCKER_HOST": f"unix://{folder}/docker.sock",
-        "VECTRIAL_DOCKER": "docker",
-    }
-    options = (
-        *("--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
-        *("--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
-        *("--pidfile", f"{folder}/pid", "-H", env["DOCKER_HOST"]),
-    )
-    with Network() as network, (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            network.enter((dockerd, *options)), pass_fds=network.files, stdout=log, stderr=log
-        )
-        try:
-            ends = time.monotonic() + _STARTS_S
-            while subprocess.run(("docker", "version"), env=env, capture_output=True).returncode:
-                if process.poll() is not None or time.monotonic() > ends:
-                    not_here("docker", (folder / "log").read_text()[-2000:])
-                time.sleep(0.2)
-            yield network, env
-        finally:
-            process.terminate()
-            process.wait(30)
-            shutil.rmtree(folder, ignore_errors=True)
+    with real_engine() as (network, env):
+        yield network, env
 
 
 def packed(weaviate: Path, into: Path) -> Path:
     """The program and the libraries it needs as the files of an image."""
-    told = subprocess.run(("ldd", str(weaviate)), capture_output=True, text=True, check=True)
     archive = into / "image.tar"
     with tarfile.open(archive, "w") as tar:
         tar.add(weaviate, "bin/weaviate")
-        for library in re.findall(r"(/\S+) \(0x", told.stdout):
-            tar.add(Path(library).resolve(), library.lstrip("/"))
+        for library in libraries(weaviate):
+            tar.add(library.resolve(), str(library).lstrip("/"))
         for folder in ("tmp", "var/lib/weaviate", "etc"):
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777

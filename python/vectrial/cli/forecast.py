@@ -92,7 +92,7 @@ def forecast(
     """Forecast load time, memory, disk, latency and QPS at more rows than a run measured.
 
     \b
-    vectrial run suites/growth.toml                        measure six sizes (75 minutes)
+    vectrial run growth                                    measure six sizes (75 minutes)
     vectrial forecast --check                              does it predict the largest?
     vectrial forecast --rows 10M --rows 1e9
     vectrial forecast --rows 1e9 --qps 5000 --p99 20ms --node-memory 256GiB --prices prices.toml

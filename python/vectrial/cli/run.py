@@ -48,6 +48,7 @@ from vectrial.run.prepare import (
     prepare,
 )
 from vectrial.run.runner import Outcome, Within, here_within, run_plan
+from vectrial.suite import shipped
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.file_modes import private_files
@@ -57,7 +58,11 @@ from vectrial.util.formatting import plural
 def run(
     suite_path: Annotated[
         Path | None,
-        typer.Argument(metavar="SUITE", help="Suite file; suites/ has examples."),
+        typer.Argument(
+            metavar="SUITE",
+            help="Suite file, or the name of a suite that comes with Vectrial:"
+            f" {', '.join(shipped.names())}.",
+        ),
     ] = None,
     store: options.StoresOption = None,
     dry_run: options.DryRunOption = False,
@@ -106,13 +111,14 @@ def run(
     """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
 
     \b
-    vectrial run suites/demo.toml --dry-run     the plan and a time estimate
-    vectrial run suites/demo.toml               measure, then write the report
+    vectrial run demo --dry-run                 the plan and a time estimate
+    vectrial run demo                           measure, then write the report
+    vectrial run mine.toml                      a suite of your own; docs/suites.md starts with one
     vectrial run --resume runs/latest           continue an interrupted run
     vectrial run --resume runs/latest --remeasure-disturbed    what a busy machine disturbed
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
-    vectrial run suites/demo.toml --on ray      on the machines of a Ray cluster
-    vectrial run suites/demo.toml --note "new disk"     see `vectrial note`
+    vectrial run demo --on ray                  on the machines of a Ray cluster
+    vectrial run demo --note "new disk"         see `vectrial note`
     vectrial run --existing pgvector --address db:5432 --collection products --columns price
                                                 a table that is there already, read-only
 
@@ -134,6 +140,8 @@ def run(
     if existing is None:
         about.refuse()
         source = find_suite(suite_path, resume, bundle, seal).restricted(stores, repeats)
+        if suite_path is not None and source.where != str(suite_path):
+            say(console, f"suite: {source.where}")
     elif any(one is not None for one in (suite_path, resume, bundle, seal)):
         raise UserError("a SUITE, --resume, --from and --existing exclude each other")
     else:

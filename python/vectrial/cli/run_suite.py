@@ -12,6 +12,7 @@ from vectrial.model.errors import UserError
 from vectrial.results.bundle import opened
 from vectrial.results.reader import RunReader
 from vectrial.run.prepare import RESOLVED, Fingerprints
+from vectrial.suite import shipped
 from vectrial.suite.model import Suite, parse_suite, suite_text
 from vectrial.util.suggest import suggestion
 
@@ -63,7 +64,7 @@ def find_suite(
 ) -> SuiteSource:
     """The suite of exactly one of a file, a run folder and a bundle.
 
-    seal: that the bundle must have.
+    path: a file, or the name of a suite that comes with Vectrial. seal: that the bundle must have.
 
     Raises:
         UserError: it cannot be read, the bundle has another seal, or a dataset is not available.
@@ -74,7 +75,8 @@ def find_suite(
     if len(sources) != 1:
         raise UserError(
             "a SUITE, --resume and --from exclude each other" if sources else "no suite given",
-            remedy="vectrial run suites/demo.toml",
+            remedy="vectrial run demo, vectrial run FILE.toml; these come with Vectrial:"
+            f" {', '.join(shipped.names())}",
         )
     if sealed is not None:
         return _of_bundle(sealed, seal)
@@ -82,7 +84,9 @@ def find_suite(
         path = resume / RESOLVED
         if not path.is_file():
             raise UserError("there is no run here to resume", where=str(resume))
-    assert path is not None
+    else:
+        assert path is not None
+        path = shipped.file_of(path)
     text = suite_text(path)
     return SuiteSource(parse_suite(text, str(path)), text, str(path))
 

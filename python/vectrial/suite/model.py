@@ -255,7 +255,9 @@ def suite_text(path: Path) -> str:
     except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
         why = error.strerror if isinstance(error, OSError) else error
         raise UserError(
-            f"the suite cannot be read: {why}", where=str(path), remedy="see suites/ for examples"
+            f"the suite cannot be read: {why}",
+            where=str(path),
+            remedy="`vectrial run --help` names the suites that come with Vectrial",
         ) from error
 
 

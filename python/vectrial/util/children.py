@@ -1,8 +1,10 @@
-"""Commands of Python child processes."""
+"""Commands of child processes: Python, and uv."""
 
 from __future__ import annotations
 
+import shutil
 import sys
+from pathlib import Path
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:
@@ -12,3 +14,10 @@ def python(module: str, *arguments: str) -> tuple[str, ...]:
     is data and not code. PYTHONPATH stays, by which a user names folders of code.
     """
     return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def uv() -> str | None:
+    """The program uv, which is installed with Vectrial; None where it is neither beside the Python
+    that runs now nor on the PATH."""
+    own = Path(sys.executable).with_name("uv")
+    return str(own) if own.exists() else shutil.which("uv")

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -28,7 +27,7 @@ from pathlib import Path
 from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError, VectrialError
 from vectrial.model.progress import LineProgress
-from vectrial.util import hardware, paths
+from vectrial.util import children, hardware, paths
 from vectrial.util.locks import build_once
 from vectrial.util.process import tail, wait_for
 
@@ -158,8 +157,7 @@ def _only_vectrial(folder: Path) -> Path:
 
 def _steps(environment: Environment, folder: Path) -> list[tuple[str, ...]]:
     """The commands that make `folder`."""
-    own = Path(sys.executable).with_name("uv")
-    uv = str(own) if own.exists() else shutil.which("uv")
+    uv = children.uv()
     if uv is None:
         raise NotInstalled(f"environment '{environment.name}' is made by uv: pip install uv")
     lock, build = _pins(environment)

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from vectrial.model.progress import Progress
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.checksum import sha256_of
-from vectrial.util.children import python
+from vectrial.util.children import python, uv
 from vectrial.util.process import wait_for
 
 _POLL_S = 0.2
@@ -159,8 +160,9 @@ def _pip(package: Package) -> list[str]:
     for name in ("pip3", "pip"):
         if found := shutil.which(name):
             return [found]
-    if uvx := shutil.which("uvx"):
-        return [uvx, "pip"]
+    if own := uv():  # as where uv made the environment: it has no pip, and uv comes with Vectrial
+        environment = ("--no-project", "--isolated", "--quiet", "--python", sys.executable)
+        return [own, "run", *environment, "--with", "pip", "python", "-I", "-m", "pip"]
     raise SourceUnavailable(f"{package} needs pip, which is not here", remedy="install pip")
 
 

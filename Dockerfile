@@ -1,0 +1,21 @@
+# Vectrial from the wheel of this machine in dist/, with small embedded stores.
+#
+#   make wheel image
+#   docker run --rm -v "$PWD:/work" -v vectrial:/cache vectrial:0.2.0 run demo
+#
+# /work has the runs, /cache the datasets. Any `--user` can write where a volume lets it.
+ARG BASE=python:3.11-slim
+FROM ${BASE}
+# Extras of the package, one per store: see pyproject.toml.
+ARG EXTRAS=quick
+COPY dist/*.whl /tmp/dist/
+RUN python -m pip install --no-cache-dir "$(ls /tmp/dist/vectrial-*_$(uname -m).whl)[${EXTRAS}]" \
+    && rm -r /tmp/dist \
+    && useradd --create-home --uid 1000 vectrial \
+    && mkdir -m 1777 /work /cache
+ENV VECTRIAL_HOME=/cache
+USER vectrial
+WORKDIR /work
+VOLUME ["/work", "/cache"]
+ENTRYPOINT ["vectrial"]
+CMD ["--help"]

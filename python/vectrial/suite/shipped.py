@@ -1,0 +1,49 @@
+"""The suites that come with Vectrial, by name.
+
+They are the files of `suites/`, which is a folder at the root of a checkout and lies in the
+installed package: `vectrial run demo` is the same in both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vectrial.model.errors import UserError
+from vectrial.util.suggest import suggestion
+
+_FOLDER = Path(__file__).resolve().parents[1] / "suites"
+
+
+def names() -> tuple[str, ...]:
+    """The names of all suites that come with Vectrial, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def file_of(suite: Path) -> Path:
+    """The file of a suite: `suite` itself, or the file of the shipped suite that it names.
+
+    A file in the current folder comes before a shipped suite of the same name. A path with a
+    folder or an ending is never a name; it is returned whether the file is there or not.
+
+    Raises:
+        UserError: it is a name, and neither a file nor a shipped suite has it.
+    """
+    if suite.exists() and not suite.is_dir():
+        return suite
+    known = names()
+    if suite.suffix == ".toml" and suite.stem in known:
+        raise UserError(
+            "there is no such file",
+            where=str(suite),
+            remedy=f"the suite that comes with Vectrial has a name: vectrial run {suite.stem}",
+        )
+    if suite.suffix or suite.name != str(suite):
+        return suite
+    if suite.name not in known:
+        nearest = suggestion(suite.name, known)
+        every = f"these come with Vectrial: {', '.join(known)}"
+        raise UserError(
+            f"there is no suite '{suite}', neither a file nor one that comes with Vectrial",
+            remedy=f"{nearest} {every}" if nearest.endswith("?") else every,
+        )
+    return _FOLDER / f"{suite.name}.toml"

@@ -1,0 +1,57 @@
+"""The wheel of this checkout for this machine."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from vectrial.util.locks import file_lock
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "vectrial"
+#: What a wheel is made of, beside the package.
+_SOURCES = ("engine", "suites", "Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md")
+
+
+def package_files() -> set[str]:
+    """Every file of the package as a wheel names it, without what compilers leave there."""
+    found = [*PACKAGE.rglob("*"), *PACKAGE.glob("suites/*")]
+    return {
+        path.relative_to(PACKAGE.parent).as_posix()
+        for path in found
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
+    }
+
+
+def wheel() -> Path:
+    """The one in `dist` if it is newer than its sources, else one that is built now, for this
+    machine alone, with what `make setup` has compiled."""
+    made = [path for path in _wheels(ROOT / "dist") if path.stat().st_mtime > _newest_source()]
+    if made:
+        return made[-1]
+    out = ROOT / "target" / "wheels"
+    out.mkdir(parents=True, exist_ok=True)
+    with file_lock(out / ".making", "the wheel", print):
+        argv = ("maturin", "build", "--release", "--quiet", "--out", str(out))
+        python = Path(sys.executable)
+        subprocess.run(
+            (python.with_name(argv[0]), *argv[1:], "--interpreter", python), cwd=ROOT, check=True
+        )
+        return _wheels(out)[-1]
+
+
+def _wheels(folder: Path) -> list[Path]:
+    """Those for this machine, the newest last."""
+    found = folder.glob(f"vectrial-*_{platform.machine()}.whl")
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def _newest_source() -> float:
+    """When a source was last changed, in seconds since 1970."""
+    files = [PACKAGE.parent / name for name in package_files()]
+    for name in _SOURCES:
+        path = ROOT / name
+        files += path.rglob("*") if path.is_dir() else [path]
+    return max(path.stat().st_mtime for path in files if path.is_file())
