@@ -12,9 +12,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import VectrialError
 from vectrial.results.folder import is_own
 from vectrial.stores import registry
-
-#: The suites of a source tree; an installed package has none.
-_SHIPPED = Path(__file__).parents[3] / "suites"
+from vectrial.suite import shipped
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ def suites(root: Path) -> dict[str, Path]:
     first, then the shipped ones. A link that leads out of its folder is none."""
     own = [path for path in root.glob("*.toml") if is_own(root, path)]
     own.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    shipped = [path for path in sorted(_SHIPPED.glob("*.toml")) if is_own(_SHIPPED, path)]
-    return {path.name: path for path in own} | {f"suites/{path.name}": path for path in shipped}
+    with_vectrial = {f"suites/{path.name}": path for path in shipped.files().values()}
+    return {path.name: path for path in own} | with_vectrial
 
 
 def stores() -> list[StoreChoice]:

@@ -14,9 +14,14 @@ from vectrial.util.suggest import suggestion
 _FOLDER = Path(__file__).resolve().parents[1] / "suites"
 
 
+def files() -> dict[str, Path]:
+    """The files of all suites that come with Vectrial, by name, sorted."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
 def names() -> tuple[str, ...]:
     """The names of all suites that come with Vectrial, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+    return tuple(files())
 
 
 def file_of(suite: Path) -> Path:
