@@ -113,6 +113,21 @@ def test_stores_that_have_no_row_are_told_with_the_reason(
     assert found["away"]["kind"] == "skipped"
 
 
+def test_without_time_nothing_is_measured_and_the_run_can_be_resumed(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quick_command, "END_S", 1e9)
+    done = inside("quick", "hnswlib", "memory", *TINY)
+    assert done.code == 1
+    below = done.out.partition("Nothing was measured:")[2]
+    assert "hnswlib: there was no time left for it" in below
+    (folder,) = (tmp_path / "runs").glob("*-quick")
+    assert f"vectrial run --resume runs/{folder.name}" in below
+    left = inside("run", "--resume", str(folder), "--dry-run", "--format", "jsonl")
+    lines = [json.loads(line) for line in left.out.splitlines()]
+    assert {line["store"] for line in lines if line["kind"] == "trial"} == {"hnswlib", "memory"}
+
+
 def test_the_plan_alone(inside: Inside, tmp_path: Path) -> None:
     done = inside("quick", "hnswlib", *TINY, "--dry-run")
     assert done.code == 0

@@ -35,7 +35,7 @@ _STDOUT = Path("-")
 
 def init(
     file: Annotated[
-        Path, typer.Argument(metavar="[FILE]", help="File to write; - is stdout.")
+        Path, typer.Argument(metavar="FILE", help="File to write; - is stdout.")
     ] = Path("suite.toml"),
     store: Annotated[
         list[str] | None,
@@ -69,9 +69,9 @@ def init(
     """Write a suite FILE with a comment on each key. On a terminal, without options, it asks.
 
     \b
-    vectrial init                                          ask, and write suite.toml
+    vectrial init                             ask, and write suite.toml
     vectrial init mine.toml --store weaviate --store pgvector --dataset mine
-    vectrial init - --store faiss --experiment filtered    print it
+    vectrial init - --experiment filtered     print it
 
     Graph indexes get equal build parameters, and searches a range of settings. The file can be
     measured as it is: `vectrial run FILE`. Prints the path of the file; with --format jsonl an

@@ -45,7 +45,7 @@ def quick(
     stores: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STORE]...",
+            metavar="STORE",
             help="Stores to measure; by default those that work here in process, as many as fit.",
             show_default=False,
         ),
@@ -87,10 +87,10 @@ def quick(
     """Find out within minutes which STORES are faster at equal recall, without a suite.
 
     \b
-    vectrial quick                                 what works here, on word vectors
-    vectrial quick hnswlib faiss --minutes 5       these two, more rows
-    vectrial quick --dataset my.parquet            your own vectors
-    vectrial quick --dry-run > quick.toml          the suite, to edit and run
+    vectrial quick                              what works here, on word vectors
+    vectrial quick hnswlib faiss --minutes 5    these two, in five minutes
+    vectrial quick --dataset my.parquet         your own vectors
+    vectrial quick --dry-run > quick.toml       the suite, to edit and run
 
     Measures loading, size and search in a closed loop, three repeats where the time allows, in
     interleaved order. Figures go to stderr as they come. The tables at the end have measured
