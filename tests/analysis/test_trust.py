@@ -27,19 +27,19 @@ def trial(number: int, first_us: float, later_us: float | None, ef: int = 64) ->
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_answers_that_are_remembered_in_every_repeat_are_not_ranked(repeats: int) -> None:
     trials = [trial(number, 446, 173) for number in range(repeats)]
-    found = unranked(trials, {})
+    found = unranked(trials, [])
     assert list(found) == list(range(repeats))
     assert all(text.startswith("answers seem to be cached: the first") for text in found.values())
 
 
 def test_one_disturbed_repeat_of_three_is_the_machine() -> None:
     """As seen of USearch, Qdrant Edge and FAISS, which remember nothing, with 0.6 s a phase."""
-    assert unranked([trial(1, 245, 236), trial(2, 328, 322), trial(3, 446, 173)], {}) == {}
+    assert unranked([trial(1, 245, 236), trial(2, 328, 322), trial(3, 446, 173)], []) == {}
 
 
 def test_repeats_without_a_later_answer_do_not_speak_for_it() -> None:
-    assert list(unranked([trial(1, 446, 173), trial(2, 446, None)], {})) == [1]
+    assert list(unranked([trial(1, 446, 173), trial(2, 446, None)], [])) == [1]
 
 
 def test_other_settings_are_other_points() -> None:
-    assert list(unranked([trial(1, 446, 173), trial(2, 100, 100, ef=16)], {})) == [1]
+    assert list(unranked([trial(1, 446, 173), trial(2, 100, 100, ef=16)], [])) == [1]

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from vectrial.analysis.audit import Doubt, doubts
 from vectrial.analysis.trial import PhaseResult, Trial, Value, point_key, stable
 from vectrial.analysis.trust import unranked
 from vectrial.model.gate import CheckResult
@@ -197,8 +198,13 @@ class RunData:
         return tuple(self._point(members) for members in groups.values())
 
     @cached_property
+    def doubts(self) -> Sequence[Doubt]:
+        """Figures that do not agree with what was recorded with them: see `audit.doubts`."""
+        return doubts(self.trials, self.histograms)
+
+    @cached_property
     def _unranked(self) -> Mapping[int, str]:
-        return unranked(self.trials, self.histograms)
+        return unranked(self.trials, self.doubts)
 
     def _point(self, members: Sequence[tuple[Trial, PhaseResult]]) -> Point:
         trial, phase = members[0]
@@ -213,11 +219,11 @@ class RunData:
             state, used = "invalid", [p for _, p in members]
         if why := self.why_wrong(trial):
             state, reason = "wrong", why
-        doubts = dict.fromkeys(filter(None, (self._unranked.get(p.phase_id) for p in used)))
+        said = dict.fromkeys(filter(None, (self._unranked.get(p.phase_id) for p in used)))
         return Point(
             trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
             trial.index_params, {**trial.params, **phase.params}, state, reason, tuple(used),
-            "; ".join(doubts) or None, phase.role,
+            "; ".join(said) or None, phase.role,
         )  # fmt: skip
 
     def ready_s(self, point: Point) -> list[float]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vectrial.analysis.audit import doubts
+from vectrial.analysis.audit import Doubt
 from vectrial.analysis.trial import PhaseResult, Trial, point_key, stable
 from vectrial.model.consistency import remembered
 
@@ -27,11 +27,11 @@ _WRONG = {
 }
 
 
-def unranked(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> Mapping[int, str]:
+def unranked(trials: Sequence[Trial], found: Sequence[Doubt]) -> Mapping[int, str]:
     """Reasons why phases may not be ranked, by phase id; other phases have no known fault."""
     phases = [(trial, phase) for trial in trials for phase in trial.phases]
     why: dict[int, dict[str, None]] = defaultdict(dict)
-    for doubt in doubts(trials, histograms):
+    for doubt in found:
         why[doubt.phase.phase_id][f"{UNBELIEVED}: {doubt.why}"] = None
     wrong: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
     for trial, phase in phases:

@@ -35,7 +35,7 @@ def site(
             min=0,
             metavar="N",
             help="Draw at most N figures of each run.",
-            show_default="400 over all runs, at least 1 of each",
+            show_default="300 over all runs, at least 1 of each",
         ),
     ] = None,
     jobs: Annotated[

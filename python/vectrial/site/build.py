@@ -26,7 +26,7 @@ from vectrial.site.run_pages import RunResult, Task, write_files, write_page, wr
 #: Present in every site: a folder with it may be replaced.
 MARKER = ".vectrial-site"
 #: Figures that are drawn on the pages of all runs together: each takes a tenth of a second, thrice.
-FIGURES = 400
+FIGURES = 300
 
 
 @dataclass(frozen=True)

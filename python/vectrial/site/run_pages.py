@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from vectrial.model.errors import UserError, VectrialError
 from vectrial.report.build import build
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
-from vectrial.serve.files import DATA, table_file
+from vectrial.serve.files import DATA, table_file, tables_of
 from vectrial.site.entries import Entry, RunFacts, entries_of
 from vectrial.site.inputs import Input
 from vectrial.site.measured import FrontPoint, Glance, fronts_of, glances_of
@@ -27,8 +28,8 @@ from vectrial.util.version import version
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Tables of a run as Parquet: those that its figures rest on, and the rest, which a bundle has too.
-_TABLES = ("trial.parquet", "phase.parquet", "metric.parquet")
-_MORE = ("window.parquet", "telemetry.parquet", "gate.parquet", "error.parquet")
+_TABLES = ("trial", "phase", "metric")
+_MORE = ("window", "telemetry", "gate", "error")
 _TEXTS = ("suite.toml", "environment.json")
 
 
@@ -86,15 +87,14 @@ def write_run(task: Task) -> RunResult:
 def _raw(run: Path, source: Input, folder: Path) -> list[str]:
     """Copy what was measured into the folder. Returns the names of the files."""
     bundled = source.path.is_file()
-    names = [*_TEXTS, *_TABLES, *(() if bundled else _MORE)]
-    written = []
-    for name in names:
-        try:
-            content = DATA[name](run)
-        except FileNotFoundError:
-            continue
+    found = {}
+    for name in _TEXTS:
+        with suppress(FileNotFoundError):  # an earlier version's run
+            found[name] = DATA[name](run)
+    found |= tables_of(run, (*_TABLES, *(() if bundled else _MORE)))
+    for name, content in found.items():
         (folder / name).write_bytes(content)
-        written.append(name)
+    written = list(found)
     if bundled:
         shutil.copyfile(source.path, folder / source.path.name)
         written.insert(0, source.path.name)

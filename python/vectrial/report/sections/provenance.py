@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vectrial.analysis.audit import doubts
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import (
     Block,
@@ -42,7 +41,7 @@ def not_measured(run: RunData) -> Section | None:
         if point.state in ("ok", "invalid") and point.reason:
             what = f"invalid {'repeats of ' if point.state == 'ok' else ''}{point.phase}"
             rows[point.series, point.dataset, point.experiment, what, point.reason] += 1
-    for doubt in doubts(run.trials, run.histograms):
+    for doubt in run.doubts:
         trial, what = doubt.trial, f"doubtful {doubt.phase.name}"
         rows[trial.series, trial.dataset, trial.experiment, what, doubt.why] += 1
     for trial, phase in run.phases():  # of repeats that do not count, too

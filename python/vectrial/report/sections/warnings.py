@@ -8,7 +8,6 @@ from typing import Any
 
 from vectrial.analysis import interference
 from vectrial.analysis.analysis import sweeps
-from vectrial.analysis.audit import doubts
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trust import UNBELIEVED
 from vectrial.model.phase import Role
@@ -41,7 +40,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
             f"{formatting.plural(len(invalid), 'row')} of measurements "
             f"{'is' if len(invalid) == 1 else 'are'} invalid and excluded; reasons below."
         )
-    if doubtful := doubts(run.trials, run.histograms):
+    if doubtful := run.doubts:
         found.append(
             f"{formatting.plural(len(doubtful), 'figure')} "
             f"{'contradicts' if len(doubtful) == 1 else 'contradict'} other recorded values; "
