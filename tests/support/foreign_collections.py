@@ -105,6 +105,36 @@ def elasticsearch(address: Address, *, text: bool) -> Foreign:
     return Foreign(Existing(name), keys, text, "price", "hnsw", params, dump)
 
 
+def opensearch(address: Address, *, text: bool) -> Foreign:
+    from opensearchpy import OpenSearch
+
+    keys: list[Any] = [f"sku-{key}" for key in NUMBERS] if text else NUMBERS
+    name = f"products-{text}".lower()
+    client = OpenSearch([{"host": address.host, "port": address.ports["http"]}], timeout=60)
+    graph = {"m": 10, "ef_construction": 60}
+    method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
+    vector = {"type": "knn_vector", "dimension": DIM, "space_type": "cosinesimil", "method": method}
+    fields = {"embedding": vector, "price": {"type": "double"}, "title": {"type": "text"}}
+    body = {"settings": {"index": {"knn": True}}, "mappings": {"properties": fields}}
+    client.indices.create(index=name, body=body)
+    lines: list[Any] = []
+    for key, row, price in zip(keys, VECTORS, PRICES, strict=True):
+        lines.append({"index": {"_id": str(key)}})
+        lines.append({"embedding": row.tolist(), "price": price, "title": "a title"})
+    client.bulk(index=name, body=lines, refresh=True)
+
+    def dump() -> Any:
+        body = {"size": 10_000, "seq_no_primary_term": True, "_source": ["title", "price"]}
+        hits = client.search(index=name, body=body)["hits"]["hits"]
+        rows = sorted((hit["_id"], hit["_seq_no"], hit["_source"]["price"]) for hit in hits)
+        settings = client.indices.get_settings(index=name)
+        segments = client.indices.segments(index=name)["indices"][name]["shards"]
+        graphs = sorted(segments["0"][0]["segments"])
+        return sorted(client.indices.get(index="*")), rows, settings, graphs
+
+    return Foreign(Existing(name), keys, text, "price", "hnsw", graph, dump)
+
+
 def redis_search(address: Address, *, text: bool) -> Foreign:
     from vectrial.stores.redis.server import connect
 
@@ -220,6 +250,7 @@ def weaviate(address: Address, *, text: bool) -> Foreign:
 MAKERS: Mapping[str, tuple[Callable[..., Foreign], bool]] = {
     "pgvector": (pgvector, True),
     "elasticsearch": (elasticsearch, True),
+    "opensearch": (opensearch, True),
     "redis-search": (redis_search, True),
     "milvus": (milvus, True),
     "weaviate": (weaviate, False),

@@ -85,7 +85,12 @@ DatasetOption = Annotated[
         "Dataset with the collection's rows and ids. Default: all rows are read from the server.",
     ),
 ]
-KOption = Annotated[int, typer.Option("--k", "-k", min=1, metavar="K", rich_help_panel=_PANEL)]
+KOption = Annotated[
+    int,
+    typer.Option(
+        "--k", "-k", min=1, metavar="K", help="Neighbours per query.", rich_help_panel=_PANEL
+    ),
+]
 LaneOption = Annotated[
     str | None, _option("--lane", "LANE", "native or sdk. Default: both, where ids are integers.")
 ]

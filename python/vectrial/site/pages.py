@@ -103,7 +103,7 @@ def front(site: Site) -> tuple[Report, list[Card]]:
         "Vector databases and libraries, measured by Vectrial. Stores are ranked only where their"
         " repeats tell them apart, on the same data, load, machine and limits; every figure leads"
         " to its conditions and to the values behind it.",
-        (
+        meta=(
             ("Runs", f"{len(read):,}"),
             ("Stores", f"{len(site.stores):,}"),
             ("Datasets", f"{len(site.datasets):,}"),
@@ -215,7 +215,7 @@ def question_report(site: Site, question: Question) -> Report:
         ("Ranked" if tables.is_ranked(question) else "Judged",
          f"{sum(one.ranked for one in found):,}"),
     )  # fmt: skip
-    return Report(question.title, question.lead, meta, sections=sections,
+    return Report(question.title, question.lead, meta=meta, sections=sections,
                   stores=site.stores)  # fmt: skip
 
 

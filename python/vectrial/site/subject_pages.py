@@ -35,7 +35,7 @@ def store_report(site: Site, store: str) -> Report:
         ("Versions measured", ", ".join(versions) or formatting.NOTHING),
     )
     kept = tuple(section for section in sections if section.blocks)
-    return Report(store, "", meta, sections=kept)
+    return Report(store, meta=meta, sections=kept)
 
 
 def _of_questions(site: Site, store: str) -> Iterator[Section]:
@@ -92,7 +92,7 @@ def dataset_report(site: Site, dataset: str) -> Report:
         ("Runs", f"{len(runs):,}"),
         ("Stores", f"{len({s for one in runs for s in one.stores}):,}"),
     )
-    return Report(dataset, "", meta, sections=tuple(s for s in sections if s.blocks))
+    return Report(dataset, meta=meta, sections=tuple(s for s in sections if s.blocks))
 
 
 def _rankings_of(site: Site, dataset: str) -> Iterator[Section]:

@@ -84,6 +84,12 @@ class Capacity(Experiment):
     def points(self, target: Target) -> list[dict[str, Any]]:
         return search_points(target, self.search, self.returns)
 
+    @staticmethod
+    def _settings_of(context: Context) -> frozenset[str]:
+        """Search parameters that are settings of a collection that somebody else made."""
+        existing = context.store.capabilities.existing
+        return existing.settings if context.existing and existing else frozenset()
+
     def only_reads(self, point: Mapping[str, Any]) -> bool:
         return True
 
@@ -93,7 +99,9 @@ class Capacity(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         kind = type(context.store).capabilities.indexes[context.index.kind]
-        given = kind.recall_parameter is not None and kind.recall_parameter in point
+        given = kind.recall_parameter is not None and (
+            kind.recall_parameter in point or kind.recall_parameter in self._settings_of(context)
+        )
         parameter = RecallParameter(
             kind.recall_parameter, () if given else parameter_values(kind, context.k)
         )
