@@ -26,7 +26,7 @@ from vectrial.util import formatting
 _COMMON = frozenset({*LOAD, "returns", "durability"})
 _SEARCH = ("qps", "recall_mean", "latency_p50", "latency_p99", "errors", "count")
 _LOADED = ("ready_s", "rss_growth_bytes", "disk_bytes")
-_NUMBERS = ("QPS", "range", "recall", "p99", "errors", "ready after", "memory", "disk")
+_NUMBERS = ("ready after", "memory", "disk")
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,11 @@ def _print_searches(
 ) -> None:
     if sweep is None or not best:
         return
-    console.print(f"\n{sweep.facet.dataset}, {formatting.rows(sweep.facet.rows)}: {question}")
-    table = plain_table(
-        "store", "setting", "QPS", "range", "recall", "p99", "errors", "repeats",
-        right=(*_NUMBERS, "repeats"), whole=_NUMBERS,
-    )  # fmt: skip
+    faultless = all(point.value("errors") == 0 for point in best.values())
+    head = f"{sweep.facet.dataset}, {formatting.rows(sweep.facet.rows)}: {question}"
+    console.print(f"\n{head}{', no errors' if faultless else ''}")
+    columns = ("setting", "QPS", "range", "recall", "p99", *["errors"] * (not faultless), "repeats")
+    table = plain_table("store", *columns, right=columns[1:], whole=columns)
     for series, point in best.items():
         spread = point.spread("qps")
         setting = _setting(point)
@@ -176,7 +176,7 @@ def _print_searches(
             "" if spread is None else formatting.spread(spread, "1"),
             formatting.recall(point.value("recall_mean") or 0),
             _text(point, "latency_p99", "us"),
-            _text(point, "errors", "1"),
+            *[_text(point, "errors", "1")] * (not faultless),
             str(point.repeats),
         )
     console.print(table)
