@@ -115,7 +115,8 @@ def opensearch(address: Address, *, text: bool) -> Foreign:
     method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
     vector = {"type": "knn_vector", "dimension": DIM, "space_type": "cosinesimil", "method": method}
     fields = {"embedding": vector, "price": {"type": "double"}, "title": {"type": "text"}}
-    body = {"settings": {"index": {"knn": True}}, "mappings": {"properties": fields}}
+    settings = {"knn": True, "knn.derived_source.enabled": False}
+    body = {"settings": {"index": settings}, "mappings": {"properties": fields}}
     client.indices.create(index=name, body=body)
     lines: list[Any] = []
     for key, row, price in zip(keys, VECTORS, PRICES, strict=True):

@@ -87,8 +87,10 @@ class Capacity(Experiment):
     @staticmethod
     def _settings_of(context: Context) -> frozenset[str]:
         """Search parameters that are settings of a collection that somebody else made."""
+        if context.existing is None:
+            return frozenset()
         existing = context.store.capabilities.existing
-        return existing.settings if context.existing and existing else frozenset()
+        return frozenset() if existing is None else existing.settings
 
     def only_reads(self, point: Mapping[str, Any]) -> bool:
         return True

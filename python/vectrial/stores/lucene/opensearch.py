@@ -129,6 +129,20 @@ class OpenSearch(LuceneStore):
         assert isinstance(params, HnswSearch)
         return {"ef": str(params.ef_search)}
 
+    def describe(self, existing: vt.Existing) -> vt.Description:
+        found = super().describe(existing)
+        name = existing.collection
+        (about,) = self._client.indices.get_settings(index=name, flat_settings=True).values()
+        settings = about["settings"]
+        derived = settings.get("index.knn.derived_source.enabled", "true") != "false"
+        if derived and settings.get("index.knn") == "true":
+            raise vt.UserError(
+                f"documents of index '{name}' derive their vectors from the index, and searches"
+                " that return vectors fail there in OpenSearch 3.5",
+                remedy="an index made with knn.derived_source.enabled = false is measured",
+            )
+        return found
+
     def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "knn_vector":
             raise vt.UserError(f"a field of type {field['type']} is not searched")
