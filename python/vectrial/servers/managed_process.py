@@ -147,7 +147,7 @@ class ManagedProcess:
         """Use of memory by its control groups since it was started, also when it has ended; see
         `supervisor.memory_use`. Empty without a limit of memory."""
         supervisor = self._supervisor
-        if supervisor is None or self._memory_use:
+        if supervisor is None or self._memory_use or not self._cgroups:
             return self._memory_use
         if not self.lives():  # the supervisor says it, and removes the groups
             with contextlib.suppress(subprocess.TimeoutExpired):

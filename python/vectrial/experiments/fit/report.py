@@ -142,10 +142,10 @@ def _answer(run: RunData, one: Fit, prices: Prices | None) -> Row:
     ratio = one.memory_bytes / one.raw_bytes
     cells = [
         plain(run.labels[one.series]),
-        plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one)),
+        plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one.below_memory)),
         plain(ratio, f"× {formatting.number(ratio)}"),
         _beyond_empty(one),
-        plain(one.cpus, f"{one.cpus:g}"),
+        plain(one.cpus, f"{one.cpus:g}", _at_most(one.below_cpus)),
         _spread(one, "qps", "1/s"),
         _spread(one, "latency_p99", "us"),
         _spread(one, "recall_mean", "1"),
@@ -161,9 +161,9 @@ def _answer(run: RunData, one: Fit, prices: Prices | None) -> Row:
     return Row(tuple(cells), series=one.series)
 
 
-def _at_most(one: Fit) -> str:
-    """A footnote where nothing lower was tried."""
-    return "" if one.below_memory is not None else "at most: no lower limit failed"
+def _at_most(below: FitStep | None) -> str:
+    """A footnote where nothing lower failed."""
+    return "" if below is not None else "at most: no lower limit failed"
 
 
 def _spread(one: Fit, metric: str, unit: str) -> Cell:
