@@ -87,10 +87,12 @@ def label_of(run: RunData, series: Series) -> str:
     return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
 
 
-def entries_of(run: RunData, facts: RunFacts, address: Address) -> list[Entry]:
+def entries_of(
+    run: RunData, facts: RunFacts, address: Address, questions: Sequence[Question] = QUESTIONS
+) -> list[Entry]:
     """Every answer of a run to every question."""
     reader = _Reader(run, facts, address)
-    return [entry for question in QUESTIONS for entry in reader.answers(question)]
+    return [entry for question in questions for entry in reader.answers(question)]
 
 
 class _Reader:
