@@ -34,6 +34,7 @@ from vectrial.site.terms import Like, key_of, like_of, percent, quiet_of
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 
+_NO_PRICES = "the suite has no prices"
 #: Where values are shown: the origin of a value → an address below the root of the site.
 Address = Callable[[Source], str]
 
@@ -86,10 +87,12 @@ def label_of(run: RunData, series: Series) -> str:
     return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
 
 
-def entries_of(run: RunData, facts: RunFacts, address: Address) -> list[Entry]:
+def entries_of(
+    run: RunData, facts: RunFacts, address: Address, questions: Sequence[Question] = QUESTIONS
+) -> list[Entry]:
     """Every answer of a run to every question."""
     reader = _Reader(run, facts, address)
-    return [entry for question in QUESTIONS for entry in reader.answers(question)]
+    return [entry for question in questions for entry in reader.answers(question)]
 
 
 class _Reader:
@@ -151,6 +154,8 @@ class _Reader:
             )
             share = counted, among
         why = self._why(question, best, values)
+        if question.priced:  # such values are no prices
+            why = "; ".join(filter(None, (_NO_PRICES, why)))
         if base is not None and not why:
             why = self._why(question, base, self._values(base, metric.name))
         entry = self._entry(question, like, best, self._cells(question, best, base), why)
@@ -323,7 +328,7 @@ class _Reader:
     def _resources(self, point: Point) -> tuple[Cell, ...]:
         """What a store of a suite without prices used."""
         count = resources.processors(self._run, point.series)
-        none = absent_cell("the suite has no prices")
+        none = absent_cell(_NO_PRICES)
         return (
             absent_cell() if count is None else plain(count, f"{count:g}"),
             self._linked(memory_of(self._run, point)),

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis.analysis import LOAD, clients_of, closed_loops, operating_point, sweeps
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Cell, Column, Table, plain, spread_cell
-from vectrial.report.sections.overview import at_a_glance
+from vectrial.document.blocks import Cell, Column, Report, Table, Tone, plain, spread_cell
 from vectrial.site.entries import Address, RunFacts, label_of
 
+#: The section of a report that holds these rows.
+GLANCE = "glance"
 #: Points of one run in the tables of its datasets.
 _MOST = 120
 
@@ -26,7 +27,7 @@ class Glance:
     sheet: str
     head: Cell
     cells: tuple[Cell, ...]
-    tone: str
+    tone: Tone
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class FrontPoint:
     version: str
 
 
-def glances_of(run: RunData, facts: RunFacts, address: Address) -> list[Glance]:
-    """The rows at a glance of a run."""
-    section = at_a_glance(run, sweeps(run))
+def glances_of(run: RunData, report: Report, facts: RunFacts, address: Address) -> list[Glance]:
+    """The rows at a glance of a run, from its report."""
+    section = next((one for one in report.sections if one.name == GLANCE), None)
     if section is None:
         return []
     found = []

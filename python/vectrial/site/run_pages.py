@@ -118,7 +118,7 @@ def _written(task: Task, run: RunData, folder: Path, raw: Sequence[str]) -> RunR
         tuple(Counter(t.status for t in run.trials).items()),
         tuple(dict.fromkeys(t.series.store for t in run.trials if run.why_wrong(t))),
         tuple(entries_of(run, facts, values.address)),
-        tuple(glances_of(run, facts, values.address)),
+        tuple(glances_of(run, report, facts, values.address)),
         tuple(fronts_of(run, facts, values.address)),
     )  # fmt: skip
     _write_report(task, report, values, raw)

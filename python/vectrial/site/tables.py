@@ -160,8 +160,7 @@ def glance_table(name: str, title: str, glances: Sequence[Glance], *, of_store: 
             head = Cell(one.sheet, one.sheet, one.label, href=dataset_page(one.dataset))
         else:
             head = replace(store_cell(one.store, one.label), detail=one.head.detail)
-        tone: Tone = one.tone  # type: ignore[assignment]
-        rows.append(Row((head, *one.cells, run_cell(one.run)), tone))
+        rows.append(Row((head, *one.cells, run_cell(one.run)), one.tone))
     return Table(name, title, (first, *GLANCE[1:], _RUN), tuple(rows), _left_out(len(glances)))
 
 

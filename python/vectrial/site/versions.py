@@ -35,7 +35,7 @@ def versions_report(site: Site) -> Report:
     question = QUESTIONS[0]
     grouped: dict[object, list[Entry]] = defaultdict(list)
     for entry in site.entries:
-        if entry.question == question.name:
+        if entry.question == question.name and entry.tone == "ok":  # it has figures
             grouped[entry.like, entry.series].append(entry)
     blocks: list[Block] = []
     for own in grouped.values():
