@@ -11,8 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -24,7 +22,6 @@ from time import perf_counter_ns
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
-from vectrial.engine.parts import Order, Sent
 from vectrial.experiments import registry as experiments
 from vectrial.experiments.base import Experiment
 from vectrial.gate import GateResult, Rows, Subject, run_gate
@@ -36,7 +33,6 @@ from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
-from vectrial.model.live import Live
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.phase import State
 from vectrial.model.refusals import untested
@@ -52,29 +48,18 @@ from vectrial.telemetry.phases import add_server_metrics, not_its_own
 from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
-    Ack,
-    CloseObjects,
-    CrashServer,
     CutPower,
-    Drive,
     FillDisk,
     Finished,
     JobSpec,
     LimitMemory,
-    NotBack,
-    OpenObjects,
-    Progress,
     Serving,
-    Started,
-    Strike,
     TrialSpec,
 )
+from vectrial.worker.parent import Parent
 from vectrial.workload import ingest as bulk
 from vectrial.workload.live import Busy
 from vectrial.workload.native import inserts
-
-PROGRESS_EVERY_S = 0.2
-SHOW_EVERY_S = 0.9
 
 
 class _Measurement:
@@ -82,10 +67,7 @@ class _Measurement:
 
     def __init__(self, spec: JobSpec, pipe: Connection) -> None:
         self.spec = spec
-        self.pipe = pipe
-        self._sending = threading.Lock()
         self._sampler: Sampler | None = None
-        self._last_progress = self._last_shown = 0.0
         self.kind = registry.resolve(spec.store)
         params = self.kind.capabilities.indexes[spec.index_kind].build
         self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
@@ -114,7 +96,7 @@ class _Measurement:
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
         self.empty_disk: Mapping[FileKind, int] = {}
-        self._server_busy = Busy(self._server_cpu_s)
+        self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     @property
@@ -137,91 +119,36 @@ class _Measurement:
 
     def _crash(self, how: Crash) -> Address:
         """End and restart the server; see `Context.crash`."""
-        self._send_message(CrashServer(how))
-        answer: Serving | NotBack | str = self.pipe.recv()
-        if isinstance(answer, NotBack):
-            raise StoreError(answer.why)
-        if isinstance(answer, str):
-            raise Unsupported(answer)
-        self._serve(answer)
-        return answer.address
+        serving = self._parent.crash(how)
+        self._serve(serving)
+        return serving.address
 
     def _strike(self, node: int, fault: Fault, back: bool) -> Struck:
-        """Make or end a fault of a node; see `Context.strike`. May be called from another thread
-        than the rest while that sends no message that is answered."""
-        at_ns = perf_counter_ns()
-        self._send_message(Strike(node, fault, back))
-        answer: Serving | str = self.pipe.recv()
-        if isinstance(answer, str):
-            raise Unsupported(answer)
-        took_s = (perf_counter_ns() - at_ns) / 1e9
+        """Make or end a fault of a node; see `Context.strike`."""
+        struck, serving = self._parent.strike(node, fault, back)
         if back:
-            self._serve(answer)
+            self._serve(serving)
             if self._sampler is not None:
-                self._sampler.follow(answer.processes)
-        return Struck(answer.struck, fault, at_ns, took_s)
-
-    def _ask(self, message: object) -> None:
-        """Have the parent do something.
-
-        Raises:
-            Unsupported: it cannot.
-        """
-        self._send_message(message)
-        answer: Ack | str = self.pipe.recv()
-        if isinstance(answer, str):
-            raise Unsupported(answer)
-
-    def _from_machines(self, order: Order) -> Sent:
-        """Have the client machines send a load; see `Context.from_machines`."""
-        self._send_message(Drive(order))
-        answer: Sent | str = self.pipe.recv()
-        if isinstance(answer, str):
-            raise StoreError(answer)
-        return answer
+                self._sampler.follow(serving.processes)
+        return struck
 
     @contextmanager
     def _objects(self, key: str, request: ObjectsRequest) -> Iterator[ObjectsAccess]:
-        """An object store that the parent starts and stops; see `Context.objects`."""
-        self._send_message(OpenObjects(request, key))
-        answer: ObjectsAccess | str = self.pipe.recv()
-        if isinstance(answer, str):
-            raise Unsupported(answer)
-        if self._sampler is not None:
-            self._sampler.follow({**self.processes, **answer.processes})
-        done = False
-        try:
-            yield answer
-            done = True
-        finally:
+        """An object store, whose processes are sampled; see `Context.objects`."""
+        with self._parent.objects(key, request) as access:
             if self._sampler is not None:
-                self._sampler.follow(self.processes)
-            self._send_message(CloseObjects(done))
-            self.pipe.recv()
-
-    def _send_message(self, message: object) -> None:
-        with self._sending:
-            self.pipe.send(message)
+                self._sampler.follow({**self.processes, **access.processes})
+            try:
+                yield access
+            finally:
+                if self._sampler is not None:
+                    self._sampler.follow(self.processes)
 
     def make(self, location: Path) -> Store:
         """A store at a location, with the suite's durability."""
         store = self.kind(location, self.address) if self.address else self.kind(location)
         store.durability = self.spec.durability
         return store
-
-    def progress(self, done: float, of: float, what: str) -> None:
-        """Send progress, seldom enough to cost nothing."""
-        now = time.monotonic()
-        if now - self._last_progress >= PROGRESS_EVERY_S:
-            self._last_progress = now
-            self._send_message(Progress(done, of, what))
-
-    def show(self, live: Live) -> None:
-        """Send the state of a phase, once a second."""
-        now = time.monotonic()
-        if now - self._last_shown >= SHOW_EVERY_S:
-            self._last_shown = now
-            self._send_message(replace(live, server_cores=self._server_busy.cores()))
 
     def _server_cpu_s(self) -> float | None:
         """CPU seconds of the server's processes; None if it is not on this machine."""
@@ -240,7 +167,7 @@ class _Measurement:
             for trial in self.spec.trials:
                 if experiments.resolve(trial.experiment).starts_from is State.EMPTY:
                     self._conclude(ungated)
-                self.pipe.send(Started(trial.key))
+                self._parent.started(trial.key)
                 out = self._trial(trial)
                 if not self.loaded:  # it failed, or changed rows
                     self._conclude(ungated)
@@ -280,9 +207,7 @@ class _Measurement:
         writing takes no CPU time from the next trial."""
         for out in trials:
             self._judge(out)
-            self.pipe.send(out)
-        for _ in trials:
-            self.pipe.recv()
+        self._parent.finished(trials)
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
@@ -389,14 +314,14 @@ class _Measurement:
             self.loaded = True
             return
         self.store.create(self.schema, self.index)
-        task = (self.dataset, self.schema, self.spec.batch_rows, self.progress)
+        task = (self.dataset, self.schema, self.spec.batch_rows, self._parent.progress)
         if writes_natively(self.kind):
             loaded = inserts.load(self.store.native_rows(), *task, self.spec.certificate)
             if loaded.metrics["count"] != self.dataset.rows:
                 raise StoreError(f"it could not be loaded: {loaded.reason}")
         else:
             loaded = bulk.load(self.store, *task)
-        steps = bulk.finish(self.store, self.progress)
+        steps = bulk.finish(self.store, self._parent.progress)
         self.loaded, self.load = True, bulk.load_times(loaded, steps)
 
     def _written_bytes(self) -> int | None:
@@ -408,7 +333,7 @@ class _Measurement:
     def _run_gate_once(self) -> None:
         """Run the gate once per load; its results go with every trial of the load."""
         if self.gate is None:
-            self.progress(0, 1, "gate")
+            self._parent.progress(0, 1, "gate")
             assert self.store is not None
             self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
 
@@ -451,7 +376,8 @@ class _Measurement:
         return opened
 
     def _context(self, store: Store, trial: TrialSpec) -> Context:
-        disk = self.spec.certificate.placement.data_disk is not None
+        placement, ask = self.spec.certificate.placement, self._parent.ask
+        disk = placement.data_disk is not None
         return Context(
             store=store,
             lane=Lane(trial.lane),
@@ -463,15 +389,15 @@ class _Measurement:
             seed=self.spec.seed,
             data_dirs=self.data_dirs,
             batch_rows=self.spec.batch_rows,
-            progress=self.progress,
-            show=self.show,
+            progress=self._parent.progress,
+            show=self._parent.show,
             truth=self._truth,
             repeat_queries=self.spec.repeat_queries,
             resident_bytes=self._resident_bytes,
             baseline_rss_bytes=self.baseline_rss_bytes,
             written_bytes=self._written_bytes,
             limit_memory=(
-                (lambda size: self._ask(LimitMemory(size)))
+                (lambda size: ask(LimitMemory(size)))
                 if self.spec.server is not None or self.spec.limited
                 else None
             ),
@@ -480,11 +406,9 @@ class _Measurement:
             address=self.address,
             empty_disk=self.empty_disk,
             crash=None if self.spec.server is None else self._crash,
-            cut_power=(lambda: self._ask(CutPower())) if disk and not self.spec.server else None,
-            fill_disk=(lambda full: self._ask(FillDisk(full))) if disk else None,
-            from_machines=(
-                self._from_machines if self.spec.certificate.placement.client_machines else None
-            ),
+            cut_power=(lambda: ask(CutPower())) if disk and not self.spec.server else None,
+            fill_disk=(lambda full: ask(FillDisk(full))) if disk else None,
+            from_machines=self._parent.drive if placement.client_machines else None,
             objects=partial(self._objects, trial.key),
             strike=None if self.address is None else self._strike,
         )

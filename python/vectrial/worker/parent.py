@@ -1,0 +1,129 @@
+"""The parent of a measuring process, as that process sees it: gets its messages, and does what only
+the process that started the server can do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from time import perf_counter_ns
+from typing import Any
+
+from vectrial.engine.parts import Order, Sent
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.faults import Crash, Fault, Struck
+from vectrial.model.live import Live
+from vectrial.model.objects import ObjectsAccess, ObjectsRequest
+from vectrial.worker.messages import (
+    CloseObjects,
+    CrashServer,
+    Drive,
+    Finished,
+    NotBack,
+    OpenObjects,
+    Progress,
+    Serving,
+    Started,
+    Strike,
+)
+
+PROGRESS_EVERY_S = 0.2
+SHOW_EVERY_S = 0.9
+
+
+class Parent:
+    """The other end of the pipe. One thread asks at a time; others may show progress meanwhile."""
+
+    def __init__(self, pipe: Connection, server_cores: Callable[[], float | None]) -> None:
+        """server_cores: that the server keeps busy now, or None where that is not known."""
+        self._pipe = pipe
+        self._server_cores = server_cores
+        self._sending = threading.Lock()
+        self._last_progress = self._last_shown = 0.0
+
+    def started(self, key: str) -> None:
+        """Say that a trial begins."""
+        self._send(Started(key))
+
+    def finished(self, trials: Sequence[Finished]) -> None:
+        """Send finished trials, and wait until they are written."""
+        for trial in trials:
+            self._send(trial)
+        for _ in trials:
+            self._pipe.recv()
+
+    def progress(self, done: float, of: float, what: str) -> None:
+        """Send progress, seldom enough to cost nothing."""
+        now = time.monotonic()
+        if now - self._last_progress >= PROGRESS_EVERY_S:
+            self._last_progress = now
+            self._send(Progress(done, of, what))
+
+    def show(self, live: Live) -> None:
+        """Send the state of a phase, once a second."""
+        now = time.monotonic()
+        if now - self._last_shown >= SHOW_EVERY_S:
+            self._last_shown = now
+            self._send(replace(live, server_cores=self._server_cores()))
+
+    def ask(self, message: object) -> Any:
+        """Have something done; the answer.
+
+        Raises:
+            Unsupported: it cannot be done.
+        """
+        self._send(message)
+        answer = self._pipe.recv()
+        if isinstance(answer, str):
+            raise Unsupported(answer)
+        return answer
+
+    def crash(self, how: Crash) -> Serving:
+        """End and restart the server; see `Context.crash`.
+
+        Raises:
+            StoreError: it does not come back.
+        """
+        answer: Serving | NotBack = self.ask(CrashServer(how))
+        if isinstance(answer, NotBack):
+            raise StoreError(answer.why)
+        return answer
+
+    def strike(self, node: int, fault: Fault, back: bool) -> tuple[Struck, Serving]:
+        """Make or end a fault of a node; see `Context.strike`. May be called from another thread
+        than the rest while that sends no message that is answered."""
+        at_ns = perf_counter_ns()
+        serving: Serving = self.ask(Strike(node, fault, back))
+        took_s = (perf_counter_ns() - at_ns) / 1e9
+        return Struck(serving.struck, fault, at_ns, took_s), serving
+
+    def drive(self, order: Order) -> Sent:
+        """Have the client machines send a load; see `Context.from_machines`.
+
+        Raises:
+            StoreError: they could not.
+        """
+        self._send(Drive(order))
+        answer: Sent | str = self._pipe.recv()
+        if isinstance(answer, str):
+            raise StoreError(answer)
+        return answer
+
+    @contextmanager
+    def objects(self, key: str, request: ObjectsRequest) -> Iterator[ObjectsAccess]:
+        """An object store that the parent starts and stops; see `Context.objects`."""
+        access: ObjectsAccess = self.ask(OpenObjects(request, key))
+        done = False
+        try:
+            yield access
+            done = True
+        finally:
+            self._send(CloseObjects(done))
+            self._pipe.recv()
+
+    def _send(self, message: object) -> None:
+        with self._sending:
+            self._pipe.send(message)
