@@ -71,6 +71,7 @@ duration_s = 0.3
 ceilings = [1.2, 0.01]
 [[experiments]]
 experiment = "tenants"
+isolation = ["collection", "filter"]
 tenants = 4
 search = { ef_search = 64 }
 duration_s = 0.3
