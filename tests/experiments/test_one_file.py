@@ -1,7 +1,8 @@
 """An experiment is one file or folder: no other file names it.
 
 Published reports are measured by experiments that they name, as suites are; `capacity`, `tune` and
-`fit` are commands that each ask one question by experiments of their own.
+`fit` are commands that each ask one question by experiments of their own; `quick` and `run
+--existing` write the suite that a user would.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from vectrial.report.build import build
 PACKAGE = Path(vectrial.__file__).parent
 #: What `names_it` looks at.
 NAMING = (ast.ImportFrom, ast.Compare, ast.Subscript, ast.Call, ast.keyword, ast.Dict)
-MAY_NAME = {"cli/capacity.py", "cli/tune.py", "cli/fit.py", "cli/fit_bench.py"}
+MAY_NAME = {
+    *("cli/capacity.py", "cli/tune.py", "cli/fit.py", "cli/fit_bench.py"),
+    *("plan/quick.py", "run/existing.py"),
+}
 #: What a report says of loads and phases, whichever experiments they are of.
 ACROSS = ("glance", "equal-recall", "percentiles", "concurrency")
 

@@ -126,7 +126,7 @@ def _is_complete(result: Result, run: Path) -> bool:
 
 def _run(words: Sequence[str]) -> None:
     """Run `vectrial` with these words; its progress goes to stderr."""
-    program = [sys.executable, "-m", "vectrial.cli.main", *words]
+    program = [sys.executable, "-P", "-m", "vectrial.cli.main", *words]
     process = subprocess.Popen(program, stdout=subprocess.DEVNULL)
     try:
         status = process.wait()
