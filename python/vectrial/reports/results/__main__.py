@@ -25,12 +25,11 @@ from vectrial.document.render import markdown, terminal
 from vectrial.model.errors import VectrialError
 from vectrial.report.pages import save
 from vectrial.reports import committed
-from vectrial.reports.results import code, table
+from vectrial.reports.results import code, quiet, table
 from vectrial.reports.results.declared import Result, chosen, read
 from vectrial.reports.results.measure import Places, measure
 from vectrial.reports.results.sealed import State
 from vectrial.reports.results.sealed import committed as state_of
-from vectrial.telemetry import quiet
 from vectrial.util import formatting, interrupts
 
 #: Seconds that a run has to stop its servers after Ctrl-C.

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from vectrial.telemetry import quiet
+from vectrial.reports.results import quiet
+from vectrial.reports.results.quiet import Activity, Process
 from vectrial.telemetry.machine import Machine
-from vectrial.telemetry.quiet import Activity, Process
 
 
 def test_quiet_ends_where_a_phase_counts_as_disturbed() -> None:
