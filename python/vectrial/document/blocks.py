@@ -199,14 +199,13 @@ class Answer:
 class Report:
     """Everything that is shown of a run.
 
-    about: what the suite says of itself. note: what the run's owner says of it. meta: label →
-        value under the title. warnings: what a reader must know first. like: series that are drawn
-        as another one is, but hollow: what stands beside it.
+    about: what the suite says of itself. meta: label → value under the title. warnings: what a
+        reader must know first. like: series that are drawn as another one is, but hollow: what
+        stands beside it. note: what the run's owner says of it.
     """
 
     title: str
     about: str = ""
-    note: str = ""
     meta: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     answers: tuple[tuple[str, tuple[Answer, ...]], ...] = ()
@@ -214,6 +213,7 @@ class Report:
     labels: Mapping[Series, str] = field(default_factory=dict)
     stores: tuple[str, ...] = ()
     like: Mapping[Series, Series] = field(default_factory=dict)
+    note: str = ""
 
     def tables(self) -> list[Table]:
         """All tables, in order."""

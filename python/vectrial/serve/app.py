@@ -313,7 +313,7 @@ def _under_way(run: Run, stop: Mapping[str, str] | None) -> Document:
     """The page of a run under way. stop: the fields of the form that stops it."""
     address = run_address(run.id)
     about = "" if run.status else run.why
-    report = Report(run.title, about, note.read(run.folder), (("Run", run.name),))
+    report = Report(run.title, about, (("Run", run.name),), note=note.read(run.folder))
     context = {"status": run.status, "events": f"{address}/events", "stop": stop}
     return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 
