@@ -12,6 +12,7 @@ _STAMPS = {
     "cli/reproduce.py",  # the name of a folder
     "cli/run_status.py",  # when a status was written
     "results/writer.py",  # when a run began and ended
+    "run/existing.py",  # when a collection was read
     "run/prepare.py",  # the name of a folder
     "worker/worker.py",  # when a trial began
 }

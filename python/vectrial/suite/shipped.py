@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).resolve().parents[1] / "suites"
 
 def files() -> dict[str, Path]:
     """The files of all suites that come with Vectrial, by name, sorted."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"), key=lambda path: path.stem)}
 
 
 def names() -> tuple[str, ...]:
