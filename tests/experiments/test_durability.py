@@ -11,6 +11,7 @@ from pathlib import Path
 import liar_stores
 import pytest
 from experiment_worlds import dataset, index_of, target, world
+from own_thread import in_own_thread
 
 from vectrial.experiments.durability.experiment import DurabilityExperiment
 from vectrial.experiments.durability.metrics import rate_at_most
@@ -49,6 +50,7 @@ def on_a_disk(kind: type[Store], folder: Path) -> Iterator[Context]:
         yield replace(context, cut_power=cut, fill_disk=fill)
 
 
+@in_own_thread
 def suffered(kind: type[Store], outage: str, folder: Path) -> Phase:
     experiment = DurabilityExperiment.model_validate({**QUICK, "outages": outage})
     with on_a_disk(kind, folder) as context:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from own_thread import in_own_thread
 
 from vectrial.util.volume import NoVolume, Volume, lacking
 
@@ -27,6 +28,7 @@ for at in range(10**6):
 """
 
 
+@in_own_thread
 def test_of_a_power_cut_what_was_synced_is_left(tmp_path: Path) -> None:
     with Volume(tmp_path / "image", tmp_path / "disk", SIZE) as disk:
         writer = subprocess.Popen(
@@ -47,6 +49,7 @@ def test_of_a_power_cut_what_was_synced_is_left(tmp_path: Path) -> None:
     assert not list((tmp_path / "disk").iterdir())
 
 
+@in_own_thread
 def test_a_full_disk_takes_nothing_until_it_is_released(tmp_path: Path) -> None:
     with Volume(tmp_path / "image", tmp_path / "disk", SIZE) as disk:
         disk.fill()

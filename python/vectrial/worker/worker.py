@@ -121,6 +121,8 @@ class _Measurement:
         """End and restart the server; see `Context.crash`."""
         serving = self._parent.crash(how)
         self._serve(serving)
+        if self._sampler is not None:
+            self._sampler.follow(self.processes)
         return serving.address
 
     def _strike(self, node: int, fault: Fault, back: bool) -> Struck:
