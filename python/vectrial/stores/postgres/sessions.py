@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from vectrial.model.errors import UserError
 from vectrial.model.store import Address
 
 _Key = tuple[int, tuple[tuple[str, str], ...]]
@@ -47,6 +48,11 @@ class Sessions:
             self._open.clear()
 
     def _connect(self, settings: Mapping[str, str]) -> Any:
+        """A new connection.
+
+        Raises:
+            UserError: nothing may be written, and the database does not know vectors.
+        """
         from pgvector.psycopg import register_vector
         from psycopg import RawCursor
 
@@ -57,7 +63,10 @@ class Sessions:
         if self._address.read_only:
             found.execute("SET default_transaction_read_only = on")
         known = "SELECT 1 FROM pg_extension WHERE extname = 'vector'"
-        if not self._address.read_only and found.execute(known).fetchone() is None:
+        if found.execute(known).fetchone() is None:
+            if self._address.read_only:
+                found.close()
+                raise UserError("the database has no extension 'vector', so no vectors to search")
             with suppress(*self._taken):  # by another connection at the same moment
                 found.execute("CREATE EXTENSION IF NOT EXISTS vector")
         register_vector(found)
