@@ -13,7 +13,7 @@ from vectrial.model.live import Live
 
 LIVE = Live(
     name="search", offered=1000.0, achieved=998, p50_us=310.4, p99_us=1204.0, recall=0.9812,
-    errors=3, client_share=0.12, left_s=41.7, server_cores=1.04,
+    errors=3, client_share=0.12, remaining_s=41.7, server_cores=1.04,
 )  # fmt: skip
 LINE = (
     "offered 1,000/s, achieved 998/s, p50 310 µs, p99 1,204 µs, recall 0.981, errors 3,"
@@ -115,7 +115,7 @@ def test_the_time_that_is_left_is_said_and_is_no_more_than_there_is(
     job = SimpleNamespace(label="faiss")
     views = [
         run_view.PlainView(NoTrials(), Console(file=out), 0, within)  # type: ignore[arg-type]
-        for within in (None, SimpleNamespace(left_s=25.0))
+        for within in (None, SimpleNamespace(remaining_s=25.0))
     ]
     for number, second in ((1, 5.0), (2, 15.0), (3, 35.0)):
         now[0] = second

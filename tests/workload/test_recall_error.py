@@ -17,18 +17,18 @@ QUERIES, K = 40, 4
 RECALLS = np.random.default_rng(3).integers(0, K + 1, QUERIES) / K
 
 
-def counted(counts: NDArray[np.int64]) -> float | None:
+def error_of(counts: NDArray[np.int64]) -> float | None:
     return recall_error(RECALLS * counts, counts)
 
 
 @given(st.integers(1, 5))
 def test_whole_passes_have_none(passes: int) -> None:
-    assert counted(np.full(QUERIES, passes)) == 0.0
+    assert error_of(np.full(QUERIES, passes)) == 0.0
 
 
 def test_without_answers_nothing_is_known() -> None:
-    assert counted(np.zeros(QUERIES, np.int64)) is None
-    assert counted(np.eye(1, QUERIES, dtype=np.int64)[0]) is None
+    assert error_of(np.zeros(QUERIES, np.int64)) is None
+    assert error_of(np.eye(1, QUERIES, dtype=np.int64)[0]) is None
     assert recall_error(np.zeros(0), np.zeros(0, np.int64)) is None
 
 
@@ -36,7 +36,7 @@ def test_it_is_that_of_a_sample_without_replacement() -> None:
     counts = np.zeros(QUERIES, np.int64)
     counts[:10] = 1
     deviation = RECALLS[:10].std(ddof=1)
-    assert counted(counts) == pytest.approx(1.96 * deviation / 10**0.5 * (1 - 10 / QUERIES) ** 0.5)
+    assert error_of(counts) == pytest.approx(1.96 * deviation / 10**0.5 * (1 - 10 / QUERIES) ** 0.5)
 
 
 @pytest.mark.parametrize("asked", [(20,), (70,), (13, 27, 61)])
@@ -49,7 +49,7 @@ def test_it_covers_the_recall_of_whole_passes(asked: tuple[int, ...]) -> None:
         for requests in asked:
             counts += requests // QUERIES
             counts[rng.permutation(QUERIES)[: requests % QUERIES]] += 1
-        error = counted(counts)
+        error = error_of(counts)
         assert error is not None
         mean = (RECALLS * counts).sum() / counts.sum()
         covered += abs(mean - RECALLS.mean()) <= error

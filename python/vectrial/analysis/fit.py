@@ -95,18 +95,18 @@ def _failed(reason: str) -> Verdict:
     return Verdict(Outcome.REFUSED, _short(reason))
 
 
-def _judged(held_to: Mapping[str, Any], load: PhaseResult, search: PhaseResult) -> Verdict:
+def _judged(requirements: Mapping[str, Any], load: PhaseResult, search: PhaseResult) -> Verdict:
     """Of a trial that ended by itself, with a gate that passed."""
     count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
     p99_us, recall = search.value("latency_p99"), search.value("recall_mean")
-    ready_s, limit_s = load.value("ready_s"), held_to.get("load_limit_s")
-    if not count or errors > float(held_to["error_share"]) * (count + errors):
+    ready_s, limit_s = load.value("ready_s"), requirements.get("load_limit_s")
+    if not count or errors > float(requirements["error_share"]) * (count + errors):
         of = f"{errors:,.0f} of {count + errors:,.0f} searches failed"
         first = next((f": {messages[0]}" for _, _, messages in search.errors if messages), "")
         return Verdict(Outcome.REFUSED, _short(of + first))
-    if recall is not None and recall < float(held_to["recall"]):
+    if recall is not None and recall < float(requirements["recall"]):
         return Verdict(Outcome.WRONG, f"recall {formatting.recall(recall)}")
-    if p99_us is not None and p99_us > 1e3 * float(held_to["p99_ms"]):
+    if p99_us is not None and p99_us > 1e3 * float(requirements["p99_ms"]):
         return Verdict(Outcome.SLOW, f"p99 {formatting.duration(p99_us)}")
     if limit_s is not None and ready_s is not None and ready_s > float(limit_s):
         return Verdict(Outcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s")
@@ -169,7 +169,7 @@ class FitStep:
 
 @dataclass(frozen=True)
 class Fit:
-    """The steps of one store on one dataset, held to the same limits, and what they say.
+    """The steps of one store on one dataset, under the same requirements, and what they say.
 
     confirmed: the steps at the least limits at which it holds; none where nothing was confirmed.
     below_memory, below_cpus: the step nearest beneath that did not hold.
@@ -180,7 +180,7 @@ class Fit:
     dataset: str
     rows: int
     raw_bytes: int
-    held_to: Mapping[str, Any]
+    requirements: Mapping[str, Any]
     steps: tuple[FitStep, ...]
     confirmed: tuple[FitStep, ...]
     below_memory: FitStep | None
@@ -233,16 +233,16 @@ class Fit:
 
     @property
     def limits(self) -> str:
-        """What it is held to, for people."""
-        given = self.held_to
-        load = f"{float(given.get('rate', 0)):g} searches/s"
-        if "clients" in given:
-            load = formatting.plural(int(given["clients"]), "client")
-        return f"{load}, p99 ≤ {given['p99_ms']:g} ms, recall ≥ {given['recall']:g}"
+        """The requirements, for people."""
+        required = self.requirements
+        load = f"{float(required.get('rate', 0)):g} searches/s"
+        if "clients" in required:
+            load = formatting.plural(int(required["clients"]), "client")
+        return f"{load}, p99 ≤ {required['p99_ms']:g} ms, recall ≥ {required['recall']:g}"
 
 
 _LIMITS = {"memory_bytes", "cpus"}
-_HELD_TO = ("p99_ms", "recall", "error_share", "clients", "rate", "k")
+_REQUIREMENTS = ("p99_ms", "recall", "error_share", "clients", "rate", "k")
 
 
 def fits(run: RunData) -> list[Fit]:
@@ -250,10 +250,14 @@ def fits(run: RunData) -> list[Fit]:
     grouped: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
     for trial in run.trials:
         if trial.params.keys() >= _LIMITS and trial.status != "skipped":
-            held_to = {name: trial.params[name] for name in _HELD_TO if name in trial.params}
-            data = (trial.dataset, trial.rows, stable(trial.index_params), stable(held_to))
+            requirements = stable(_requirements_of(trial))
+            data = (trial.dataset, trial.rows, stable(trial.index_params), requirements)
             grouped[trial.series, *data].append(trial)
     return [fit_of(trials) for trials in grouped.values()]
+
+
+def _requirements_of(trial: Trial) -> dict[str, Any]:
+    return {name: trial.params[name] for name in _REQUIREMENTS if name in trial.params}
 
 
 def fit_of(trials: Sequence[Trial]) -> Fit:
@@ -266,7 +270,7 @@ def fit_of(trials: Sequence[Trial]) -> Fit:
         dataset=first.dataset,
         rows=first.rows,
         raw_bytes=first.rows * first.dim * _COMPONENT_BYTES,
-        held_to={name: first.params[name] for name in _HELD_TO if name in first.params},
+        requirements=_requirements_of(first),
         steps=tuple(steps),
         confirmed=confirmed,
         below_memory=_below(steps, confirmed, lambda step: step.memory_bytes, "cpus"),

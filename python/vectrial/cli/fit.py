@@ -13,7 +13,7 @@ import typer
 from vectrial.cli import one_store as one
 from vectrial.cli import options
 from vectrial.cli import run as run_command
-from vectrial.cli.fit_bench import Bench, HeldTo
+from vectrial.cli.fit_bench import Bench, FitOptions
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
 from vectrial.cli.price_sheet import read_prices
 from vectrial.model.errors import StoreError, UserError
@@ -136,14 +136,14 @@ def fit(
     run_command.check_resume(resume, out)
     names = list(dict.fromkeys(stores))
     kinds = [registry.load(name) for name in names]
-    held_to = HeldTo(
+    fit_options = FitOptions(
         one.milliseconds(p99, "--p99"), recall, errors, load_factor, rate, clients, seconds,
         confirm_seconds, confirmations, resolution,
     )  # fmt: skip
     console = stderr_console()
     bench = Bench(
         kinds,
-        held_to,
+        fit_options,
         dataset=dataset,
         rows=rows,
         index=index,
@@ -223,7 +223,7 @@ def _objects(found: list[Any], prices: Prices | None) -> Iterator[dict[str, Any]
         yield {
             **shared,
             "kind": "result",
-            "held_to": dict(fit.held_to),
+            "requirements": dict(fit.requirements),
             "memory_bytes": memory,
             "memory_to_raw": None if memory is None else memory / fit.raw_bytes,
             "processors": fit.cpus,

@@ -43,7 +43,7 @@ _USUAL_STEPS = 13
 
 
 @dataclass(frozen=True)
-class HeldTo:
+class FitOptions:
     """What a step must hold, and how the search is made; as the options of the command."""
 
     p99_ms: float
@@ -80,7 +80,7 @@ class HeldTo:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Baseline:
     """What the first step of a store says about the others. setting: of their searches."""
 
     setting: Mapping[str, Any]
@@ -96,7 +96,7 @@ class Bench:
     """
 
     stores: Sequence[type[Store]]
-    held_to: HeldTo
+    options: FitOptions
     dataset: str
     rows: int | None
     index: str | None
@@ -121,7 +121,7 @@ class Bench:
         """
         for store in self.stores:
             _check_limits(store)
-            self._plan(store, Try(Purpose.WHOLE, *self._whole(store)), 1, _Known(self.search))
+            self._plan(store, Try(Purpose.WHOLE, *self._whole(store)), 1, _Baseline(self.search))
         if resume is None:
             self.folder = new_folder(out, self._suite(self.stores, []))
             return
@@ -147,18 +147,18 @@ class Bench:
         search = seek(
             total_bytes,
             cpus,
-            resolution=self.held_to.resolution,
-            confirmations=self.held_to.confirmations,
+            resolution=self.options.resolution,
+            confirmations=self.options.confirmations,
         )
-        known, number, trials = _Known(self.search), 1, list[Trial]()
+        baseline, number, trials = _Baseline(self.search), 1, list[Trial]()
         attempt, began = next(search), time.monotonic()
         while True:
-            trial, fresh = self._step(store, attempt, number, known)
+            trial, fresh = self._step(store, attempt, number, baseline)
             trials.append(trial)
             step = step_of(trial)
             self._say(store, step)
             if attempt.purpose is Purpose.WHOLE:
-                known = self._learned(step, known)
+                baseline = self._baseline_of(step, baseline)
                 left = (_USUAL_STEPS - 1) * (time.monotonic() - began)
                 if fresh and step.verdict.holds:
                     self._line(
@@ -173,10 +173,10 @@ class Bench:
         self._line(f"{store.name}: {_sentence(trials)}")
 
     def _step(
-        self, store: type[Store], attempt: Try, number: int, known: _Known
+        self, store: type[Store], attempt: Try, number: int, baseline: _Baseline
     ) -> tuple[Trial, bool]:
         """The trial of a step, and whether it was measured now."""
-        plan = self._plan(store, attempt, number, known)
+        plan = self._plan(store, attempt, number, baseline)
         (planned,) = plan.trials
         trial = self._find(planned.row.key)
         if trial is not None:
@@ -216,25 +216,25 @@ class Bench:
         suite = self._suite(self.stores, self._measured, self._timeout_s)
         replace_text(self.folder / RESOLVED, toml_of(suite))
 
-    def _plan(self, store: type[Store], attempt: Try, number: int, known: _Known) -> Plan:
+    def _plan(self, store: type[Store], attempt: Try, number: int, baseline: _Baseline) -> Plan:
         """The plan of one step.
 
         Raises:
             UserError: the store cannot do what is asked.
         """
-        limit = {} if known.load_limit_s is None else {"load_limit_s": known.load_limit_s}
+        limit = {} if baseline.load_limit_s is None else {"load_limit_s": baseline.load_limit_s}
         experiment = {
             "experiment": "fit",
             "stores": [store.name],
             "memory": f"{attempt.memory_bytes} B",
             "processors": attempt.cpus,
-            "search": dict(known.setting),
+            "search": dict(baseline.setting),
             "step": number,
             "purpose": str(attempt.purpose),
-            **self.held_to.parameters(attempt.purpose),
+            **self.options.parameters(attempt.purpose),
             **limit,
         }
-        suite = self._suite([store], [ExperimentRef.model_validate(experiment)], known.timeout_s)
+        suite = self._suite([store], [ExperimentRef.model_validate(experiment)], baseline.timeout_s)
         plan = plan_of(suite, suite.name)
         if plan.refusals:
             raise UserError(plan.refusals[0].reason)
@@ -265,7 +265,7 @@ class Bench:
         return suites[0].model_copy(
             update={
                 "name": name,
-                "description": self.held_to.search,
+                "description": self.options.search,
                 "stores": [ref for suite in suites for ref in suite.stores],
                 "experiments": list(experiments),
                 "trial_timeout_s": timeout_s,
@@ -275,12 +275,12 @@ class Bench:
 
     def _same(self, suite: Suite) -> bool:
         """True if a run's suite is of these options; prices may differ."""
-        asked = [self.held_to.parameters(purpose) for purpose in Purpose]
+        parameters = [self.options.parameters(purpose) for purpose in Purpose]
         own = self._suite(self.stores, suite.experiments, suite.trial_timeout_s)
         own = own.model_copy(update={"prices": suite.prices, "name": suite.name})
         first = own.model_copy(update={"stores": own.stores[: len(suite.stores)]})
         return suite in (own, first) and all(
-            {name: ref.parameters().get(name) for name in asked[0]} in asked
+            {name: ref.parameters().get(name) for name in parameters[0]} in parameters
             for ref in suite.experiments
         )
 
@@ -292,19 +292,19 @@ class Bench:
             cores = len(Placement().resolved().server_cores or os.sched_getaffinity(0))
         return psutil.virtual_memory().total // 2**20 * 2**20, float(cores)
 
-    def _learned(self, step: FitStep, known: _Known) -> _Known:
-        """What the other steps need of the first. known: before."""
+    def _baseline_of(self, step: FitStep, baseline: _Baseline) -> _Baseline:
+        """What the other steps need of the first. baseline: before."""
         loaded, searched = phase_of(step.trial, "load"), phase_of(step.trial, "search")
         if loaded is None or searched is None:
-            return known
+            return baseline
         name = searched.params.get("recall_parameter")
         found = {} if name is None else {str(name): searched.params[str(name)]}
         ready_s = loaded.value("ready_s") or 0.0
-        limit_s = round(max(_LEAST_LOAD_S, self.held_to.load_factor * ready_s), 1)
+        limit_s = round(max(_LEAST_LOAD_S, self.options.load_factor * ready_s), 1)
         search_s = (searched.started_s or 0.0) + (searched.duration_s or 0.0) - ready_s
-        longest_s = max(search_s, self.held_to.confirm_seconds)
-        timeout_s = limit_s + self.held_to.load_factor * longest_s + _BESIDE_S
-        return _Known({**known.setting, **found}, limit_s, round(timeout_s, 1))
+        longest_s = max(search_s, self.options.confirm_seconds)
+        timeout_s = limit_s + self.options.load_factor * longest_s + _BESIDE_S
+        return _Baseline({**baseline.setting, **found}, limit_s, round(timeout_s, 1))
 
     def _say(self, store: type[Store], step: FitStep) -> None:
         p99, qps, recall = (step.figure(n) for n in ("latency_p99", "qps", "recall_mean"))

@@ -92,7 +92,7 @@ def init(
     )
     given = store or experiment or rows or dataset != DATASET
     if not given and sys.stdin.isatty() and sys.stderr.isatty():
-        wanted = _asked(wanted)
+        wanted = _ask_questions(wanted)
     suite = _suite(wanted)
     plan = plan_of(suite, str(file))  # names and values are checked before anything is written
     text = commented(suite, EXPERIMENTS, _HEAD)
@@ -144,7 +144,7 @@ class _Answers:
         return [Contender(kind, one.index_of(kind, None)) for kind in kinds]
 
 
-def _asked(wanted: _Answers) -> _Answers:
+def _ask_questions(wanted: _Answers) -> _Answers:
     """The answers to questions, each with the default that `wanted` has."""
 
     def ask(question: str, default: str, check: Callable[[str], Any]) -> str:

@@ -121,7 +121,7 @@ class PlainView:
         if number > first:
             seconds = (now - began) / (number - first) * (of - number + 1)
             if self._within is not None:
-                seconds = min(seconds, self._within.left_s)
+                seconds = min(seconds, self._within.remaining_s)
             left = f" (about {about_time(seconds)} left)"
         self._line(f"[{number}/{of}] {job.label}{left}")
 
@@ -252,8 +252,8 @@ def at_work(live: Live) -> str:
     parts += [f"errors {live.errors:,}", f"client {live.client_share:.0%}"]
     if live.server_cores is not None:
         parts.append(f"server {live.server_cores:.1f} cores")
-    if live.left_s is not None:
-        parts.append(f"{live.left_s:.0f} s of this load left")
+    if live.remaining_s is not None:
+        parts.append(f"{live.remaining_s:.0f} s of this load left")
     return ", ".join(parts)
 
 

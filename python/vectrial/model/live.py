@@ -14,7 +14,7 @@ class Live:
     errors: since the start of the phase.
     client_share: processor time of the measuring process over that of the client's threads.
     server_cores: processors that the server keeps busy; None where it is not on this machine.
-    left_s: seconds to the end; None when it is past its least duration.
+    remaining_s: seconds to the end; None when it is past its least duration.
     """
 
     name: str
@@ -25,5 +25,5 @@ class Live:
     recall: float | None
     errors: int
     client_share: float
-    left_s: float | None
+    remaining_s: float | None
     server_cores: float | None = None

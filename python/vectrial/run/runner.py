@@ -77,7 +77,7 @@ class Within:
         return time.monotonic() - self.began
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Seconds that are left of it."""
         return max(0.0, self.limit.limit_s - self.at_s)
 

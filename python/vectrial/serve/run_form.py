@@ -166,13 +166,13 @@ def _of_file(filled: Filled, root: Path) -> tuple[Suite, str]:
 def _of_parts(filled: Filled) -> tuple[Suite, str]:
     plain: dict[str, Any] = {
         "name": filled.name,
-        "datasets": [{"name": filled.dataset, **_given("rows", filled.rows)}],
+        "datasets": [{"name": filled.dataset, **_number_field("rows", filled.rows)}],
         "stores": [
             {"store": one, **({"index": index} if (index := filled.indexes.get(one)) else {})}
             for one in filled.stores
         ],
         "experiments": [{"experiment": one} for one in filled.experiments],
-        **_given("repeats", filled.repeats),
+        **_number_field("repeats", filled.repeats),
     }
     needed = (("store", filled.stores), ("experiment", filled.experiments))
     faults = {name: f"choose at least one {name}" for name, chosen in needed if not chosen}
@@ -190,7 +190,7 @@ def _of_parts(filled: Filled) -> tuple[Suite, str]:
     return suite, toml_of(suite)
 
 
-def _given(name: str, text: str) -> dict[str, object]:
+def _number_field(name: str, text: str) -> dict[str, object]:
     return {name: _number(text)} if text else {}
 
 

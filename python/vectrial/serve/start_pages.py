@@ -52,7 +52,7 @@ class StartPages:
             Route(NEW, self._sent(self._plan_or_start), methods=["POST"]),
             Route(STARTED, self._started, methods=["GET"]),
             Route("/stop", self._sent(self._stop), methods=["POST"]),
-            Route("/runs/{run}/continue", self._left, methods=["GET"]),
+            Route("/runs/{run}/continue", self._remainder_page, methods=["GET"]),
             Route("/runs/{run}/continue", self._sent(self._continue), methods=["POST"]),
         ]
 
@@ -153,14 +153,14 @@ class StartPages:
             return _message("Nothing was stopped", why, 409)
         return RedirectResponse(STARTED, status_code=303)
 
-    def _left(self, request: Request) -> Response:
+    def _remainder_page(self, request: Request) -> Response:
         """What an interrupted run has left to measure."""
         run = self._interrupted(request)
         if why := self.off(request):
             return _message("No run can be continued here", why)
         if (busy := self._launcher.busy()) is not None:
             return _second(busy, 200)
-        plan, before = _left_of(run)
+        plan, before = _remainder_of(run)
         address = run_address(run.id)
         context = {
             "plan": plan, "faults": {}, "before": before, "plural": plural,
@@ -171,7 +171,7 @@ class StartPages:
 
     def _continue(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
         run = self._interrupted(request)
-        plan, _ = _left_of(run)
+        plan, _ = _remainder_of(run)
         if plan.fault:
             return _message("The run cannot be continued here", plan.fault, 409)
         try:
@@ -190,7 +190,7 @@ class StartPages:
         return run
 
 
-def _left_of(run: Run) -> tuple[Planned, int]:
+def _remainder_of(run: Run) -> tuple[Planned, int]:
     """The plan of what an interrupted run has not measured, and the number of trials that it has.
 
     Raises:
@@ -211,8 +211,8 @@ def _left_of(run: Run) -> tuple[Planned, int]:
             remedy=f"continue it in a terminal: vectrial run --resume {run.folder} --on …",
         )
     plan = plan_of(suite, f"{run.name}/{RESOLVED}")
-    left = plan.without({row["key"] for row in rows})
-    return on_this_machine(suite, text, left), len(plan.trials) - len(left.trials)
+    remainder = plan.without({row["key"] for row in rows})
+    return on_this_machine(suite, text, remainder), len(plan.trials) - len(remainder.trials)
 
 
 def _message(title: str, text: str, status: int = 200) -> Response:

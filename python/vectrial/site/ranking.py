@@ -68,10 +68,10 @@ def rankings(question: Question, entries: Iterable[Entry]) -> list[Ranking]:
             grouped[entry.like].append(entry)
     found = [_ranking(question, like, newest(own)) for like, own in grouped.items()]
     found.sort(key=lambda one: (-one.ranked, -len(one.places), one.like.title))
-    return _told_apart(found)
+    return _with_distinct_titles(found)
 
 
-def _told_apart(found: Sequence[Ranking]) -> list[Ranking]:
+def _with_distinct_titles(found: Sequence[Ranking]) -> list[Ranking]:
     """The same, with the terms in which those of one title differ added to it."""
     titled: dict[str, list[Ranking]] = defaultdict(list)
     for one in found:
@@ -110,7 +110,7 @@ def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Rankin
     if question.against is not None:
         return Ranking(question, like, tuple(_against(question, entries)))
     if question.among:
-        return Ranking(question, like, tuple(_kept(entries)))
+        return Ranking(question, like, tuple(_by_broken_share(entries)))
     metric = _PRICE if question.priced else all_metrics()[question.metric]
     able = [e for e in entries if not e.why]
     better = _better(metric, able)
@@ -129,12 +129,12 @@ def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Rankin
     return Ranking(question, like, (*places, *rest))
 
 
-def _kept(entries: Sequence[Entry]) -> list[Place]:
+def _by_broken_share(entries: Sequence[Entry]) -> list[Place]:
     """Those that kept every promise first, side by side; then by the share of those broken."""
 
     def broken(entry: Entry) -> float:
-        counted, among = entry.share or (0, 0)
-        return counted / max(1, among)
+        count, among = entry.share or (0, 0)
+        return count / max(1, among)
 
     ordered = sorted(entries, key=lambda e: (bool(e.why), broken(e), e.label))
     return [Place(entry) for entry in ordered]

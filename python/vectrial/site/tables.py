@@ -161,7 +161,7 @@ def glance_table(name: str, title: str, glances: Sequence[Glance], *, of_store: 
         else:
             head = replace(store_cell(one.store, one.label), detail=one.head.detail)
         rows.append(Row((head, *one.cells, run_cell(one.run)), one.tone))
-    return Table(name, title, (first, *GLANCE[1:], _RUN), tuple(rows), _left_out(len(glances)))
+    return Table(name, title, (first, *GLANCE[1:], _RUN), tuple(rows), _omission(len(glances)))
 
 
 def points_table(name: str, title: str, points: Sequence[FrontPoint]) -> Table:
@@ -173,10 +173,10 @@ def points_table(name: str, title: str, points: Sequence[FrontPoint]) -> Table:
     ]
     heads = (_STORE, *POINTS, _RUN)
     note = "Points that no other setting of the same store in the same run beats."
-    return Table(name, title, heads, tuple(rows), (note, *_left_out(len(points))))
+    return Table(name, title, heads, tuple(rows), (note, *_omission(len(points))))
 
 
-def _left_out(count: int) -> tuple[str, ...]:
+def _omission(count: int) -> tuple[str, ...]:
     if count <= MOST_ROWS:
         return ()
     return (f"The newest {MOST_ROWS:,} of {count:,} rows; each run's page has its own.",)

@@ -403,7 +403,7 @@ class _Measurement:
                 if self.spec.server is not None or self.spec.limited
                 else None
             ),
-            second_store=self._beside,
+            second_store=self._second_store,
             existing=self.spec.existing,
             address=self.address,
             empty_disk=self.empty_disk,
@@ -415,7 +415,7 @@ class _Measurement:
             strike=None if self.address is None else self._strike,
         )
 
-    def _beside(self, name: str) -> AbstractContextManager[Store]:
+    def _second_store(self, name: str) -> AbstractContextManager[Store]:
         """See `Context.second_store`."""
         if self.spec.existing is not None:
             raise Unsupported("no collection is made beside one that was there already")

@@ -39,7 +39,7 @@ def follower(
         progress(min(elapsed_s, of_s), of_s, name)
         (second,) = control.last_second(1)
         if second is not None:
-            left_s = of_s - elapsed_s
+            remaining_s = of_s - elapsed_s
             show(
                 Live(
                     name=name,
@@ -50,7 +50,7 @@ def follower(
                     recall=second["recall"],
                     errors=errors,
                     client_share=(busy.cores() or 0.0) / threads,
-                    left_s=left_s if left_s > 0 else None,
+                    remaining_s=remaining_s if remaining_s > 0 else None,
                 )
             )
 

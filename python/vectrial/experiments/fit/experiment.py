@@ -62,7 +62,7 @@ class Fit(Experiment):
     process. What holds, and what happens where it does not, is judged by `vectrial.analysis.fit`.
 
     memory: sizes with their units ("512MiB"). processors: of time, 0.5 for a half of one.
-    p99_ms, recall, errors: what the searches are held to: milliseconds, mean, share of requests.
+    p99_ms, recall, errors: the requirements of the searches: milliseconds, mean, share of requests.
     search: one operating point (no lists). Unless it names the parameter that trades speed for
         recall, that is set to the least value with a recall a little above `recall`.
     rate: searches per second, on a schedule that does not wait for answers (open loop).
@@ -108,7 +108,7 @@ class Fit(Experiment):
     purpose: str = ""
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        held_to = {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
+        requirements = {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
         load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
         limit = {} if self.load_limit_s is None else {"load_limit_s": self.load_limit_s}
         step = {"step": self.step, "purpose": self.purpose} if self.purpose else {}
@@ -117,7 +117,7 @@ class Fit(Experiment):
                 "memory_bytes": size_bytes(memory),
                 "cpus": cpus,
                 **load,
-                **held_to,
+                **requirements,
                 **limit,
                 **step,
                 **setting,

@@ -109,7 +109,7 @@ def prices_of(run: RunData) -> Prices | None:
 
 
 def _grouped(fits: Sequence[Fit]) -> dict[tuple[str, int, str], list[Fit]]:
-    """By data and what they were held to."""
+    """By data and requirements."""
     found: dict[tuple[str, int, str], list[Fit]] = {}
     for one in fits:
         found.setdefault((one.dataset, one.rows, one.limits), []).append(one)

@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    states = [state_of(one, options.results) for one in _asked(options)]
+    states = [state_of(one, options.results) for one in _selection(options)]
     if options.stale:
         states = [one for one in states if table.is_stale(one, options.older)]
     if options.format == "jsonl":
@@ -88,17 +88,17 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(options: argparse.Namespace) -> list[Result]:
+def _selection(options: argparse.Namespace) -> list[Result]:
     return chosen(read(options.results), options.only)
 
 
 def _measure(options: argparse.Namespace) -> int:
-    asked = _asked(options)
+    results = _selection(options)
     places = Places(options.results, options.runs)
     if changed := code.changes():
         _say(f"! what is measured now has changes that no commit holds: {', '.join(changed)}")
     failed = {}
-    for result in asked:
+    for result in results:
         try:
             state = state_of(result, options.results)
             if not options.all and not table.is_stale(state, options.older):
@@ -113,7 +113,7 @@ def _measure(options: argparse.Namespace) -> int:
             _say(f"{result.name}: {error}")
             continue
         _say(f"{result.name}: sealed into {options.results / result.name}")
-    return _ended(failed, asked)
+    return _ended(failed, results)
 
 
 def _announced(result: Result, state: State) -> str:
@@ -138,11 +138,11 @@ def _pages(result: Result, results: Path) -> None:
         _say(f"{result.name}: it has a bundle now; remove `pending` from its entry")
 
 
-def _ended(failed: dict[str, str], asked: Sequence[Result]) -> int:
+def _ended(failed: dict[str, str], results: Sequence[Result]) -> int:
     for name, why in failed.items():
         _say(f"failed: {name}: {why}")
     if failed:
-        _say(f"{len(failed)} of {formatting.plural(len(asked), 'result')} failed")
+        _say(f"{len(failed)} of {formatting.plural(len(results), 'result')} failed")
         return 1
     _say("done; docs/results/README.md quotes figures: its tests name those that changed")
     return 0
