@@ -30,16 +30,9 @@ def fit(
     ],
     dataset: options.DatasetOption = one.DATASET,
     rows: options.RowsOption = None,
-    p99: Annotated[
-        str, typer.Option("--p99", metavar="TIME", help="Limit on p99 latency, with its unit.")
-    ] = "20ms",
+    p99: options.P99Option = "20ms",
     recall: options.RecallOption = 0.95,
-    errors: Annotated[
-        float,
-        typer.Option(
-            min=0, max=ERROR_SHARE, metavar="SHARE", help="Limit on the share of failed requests."
-        ),
-    ] = ERROR_SHARE,
+    errors: one.ErrorsOption = ERROR_SHARE,
     load_factor: Annotated[
         float,
         typer.Option(
@@ -65,16 +58,8 @@ def fit(
         ),
     ] = None,
     index: options.IndexOption = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Set a build parameter, e.g. m=16 (repeatable)."),
-    ] = None,
-    search: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="Fix a search parameter, e.g. ef_search=64 (repeatable)."
-        ),
-    ] = None,
+    param: options.BuildParametersOption = None,
+    search: options.SearchParametersOption = None,
     lane: options.LaneOption = None,
     k: options.KOption = 10,
     seconds: options.SecondsOption = 5.0,

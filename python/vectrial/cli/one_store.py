@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 from vectrial.analysis import interference
@@ -18,8 +19,15 @@ from vectrial.model.store import Store
 from vectrial.run.prepare import new_folder, plan_of, toml_of
 from vectrial.suite.model import Suite, validated
 from vectrial.util.suggest import suggestion
+from vectrial.workload.record import ERROR_SHARE
 
 DATASET = "glove-words-50-50k"
+ErrorsOption = Annotated[
+    float,
+    typer.Option(
+        min=0, max=ERROR_SHARE, metavar="SHARE", help="Limit on the share of failed requests."
+    ),
+]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)")
 _MS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}

@@ -56,6 +56,23 @@ KOption = Annotated[
 RecallOption = Annotated[
     float, typer.Option(min=0, max=1, metavar="SHARE", help="Minimum mean recall, 0 to 1.")
 ]
+P99Option = Annotated[
+    str, typer.Option("--p99", metavar="TIME", help="Limit on p99 latency, with its unit.")
+]
+BuildParametersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", metavar="NAME=VALUE", help="Set a build parameter, e.g. m=16 (repeatable)."
+    ),
+]
+SearchParametersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search",
+        metavar="NAME=VALUE",
+        help="Fix a search parameter, e.g. ef_search=64 (repeatable).",
+    ),
+]
 _REPEATS = "Number of independent repeats; each reloads the data."
 RepeatsOption = Annotated[int, typer.Option(min=1, max=1000, metavar="N", help=_REPEATS)]
 SuiteRepeatsOption = Annotated[
