@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -70,21 +71,20 @@ def make_view(
     return kind(plan, console, before, within, known_lines=known_lines)
 
 
+@dataclass(eq=False)
 class PlainView:
-    """One line per job and trial."""
+    """One line per job and trial. Fields: see `make_view`."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        console: Console,
-        before: int = 0,
-        within: Within | None = None,
-        *,
-        known_lines: set[str] | None = None,
-    ) -> None:
-        self._known_lines, self._within = known_lines, within
+    plan: Plan
+    console: Console
+    before: int = 0
+    within: Within | None = None
+    known_lines: set[str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        plan = self.plan
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
-        self._console, self._done = console, before
+        self._done = self.before
         self._last = ("", 0.0)
         self._began: tuple[int, float] | None = None
         self._shown: float | None = None
@@ -112,7 +112,7 @@ class PlainView:
 
     def job(self, job: Job, number: int, of: int) -> None:
         """Print a line; from the second job on with the time that is left at this pace."""
-        if self._known_lines is not None:
+        if self.known_lines is not None:
             return
         now = time.monotonic()
         self._began = self._began or (number, now)
@@ -120,8 +120,8 @@ class PlainView:
         left = ""
         if number > first:
             seconds = (now - began) / (number - first) * (of - number + 1)
-            if self._within is not None:
-                seconds = min(seconds, self._within.remaining_s)
+            if self.within is not None:
+                seconds = min(seconds, self.within.remaining_s)
             left = f" (about {about_time(seconds)} left)"
         self._line(f"[{number}/{of}] {job.label}{left}")
 
@@ -143,7 +143,7 @@ class PlainView:
     def finished(self, record: TrialRecord) -> None:
         """Print a line per trial, and two for a store whose trials are skipped for one reason."""
         self._done += 1
-        if self._known_lines is not None:
+        if self.known_lines is not None:
             return
         skipped = (record.row.store, record.reason) if record.status == "skipped" else None
         if skipped is None or skipped != self._skipped:
@@ -154,29 +154,21 @@ class PlainView:
         self._skipped = skipped
 
     def note(self, text: str) -> None:
-        if self._known_lines is not None and text in self._known_lines:
-            return
-        if self._known_lines is not None:
-            self._known_lines.add(text)
+        if self.known_lines is not None:
+            if text in self.known_lines:
+                return
+            self.known_lines.add(text)
         self._line(text)
 
     def _line(self, text: str) -> None:
-        say(self._console, text)
+        say(self.console, text)
 
 
 class LiveView(PlainView):
     """A bar over all trials, one for the current work, and finished trials scrolling above."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        console: Console,
-        before: int = 0,
-        within: Within | None = None,
-        *,
-        known_lines: set[str] | None = None,
-    ) -> None:
-        super().__init__(plan, console, before, within, known_lines=known_lines)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._whole = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -184,18 +176,18 @@ class LiveView(PlainView):
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(elapsed_when_finished=False),
-            console=console,
+            console=self.console,
         )
         self._part = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")
         )
-        self._trials = self._whole.add_task("trials", total=self._of, completed=before)
+        self._trials = self._whole.add_task("trials", total=self._of, completed=self.before)
         self._now = self._part.add_task("preparing", total=None)
         self._label = "preparing"
         self._figures = Text(style="dim", no_wrap=True, overflow="ellipsis")
         self._live = Screen(
             Group(self._part, self._figures, self._whole),
-            console=console,
+            console=self.console,
             refresh_per_second=4,
             transient=True,
         )
