@@ -175,11 +175,10 @@ class Local(StartedServer):
     def _lost_ports(self) -> list[int]:
         return [] if self._alone or self._fixed_ports else super()._lost_ports()
 
-    def answers(self) -> bool:
-        address = self._address  # another thread may be stopping it
-        if self._inside is not None and address is not None:
+    def _reacts(self, address: Address) -> bool:
+        if self._inside is not None:
             return self._inside.answers(address)
-        return super().answers()
+        return super()._reacts(address)
 
     def processes(self) -> Mapping[str, int]:
         return {"server": self._process.pid} if self.lives() else {}

@@ -366,7 +366,10 @@ class StartedServer(Server):
 
     def answers(self) -> bool:
         address = self._address  # another thread may be stopping it
-        return address is not None and answers(self._recipe, address)
+        return address is not None and self._reacts(address)
+
+    def _reacts(self, address: Address) -> bool:
+        return answers(self._recipe, address)
 
     def data_dirs(self) -> tuple[Path, ...]:
         return (self._data,)
