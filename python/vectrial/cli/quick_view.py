@@ -209,12 +209,12 @@ def _text(point: Point | None, metric: str, unit: str) -> str:
 def _missing(
     run: RunData, sweep: Sweep | None, best: Mapping[Series, Point], question: Question
 ) -> list[str]:
-    """A line for each store without a row, and for each with fewer repeats than a verdict needs."""
-    lines = []
-    for series, name in run.labels.items():
-        if series not in best:
-            lines.append(f"{name}: {_reason(run, sweep, series, question)}")
-    return lines
+    """A line for each store without a row."""
+    return [
+        f"{name}: {_reason(run, sweep, series, question)}"
+        for series, name in run.labels.items()
+        if series not in best
+    ]
 
 
 def _reason(run: RunData, sweep: Sweep | None, series: Series, question: Question) -> str:

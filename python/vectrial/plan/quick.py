@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -158,13 +158,9 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
 
 def _stretched(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
     """The size with longer searches, where time is left, and some more for a slower machine."""
-
-    def of(search_s: float) -> _Size:
-        return _Size(size.stores, size.repeats, size.settings, size.rows, search_s)
-
-    lengths = (_MOST_S, 1.5, 1.0, 0.7, 0.5)
-    able = (n for n in lengths if _estimate_s(contenders, dim, of(n)) <= _SPENT * budget_s)
-    return of(next(able, _LEAST_S))
+    longer = (replace(size, search_s=search_s) for search_s in (_MOST_S, 1.5, 1.0, 0.7, 0.5))
+    able = (one for one in longer if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
+    return next(able, replace(size, search_s=_LEAST_S))
 
 
 def _suite(

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 #: Stores that are begun in any case while there is time: of one alone nothing is compared.
 _LEAST_STORES = 2
-
-
 #: The store that is next, about which nothing is known.
 _NEXT = ""
 
@@ -70,10 +68,10 @@ class TimeLimit:
 
     def _completed(self, at_s: float, took_s: Mapping[str, float]) -> frozenset[str]:
         """Labels of the jobs whose remaining repeats fit, the quickest first."""
-        kept, end_s = set(), at_s
+        labels, end_s = set(), at_s
         for label, seconds in sorted(took_s.items(), key=lambda item: item[1]):
             end_s += (self.repeats - 1) * seconds
             if end_s > self.limit_s:
                 break
-            kept.add(label)
-        return frozenset(kept)
+            labels.add(label)
+        return frozenset(labels)
