@@ -91,9 +91,7 @@ def index_of(store: type[Store], name: str | None) -> str:
             where="--index",
             remedy=suggestion(name, kinds),
         )
-    return name or next(
-        (label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
-    )
+    return name or store.capabilities.preferred_index()
 
 
 def suite_of(

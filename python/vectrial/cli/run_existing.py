@@ -14,9 +14,9 @@ from rich.console import Console
 from vectrial.cli.output import progress_bars, say
 from vectrial.cli.run_suite import SuiteSource
 from vectrial.datasets import library
+from vectrial.datasets.ingest import metric_of
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing
-from vectrial.model.metric import Metric
 from vectrial.model.store import Store
 from vectrial.run.existing import (
     DEFAULT_QUERIES,
@@ -144,7 +144,7 @@ def existing_suite(
             address,
             Existing(options.collection, options.id or "", options.vector or ""),
             _names(options.columns),
-            None if options.metric is None else _metric(options.metric),
+            metric_of(options.metric),
             _queries(options.queries),
         )
         found = describe(reading)
@@ -182,12 +182,6 @@ def _set_address(store: type[Store], text: str) -> None:
 
 def _names(text: str | None) -> Sequence[str]:
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
-
-
-def _metric(text: str) -> Metric:
-    if text not in list(Metric):
-        raise UserError(f"'{text}' is no metric", where="--metric", remedy="cosine, l2 or ip")
-    return Metric(text)
 
 
 def _queries(text: str | None) -> int | Path:

@@ -245,6 +245,18 @@ class Capabilities:
         only = next(iter(self.indexes)) if len(self.indexes) == 1 else None
         return named or self.default_index or only
 
+    def preferred_index(self, metric: Metric | None = None) -> str:
+        """The first kind of index that trades recall for speed, or else the first; of those with
+        this metric, unless it is None."""
+        kinds = {
+            name: kind
+            for name, kind in self.indexes.items()
+            if metric is None or kind.metrics is None or metric in kind.metrics
+        }
+        return next(
+            (name for name, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
+        )
+
     def under(self, index: str) -> Capabilities:
         """The capabilities under one kind of index; KeyError when there is no such kind."""
         kind = self.indexes[index]

@@ -59,7 +59,7 @@ def contenders(
         if reason := _lacks(store, metric, clients, named=bool(names)):
             skipped.append(Skipped(store.name, reason))
         else:
-            able.append(Contender(store, _index(store, metric)))
+            able.append(Contender(store, store.capabilities.preferred_index(metric)))
     return able if names else _by_promise(able), skipped
 
 
@@ -91,18 +91,6 @@ def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> 
     if clients > 1 and not can.concurrent_search:
         return f"it must not be searched by {clients} clients at once: --clients 1"
     return ""
-
-
-def _index(store: type[Store], metric: Metric) -> str:
-    """The first kind that trades recall for speed, or else the first, of those with this metric."""
-    kinds = {
-        label: kind
-        for label, kind in store.capabilities.indexes.items()
-        if kind.metrics is None or metric in kind.metrics
-    }
-    return next(
-        (label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
-    )
 
 
 def _by_promise(able: Sequence[Contender]) -> list[Contender]:

@@ -59,11 +59,9 @@ def _store(name: str) -> StoreChoice:
         available = registry.availability(store)
     except VectrialError as error:  # a broken plug-in, or a variable that makes no sense
         return StoreChoice(name, (), False, str(error))
-    kinds = store.capabilities.indexes
-    default = store.capabilities.index_or_default(None) or next(
-        (label for label, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
-    )
-    indexes = (default, *(label for label in kinds if label != default))
+    can = store.capabilities
+    default = can.index_or_default(None) or can.preferred_index()
+    indexes = (default, *(label for label in can.indexes if label != default))
     return StoreChoice(name, indexes, available.works, available.reason)
 
 

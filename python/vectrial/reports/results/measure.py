@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from vectrial.reports.results.declared import Result
 from vectrial.reports.results.sealed import Facts, bundles, committed, facts, runs
 from vectrial.results.bundle import SUFFIX, seal
 from vectrial.results.database import BeingWritten
+from vectrial.util.children import python
 
 #: Name of a bundle in its folder.
 BUNDLE = f"run{SUFFIX}"
@@ -126,8 +126,7 @@ def _is_complete(result: Result, run: Path) -> bool:
 
 def _run(words: Sequence[str]) -> None:
     """Run `vectrial` with these words; its progress goes to stderr."""
-    program = [sys.executable, "-P", "-m", "vectrial.cli.main", *words]
-    process = subprocess.Popen(program, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(python("vectrial.cli.main", *words), stdout=subprocess.DEVNULL)
     try:
         status = process.wait()
     finally:
