@@ -263,7 +263,7 @@ def test_init_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(init_command.typer, "prompt", prompt)
     start = init_command._Answers("mine", (), quick_run.DATASET, ("search",), None, 3, 10)
-    found = init_command._asked(start)
+    found = init_command._ask_questions(start)
     assert found.dataset == "clustered-8-1k"
     assert found.stores == ("memory", "faiss")
     assert found.experiments == ("search", "storage")
