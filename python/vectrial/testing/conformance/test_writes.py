@@ -318,13 +318,7 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
     if not case.can.payload_index:
         pytest.skip(f"{case.store.name} declares no choice of payload index")
     fields = tuple(Field(f.name, f.type, indexed=False) for f in case.schema.fields)
-    empty.create(Schema(DIM, case.metric, fields), case.build)
-    for batch in world.batches():
-        empty.insert(batch)
-    empty.flush()
-    empty.build()
-    empty.wait_indexed()
-    assert empty.count() == ROWS
+    _load(case, empty, world, fields)
     assert recall(case, world, empty.searcher(K, case.high_recall), K) >= floor(case)
     if case.can.filters_need_index:
         _refuses_filters(case, empty, Schema(DIM, case.metric, fields), world)
@@ -343,13 +337,7 @@ def test_partitions_change_no_answer(case: Case, empty: Store, world: World) -> 
         pytest.skip(f"{case.store.name} declares no partitions by a column")
     by = next(f for f in case.schema.fields if f.type is FieldType.INT)
     fields = tuple(replace(f, partitions=f is by) for f in case.schema.fields)
-    empty.create(Schema(DIM, case.metric, fields), case.build)
-    for batch in world.batches():
-        empty.insert(batch)
-    empty.flush()
-    empty.build()
-    empty.wait_indexed()
-    assert empty.count() == ROWS
+    _load(case, empty, world, fields)
     check_rows(case, empty.get(world.ids[:5]), world, world.ids[:5])
     assert recall(case, world, empty.searcher(K, case.high_recall), K) >= floor(case)
     value = world.metadata.column(by.name)[0].as_py()
@@ -358,6 +346,17 @@ def test_partitions_change_no_answer(case: Case, empty: Store, world: World) -> 
     assert recall(case, world, search, K, where) >= floor(case, where)
     found = empty.find(where, ROWS).tolist()
     assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
+
+
+def _load(case: Case, empty: Store, world: World, fields: tuple[Field, ...]) -> None:
+    """Load all rows into a collection with these columns."""
+    empty.create(Schema(DIM, case.metric, fields), case.build)
+    for batch in world.batches():
+        empty.insert(batch)
+    empty.flush()
+    empty.build()
+    empty.wait_indexed()
+    assert empty.count() == ROWS
 
 
 def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> None:
