@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.model.errors import StoreError
+from vectrial.model.errors import StoreError, UserError
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
+#: Ids that are looked at to tell integers from texts.
+SAMPLE = 1_000
 #: The greatest int64.
 _MOST = 2**63 - 1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,47 @@ class NewKeys:
     def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
         """See `Keys`."""
         return [self.texts[at] for at in np.asarray(ids, np.int64).tolist()]
+
+
+def require_id(existing: Existing, id_: str, words: str) -> None:
+    """Check that rows are known by `id_`, where a server knows them by nothing else. words: for it,
+    as after "rows are known by".
+
+    Raises:
+        UserError: another field is named.
+    """
+    if existing.id not in ("", id_):
+        raise UserError(f"rows are known by {words}", where="--id", remedy="leave it out")
+
+
+def only_vector(names: Sequence[str], of: str, kind: str) -> str:
+    """The only field of vectors. of: whose it is, for people. kind: of field, such as "column".
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    if len(names) != 1:
+        raise UserError(
+            f"{of} has not one {kind} of vectors, but {', '.join(names) or 'none'}",
+            remedy="name it: --vector NAME",
+        )
+    return names[0]
+
+
+def named_vector(vectors: Mapping[str, T], wanted: str, collection: str) -> tuple[str, T]:
+    """The vector of this name, or the only one there is if `wanted` is empty; with what is known of
+    it.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    found = {name: about for name, about in vectors.items() if wanted in ("", name)}
+    if len(found) != 1:
+        raise UserError(
+            f"collection '{collection}' has the vectors {', '.join(vectors)}",
+            remedy="name one: --vector NAME",
+        )
+    return next(iter(found.items()))
 
 
 def are_integers(keys: Sequence[Any]) -> bool:

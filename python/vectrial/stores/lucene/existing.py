@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.model.errors import UserError
-from vectrial.model.existing import Description, Existing, are_integers
+from vectrial.model.existing import (
+    SAMPLE,
+    Description,
+    Existing,
+    are_integers,
+    only_vector,
+    require_id,
+)
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
 #: What rows are known by.
 ID = "_id"
-#: Ids that are looked at to tell integers from texts.
-_LOOKED_AT = 1_000
+_VECTORS = ("dense_vector", "knn_vector")
 _TYPES: Mapping[str, FieldType] = {
     **dict.fromkeys(("long", "integer", "short", "byte"), FieldType.INT),
     "double": FieldType.FLOAT,
@@ -40,14 +46,13 @@ def describe(
     name = existing.collection
     if not client.indices.exists(index=name):
         raise UserError(f"the server has no index '{name}'", where="--collection")
-    if existing.id not in ("", ID):
-        raise UserError("rows are known by _id", where="--id", remedy="leave it out")
+    require_id(existing, ID, "_id")
     mappings = client.indices.get_mapping(index=name)
     if len(mappings) != 1:
         raise UserError(f"'{name}' stands for {len(mappings)} indexes", remedy="name one of them")
     (mapping,) = mappings.values()
     fields: Mapping[str, Any] = mapping["mappings"].get("properties", {})
-    vector = existing.vector or _only_vector(fields, name)
+    vector = existing.vector or only_vector(_vectors(fields), f"index '{name}'", "field")
     if vector not in fields:
         raise UserError(f"index '{name}' has no field '{vector}'", where="--vector")
     found = described(fields[vector])
@@ -60,7 +65,7 @@ def describe(
         )
     there = {"exists": {"field": vector}}
     first = client.search(
-        index=name, body={"size": _LOOKED_AT, "_source": False, "query": there, "sort": ["_doc"]}
+        index=name, body={"size": SAMPLE, "_source": False, "query": there, "sort": ["_doc"]}
     )
     return Description(
         id=ID,
@@ -79,15 +84,5 @@ def describe(
     )
 
 
-def _only_vector(fields: Mapping[str, Any], name: str) -> str:
-    vectors = [field for field, about in fields.items() if about.get("type") in _VECTORS]
-    if len(vectors) != 1:
-        there = ", ".join(vectors) or "none"
-        raise UserError(
-            f"index '{name}' has not one field of vectors, but {there}",
-            remedy="name it: --vector NAME",
-        )
-    return vectors[0]
-
-
-_VECTORS = ("dense_vector", "knn_vector")
+def _vectors(fields: Mapping[str, Any]) -> list[str]:
+    return [field for field, about in fields.items() if about.get("type") in _VECTORS]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vectrial.model.errors import UserError
-from vectrial.model.existing import Description, Existing
+from vectrial.model.existing import Description, Existing, only_vector
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 from vectrial.stores.common.sql import quoted
@@ -53,7 +53,8 @@ def describe(ask: Ask, existing: Existing) -> Description:
     columns = _columns(ask, existing.collection)
     table = _path(existing.collection)
     id_name = existing.id or _primary_key(ask, table, existing.collection)
-    vector = existing.vector or _only_vector(columns, existing.collection)
+    vectors = [name for name, (kind, _) in columns.items() if kind == "vector"]
+    vector = existing.vector or only_vector(vectors, f"table '{existing.collection}'", "column")
     for name in (id_name, vector):
         if name not in columns:
             raise UserError(
@@ -117,17 +118,6 @@ def _primary_key(ask: Ask, table: str, collection: str) -> str:
             remedy="name the column with the ids: --id NAME",
         )
     return str(names[0])
-
-
-def _only_vector(columns: Mapping[str, tuple[str, int]], collection: str) -> str:
-    vectors = [name for name, (kind, _) in columns.items() if kind == "vector"]
-    if len(vectors) != 1:
-        there = ", ".join(vectors) or "none"
-        raise UserError(
-            f"table '{collection}' has not one column of vectors, but {there}",
-            remedy="name it: --vector NAME",
-        )
-    return vectors[0]
 
 
 def _index(ask: Ask, table: str, vector: str) -> tuple[Metric | None, str, dict[str, int]]:

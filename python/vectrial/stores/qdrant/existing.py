@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from vectrial.model.errors import UserError
-from vectrial.model.existing import Description, Existing, are_integers
+from vectrial.model.existing import (
+    SAMPLE,
+    Description,
+    Existing,
+    are_integers,
+    named_vector,
+    require_id,
+)
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
 #: What rows are known by.
 ID = "point"
-#: Ids that are looked at to tell integers from UUIDs.
-_LOOKED_AT = 1_000
 _METRICS = {"Euclid": Metric.L2, "Cosine": Metric.COSINE, "Dot": Metric.IP}
 _TYPES = {
     "integer": FieldType.INT,
@@ -27,8 +32,7 @@ def describe(client: Any, existing: Existing) -> Description:
     name = existing.collection
     if not client.collection_exists(name):
         raise UserError(f"the server has no collection '{name}'", where="--collection")
-    if existing.id not in ("", ID):
-        raise UserError("rows are known by their point id", where="--id", remedy="leave it out")
+    require_id(existing, ID, "their point id")
     info = client.get_collection(name)
     vector, params = _vector(info.config.params.vectors, existing.vector, name)
     graph = params.hnsw_config or info.config.hnsw_config
@@ -46,7 +50,7 @@ def describe(client: Any, existing: Existing) -> Description:
         for ours, theirs in (("m", "m"), ("ef_construction", "ef_construct"))
         if (value := getattr(graph, theirs, None) or getattr(default, theirs, None))
     }
-    first, _ = client.scroll(name, limit=_LOOKED_AT, with_payload=False, with_vectors=False)
+    first, _ = client.scroll(name, limit=SAMPLE, with_payload=False, with_vectors=False)
     return Description(
         id=ID,
         vector=vector,
@@ -70,10 +74,4 @@ def _vector(vectors: Any, wanted: str, name: str) -> tuple[str, Any]:
         if wanted:
             raise UserError(f"the vectors of '{name}' have no name", where="--vector")
         return "", vectors
-    found = {one: params for one, params in vectors.items() if wanted in ("", one)}
-    if len(found) != 1:
-        raise UserError(
-            f"collection '{name}' has the vectors {', '.join(vectors)}",
-            remedy="name one: --vector NAME",
-        )
-    return next(iter(found.items()))
+    return named_vector(vectors, wanted, name)

@@ -8,13 +8,11 @@ from itertools import islice
 from typing import Any
 
 from vectrial.model.errors import UserError
-from vectrial.model.existing import Description, Existing, are_integers
+from vectrial.model.existing import SAMPLE, Description, Existing, are_integers, require_id
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
 _METRICS = {"L2": Metric.L2, "COSINE": Metric.COSINE, "IP": Metric.IP}
-#: Keys that are looked at to tell integers from texts.
-_LOOKED_AT = 1_000
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,7 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
         if not any(word in str(error).lower() for word in ("no such index", "unknown index")):
             raise
         raise UserError(f"the server has no index '{name}'", where="--collection") from error
-    if existing.id not in ("", "key"):
-        raise UserError("rows are known by their keys", where="--id", remedy="leave it out")
+    require_id(existing, "key", "their keys")
     definition = _properties(info["index_definition"])
     prefixes = [as_text(prefix) for prefix in definition["prefixes"]]
     if as_text(definition["key_type"]) != "HASH" or len(prefixes) != 1:
@@ -57,8 +54,8 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
         for ours, theirs in (("m", "m"), ("ef_construction", "ef_construction"))
         if theirs in vector
     }
-    keys = client.scan_iter(match=f"{prefixes[0]}*", count=_LOOKED_AT)
-    first = [as_text(key)[len(prefixes[0]) :] for key in islice(keys, _LOOKED_AT)]
+    keys = client.scan_iter(match=f"{prefixes[0]}*", count=SAMPLE)
+    first = [as_text(key)[len(prefixes[0]) :] for key in islice(keys, SAMPLE)]
     attribute, kind = as_text(vector["attribute"]), as_text(vector["algorithm"]).lower()
     description = Description(
         id="key",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vectrial.model.errors import UserError
-from vectrial.model.existing import Description, Existing
+from vectrial.model.existing import Description, Existing, named_vector, require_id
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
@@ -26,8 +26,7 @@ def describe(client: Any, existing: Existing) -> Description:
     name = existing.collection
     if not client.collections.exists(name):
         raise UserError(f"the server has no collection '{name}'", where="--collection")
-    if existing.id not in ("", ID):
-        raise UserError("rows are known by their uuid", where="--id", remedy="leave it out")
+    require_id(existing, ID, "their uuid")
     collection = client.collections.get(name)
     config = collection.config.get()
     if config.multi_tenancy_config.enabled:
@@ -76,17 +75,8 @@ def _vector(config: Any, wanted: str, name: str) -> tuple[str, Any]:
         if wanted not in ("", UNNAMED):
             raise UserError(f"the vectors of '{name}' have no name", where="--vector")
         return UNNAMED, config.vector_index_config
-    found = {
-        one: about.vector_index_config
-        for one, about in config.vector_config.items()
-        if wanted in ("", one)
-    }
-    if len(found) != 1:
-        there = ", ".join(config.vector_config)
-        raise UserError(
-            f"collection '{name}' has the vectors {there}", remedy="name one: --vector NAME"
-        )
-    return next(iter(found.items()))
+    vector, about = named_vector(config.vector_config, wanted, name)
+    return vector, about.vector_index_config
 
 
 def _filterable(config: Any) -> dict[str, FieldType]:
