@@ -21,7 +21,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.run.redact import Secrecy
 from vectrial.servers.local import variable
-from vectrial.servers.provide import choose, recipe_of
+from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
 from vectrial.worker.probe import probe
@@ -80,11 +80,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
         remedy = "repair or uninstall its package"
         unusable = {"works": False, "reason": str(error), "remedy": remedy, "probe": None}
         return {"store": name, **nothing, **unusable}
-    recipe = recipe_of(store)
-    choice = None if recipe is None else choose(recipe)
-    available = registry.availability(store, served=choice is not None)
-    if choice is not None and available.works:
-        available = choice.available
+    available, choice = registry.availability_with_server(store)
     facts: dict[str, Any] = {
         "store": name,
         "kind": store.kind,

@@ -17,7 +17,6 @@ from vectrial.model.store import Store
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import Contender
 from vectrial.run.prepare import shape_of
-from vectrial.servers.provide import choose, recipe_of
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, validated
 from vectrial.util.distributions import installed_bytes
@@ -77,11 +76,7 @@ def _in_process() -> list[type[Store]]:
 
 def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> str:
     """Reason why a store cannot be measured now; empty if it can."""
-    recipe = recipe_of(store)
-    choice = None if recipe is None else choose(recipe)
-    available = registry.availability(store, served=choice is not None)
-    if choice is not None and available.works:
-        available = choice.available
+    available, _ = registry.availability_with_server(store)
     # What is made on first use may take minutes, which only somebody who names the store waits for.
     if available.works is False or (available.works is None and not named):
         return available.text

@@ -8,6 +8,7 @@ has no entry points, gets `reference(store)` and calls `resolve`.
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import StoreError
@@ -15,7 +16,18 @@ from vectrial.model.store import Store
 from vectrial.util import environments
 from vectrial.util.plugins import Plugins, import_reference, reference
 
-__all__ = ["STORES", "availability", "load", "names", "reference", "resolve"]
+if TYPE_CHECKING:
+    from vectrial.servers.provide import Choice
+
+__all__ = [
+    "STORES",
+    "availability",
+    "availability_with_server",
+    "load",
+    "names",
+    "reference",
+    "resolve",
+]
 
 
 def _class(found: object) -> type[Store]:
@@ -88,6 +100,17 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
         return Availability(False, "not installed", f"pip install 'vectrial[{store.extra}]'")
     remedy = f"install the package that has the Python module {store.module}"
     return Availability(False, "not installed", remedy)
+
+
+def availability_with_server(store: type[Store]) -> tuple[Availability, Choice | None]:
+    """Availability of a store and of its server on this machine, and the server's provider; None
+    for a store without a server."""
+    from vectrial.servers.provide import choose, recipe_of
+
+    recipe = recipe_of(store)
+    choice = None if recipe is None else choose(recipe)
+    own = availability(store, served=choice is not None)
+    return (choice.available if choice is not None and own.works else own), choice
 
 
 def _server_at_hand(store: type[Store]) -> Availability:
