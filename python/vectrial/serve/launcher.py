@@ -31,7 +31,7 @@ from vectrial.util.child_environment import for_run
 from vectrial.util.children import python
 from vectrial.util.locks import file_lock
 from vectrial.util.paths import home
-from vectrial.util.process import tail
+from vectrial.util.process import same_process, tail
 
 #: Lines of a log that a page shows.
 _LINES = 60
@@ -152,12 +152,7 @@ class Launcher:
         child = self._child
         if child is not None and child.pid == started.pid and child.poll() is not None:
             return False
-        try:
-            process = psutil.Process(started.pid)
-            same = abs(process.create_time() - started.created) < 0.01
-            return same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
+        return same_process(started.pid, started.created) is not None
 
     def run_of(self, started: Started) -> Run | None:
         """The run that the process measures or measured; None before it has begun, or if it is in

@@ -31,6 +31,7 @@ from vectrial.servers.managed_process import secret_file
 from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import prepare, provide
 from vectrial.util import interrupts, paths
+from vectrial.util.process import same_process
 
 _POLL_S = 0.2
 #: Seconds beyond what a server may take to end, for the process that holds it.
@@ -87,7 +88,7 @@ class Up(External):
     def processes(self) -> Mapping[str, int]:
         """Those that still run."""
         found = self._noted.processes.items()
-        return {name: pid for name, (pid, began) in found if _process(pid, began) is not None}
+        return {name: pid for name, (pid, began) in found if same_process(pid, began) is not None}
 
     def data_dirs(self) -> tuple[Path, ...]:
         return tuple(map(Path, self._noted.data_dirs))
@@ -273,7 +274,7 @@ def stop(one: RunningServer, stop_s: float) -> bool:
 def _holder(one: RunningServer) -> psutil.Process | None:
     """The process that holds a server; None if it has ended, even if another process has its id
     now."""
-    return _process(one.pid, one.began)
+    return same_process(one.pid, one.began)
 
 
 def _began(pid: int) -> float:
@@ -282,16 +283,6 @@ def _began(pid: int) -> float:
         return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
         return 0.0
-
-
-def _process(pid: int, began: float) -> psutil.Process | None:
-    """The process of this id that began then; None if it has ended."""
-    try:
-        process = psutil.Process(pid)
-        same = abs(process.create_time() - began) < 0.01
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-    except psutil.NoSuchProcess:
-        return None
 
 
 def _refuse_second(store: str) -> None:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 PR_SET_PDEATHSIG = 1
 #: Seconds between two lines of progress.
 _REPORT_S = 5.0
@@ -46,6 +48,17 @@ def wait_for(
         if process.poll() is None:  # Ctrl-C, or `report` raised
             process.terminate()
             process.wait()
+
+
+def same_process(pid: int, began: float) -> psutil.Process | None:
+    """The process of this id that began then; None if it has ended, even if another one has its id
+    now. began: seconds since 1970, as psutil tells."""
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - began) < 0.01
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.Error:
+        return None
 
 
 def tail(log: Path, lines: int) -> str:
