@@ -9,9 +9,10 @@ from vectrial.analysis import capacity as capacities
 from vectrial.analysis.analysis import TARGETS, Facet, by_facet, facet_of, sorted_facets
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
+from vectrial.model.errors import UserError
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
-from vectrial.suite.model import Suite
+from vectrial.suite.model import Prices, Suite, parse_suite
 from vectrial.util import formatting
 
 #: Loads whose searches say what a store answers, the most telling first.
@@ -43,6 +44,20 @@ class Basis:
         """True if the rate is only a lower bound, and the price of an answer an upper bound: the
         client was the limit, or no greater rate was to be tried."""
         return self.metric == _BOUND
+
+
+def suite_of(run: RunData) -> Suite | None:
+    """The suite of a run; None where it has none, or one of another version."""
+    try:
+        return parse_suite(run.suite, "suite") if run.suite else None
+    except UserError:
+        return None  # its figures do not depend on it
+
+
+def prices_of(run: RunData) -> Prices | None:
+    """The price sheet of a run's suite; None where there is none."""
+    suite = suite_of(run)
+    return None if suite is None else suite.prices
 
 
 def bases(run: RunData, suite: Suite) -> list[Basis]:

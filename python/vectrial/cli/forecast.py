@@ -17,7 +17,7 @@ from vectrial.cli.output import print_json, stdout_console
 from vectrial.cli.price_sheet import read_prices
 from vectrial.model.errors import UserError
 from vectrial.model.placement import size_bytes
-from vectrial.suite.model import Prices, parse_suite
+from vectrial.suite.model import Prices
 
 if TYPE_CHECKING:
     from vectrial.analysis.deployment import Demand, Node, Sizing
@@ -308,8 +308,7 @@ def _size(text: str) -> int:
 def _prices(file: Path | None, run: RunData) -> Prices | None:
     """The price sheet of a file, or of the run's suite; None where neither has one."""
     if file is None:
-        try:
-            return parse_suite(run.suite, "suite").prices if run.suite else None
-        except UserError:
-            return None  # a suite of another version
+        from vectrial.analysis.cost_basis import prices_of
+
+        return prices_of(run)
     return read_prices(file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vectrial.analysis import fit as fitting
+from vectrial.analysis.cost_basis import prices_of
 from vectrial.analysis.fit import Fit, FitStep, phase_of
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
@@ -22,9 +23,8 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts.theme import Looks
 from vectrial.experiments.fit.metrics import OWN
-from vectrial.model.errors import UserError
 from vectrial.stats.intervals import LEAST_REPEATS
-from vectrial.suite.model import Prices, parse_suite
+from vectrial.suite.model import Prices
 from vectrial.util import formatting
 
 _ANSWERS = (
@@ -98,14 +98,6 @@ def sections_of(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> lis
     if said:
         blocks.append(Text(tuple(said), "Limits that held once and did not once", bullets=True))
     return [Section("fit", "The least machine", _LEAD, tuple(blocks))] if blocks else []
-
-
-def prices_of(run: RunData) -> Prices | None:
-    """The price sheet of the run's suite; None where there is none."""
-    try:
-        return parse_suite(run.suite, "suite").prices if run.suite else None
-    except UserError:
-        return None  # a suite of another version
 
 
 def _grouped(fits: Sequence[Fit]) -> dict[tuple[str, int, str], list[Fit]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis import resources
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
-from vectrial.analysis.cost_basis import Basis, bases
+from vectrial.analysis.cost_basis import Basis, bases, suite_of
 from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
@@ -25,7 +25,7 @@ from vectrial.document.charts import search
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
-from vectrial.suite.model import Prices, Suite, parse_suite
+from vectrial.suite.model import Prices, Suite
 from vectrial.util import formatting
 
 _FLOOR = "The lowest recall that counts: the recall limit of `capacity`, where it was measured."
@@ -34,7 +34,7 @@ _FLOOR = "The lowest recall that counts: the recall limit of `capacity`, where i
 def money(run: RunData) -> Section | None:
     """Cost per month and per million queries of every store at its highest measured load;
     None without prices. A store without such a load has a row that says why."""
-    suite = _suite(run)
+    suite = suite_of(run)
     if suite is None or suite.prices is None:
         return None
     found = bases(run, suite)
@@ -77,7 +77,7 @@ class Priced:
 
 def priced(run: RunData) -> list[Priced]:
     """Every store of the run with its price; empty without prices, as without loads."""
-    suite = _suite(run)
+    suite = suite_of(run)
     if suite is None or suite.prices is None:
         return []
     return [_priced(run, basis, suite.prices) for basis in bases(run, suite)]
@@ -97,13 +97,6 @@ def _priced(run: RunData, basis: Basis, prices: Prices) -> Priced:
         due = bill(Use(processors, memory.value, disk.value, qps), prices)
     known = _known(processors, "unknown: the server runs elsewhere")
     return Priced(basis, point, prices, known, memory, disk, due)
-
-
-def _suite(run: RunData) -> Suite | None:
-    try:
-        return parse_suite(run.suite, "suite") if run.suite else None
-    except UserError:
-        return None  # a suite of another version: its figures do not depend on it
 
 
 def _columns(prices: Prices) -> tuple[Column, ...]:
