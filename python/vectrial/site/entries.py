@@ -59,7 +59,7 @@ class Entry:
 
     question: its name. like: the terms. store, version, label: of the store; label with index and
     nodes. setting: build and search parameters. cells: of the question's own columns, in order.
-    values: of the metric that is ranked, by repeat. base: those of the baseline. share: (counted,
+    values: of the metric that is ranked, by repeat. base: those of the baseline. share: (count,
     among). why: why it is not ranked; empty if it may be.
     """
 
@@ -87,6 +87,13 @@ def label_of(run: RunData, series: Series) -> str:
     return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
 
 
+def linked(cell: Cell, address: Address) -> Cell:
+    """The cell with its address in the site, in place of its origin in the run."""
+    if cell.source is None:
+        return cell
+    return replace(cell, source=None, href=address(cell.source))
+
+
 def entries_of(
     run: RunData, facts: RunFacts, address: Address, questions: Sequence[Question] = QUESTIONS
 ) -> list[Entry]:
@@ -102,6 +109,7 @@ class _Reader:
         self._run, self._facts, self._address = run, facts, address
         self._trials: dict[int, Trial] = {p.phase_id: t for t, p in run.phases()}
         self._rests: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self._looped = {id(point) for point in closed_loops(run)}
         signs = machine_interference(run, run.trials)
         self._disturbed = {phase.phase_id: sign.seen for sign in signs for _, phase in sign.where}
 
@@ -121,9 +129,8 @@ class _Reader:
 
     def _candidates(self, question: Question) -> Iterator[Point]:
         found = self._run.points if question.role is None else self._run.in_role(question.role)
-        looped = {id(p) for p in closed_loops(self._run)}
         for point in found:
-            if question.role == Role.SEARCH and id(point) not in looped:
+            if question.role == Role.SEARCH and id(point) not in self._looped:
                 continue
             if point.role == Role.STEP or not point.phases or point.rows < question.rows:
                 continue
@@ -136,23 +143,22 @@ class _Reader:
 
     def _answer(self, question: Question, like: Like, points: list[Point]) -> Entry | None:
         metric = all_metrics()[question.metric]
-        if question.against is not None:
+        base = None
+        if (against := question.against) is not None:
             base = self._base(question, points[0])
-            if base is None or self._is_base(question, points[0]):
+            if base is None or key_of(against.by, points[0]) == key_of(against.by, base):
                 return None
-        else:
-            base = None
         best = self._best(question, points)
         if best is None:
             return self._none(question, like, points)
         values = {} if question.among else self._values(best, metric.name)
         share = None
         if question.among:
-            counted, among = (
+            count, among = (
                 sum(int(p.value(name) or 0) for p in best.phases)
                 for name in (question.metric, question.among)
             )
-            share = counted, among
+            share = count, among
         why = self._why(question, best, values)
         if question.priced:  # such values are no prices
             why = "; ".join(filter(None, (_NO_PRICES, why)))
@@ -170,18 +176,20 @@ class _Reader:
 
     def _none(self, question: Question, like: Like, points: list[Point]) -> Entry:
         """The answer of a series of which no point counts."""
+        state: Tone
         sound = [p for p in points if p.ranked]
         first = max(sound or points, key=lambda p: p.value("recall_mean") or 0.0)
         if sound:
             recall, p99 = first.value("recall_mean"), first.value("latency_p99")
             reached = [f"recall {formatting.recall(recall)}"] if recall is not None else []
             reached += [f"p99 {formatting.duration(p99)}"] if p99 is not None else []
-            why, tone = f"not within the limits; highest recall: {', '.join(reached)}", "absent"
+            word, state = "not reached", "absent"
+            why = f"not within the limits; highest recall: {', '.join(reached)}"
+        elif first.state == "wrong":
+            word, state = "wrong", "wrong"
+            why = f"failed the gate: {first.why_unranked}"
         else:
-            why = first.why_unranked
-            why, tone = (f"failed the gate: {why}" if first.state == "wrong" else why), "invalid"
-        word = {"absent": "not reached"}.get(tone, "wrong" if first.state == "wrong" else "invalid")
-        state: Tone = "wrong" if word == "wrong" else "absent" if tone == "absent" else "invalid"
+            word, state, why = "invalid", "invalid", first.why_unranked
         source = source_of(first, metric="recall_mean")
         head = self._linked(Cell(word, note=why, tone=state, source=source))
         count = len(question.shown) + (question.against is not None)
@@ -208,10 +216,7 @@ class _Reader:
         return self._linked(spread_cell(point, name, unit))
 
     def _linked(self, cell: Cell) -> Cell:
-        """The cell with its address in the site, in place of its origin in the run."""
-        if cell.source is None:
-            return cell
-        return replace(cell, source=None, href=self._address(cell.source))
+        return linked(cell, self._address)
 
     def _entry(
         self,
@@ -237,12 +242,6 @@ class _Reader:
 
     # -- baselines -------------------------------------------------------------------------------
 
-    def _is_base(self, question: Question, point: Point) -> bool:
-        base = self._base(question, point)
-        against = question.against
-        assert against is not None
-        return base is not None and key_of(against.by, point) == key_of(against.by, base)
-
     def _base(self, question: Question, point: Point) -> Point | None:
         """The best point of the same store, index, load and run, but for what varies."""
         against = question.against
@@ -263,7 +262,7 @@ class _Reader:
         if key not in self._rests:
             trial = self._trials[point.phases[0].phase_id]
             terms = measured_terms(self._run, trial, {**trial.params, **point.params})
-            kept = {k: str(v) for k, v in terms.items() if k not in against.varies}
+            fixed = {k: str(v) for k, v in terms.items() if k not in against.varies}
             several = NODES in against.varies
             series = replace(point.series, nodes=0) if several else point.series
             arm = None if several else point.params.get("payload_index")
@@ -272,7 +271,7 @@ class _Reader:
                 point.experiment,
                 point.rows,
                 arm,
-                tuple(sorted(kept.items())),
+                tuple(sorted(fixed.items())),
             )
         return self._rests[key]
 

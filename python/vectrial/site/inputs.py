@@ -57,10 +57,7 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
 
 def _below(path: Path) -> Iterator[Path]:
     """Runs and bundles at a path and below it. No link to a folder is followed further down."""
-    if path.is_file():
-        yield path
-        return
-    if (path / DATABASE).is_file():
+    if path.is_file() or (path / DATABASE).is_file():
         yield path
         return
     for folder, inside, files in os.walk(path):

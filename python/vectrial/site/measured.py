@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vectrial.analysis.analysis import LOAD, clients_of, closed_loops, operating_point, sweeps
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Cell, Column, Report, Table, Tone, plain, spread_cell
-from vectrial.site.entries import Address, RunFacts, label_of
+from vectrial.site.entries import Address, RunFacts, label_of, linked
 
 #: The section of a report that holds these rows.
 GLANCE = "glance"
@@ -55,7 +55,7 @@ def glances_of(run: RunData, report: Report, facts: RunFacts, address: Address) 
             assert row.series is not None
             if not any(isinstance(cell.value, int | float) for cell in row.cells[1:]):
                 continue  # nothing was measured here
-            cells = tuple(_linked(cell, address) for cell in row.cells)
+            cells = tuple(linked(cell, address) for cell in row.cells)
             found.append(
                 Glance(
                     facts, row.series.store, label_of(run, row.series), sweep.facet.dataset,
@@ -89,10 +89,7 @@ def fronts_of(run: RunData, facts: RunFacts, address: Address) -> list[FrontPoin
             for series in sweep.series:
                 for point in sweep.front(series):
                     cells = (
-                        *(
-                            _linked(spread_cell(point, name, unit), address)
-                            for name, unit in _SHOWN
-                        ),
+                        *(linked(spread_cell(point, name, unit), address) for name, unit in _SHOWN),
                         plain(clients),
                         plain(point.rows, f"{point.rows:,}"),
                         plain(sweep.facet.k),
@@ -111,9 +108,3 @@ def fronts_of(run: RunData, facts: RunFacts, address: Address) -> list[FrontPoin
 
 
 _SHOWN = (("recall_mean", "1"), ("qps", "1"), ("latency_p50", "us"), ("latency_p99", "us"))
-
-
-def _linked(cell: Cell, address: Address) -> Cell:
-    if cell.source is None:
-        return cell
-    return replace(cell, source=None, href=address(cell.source))
