@@ -60,6 +60,7 @@ duration_s = 600
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of runs, and a cache of its own."""
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VECTRIAL_SERVE_TOKEN", raising=False)
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 

@@ -4,10 +4,12 @@ declares it, and afterwards the server has what it had before."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -281,9 +283,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def encrypted(served: tuple[str, Address], certificate: tuple[Path, Path]) -> Iterator[Address]:
     """The server's address under TLS, as of a managed service: none of these servers was built
-    with it or is started so."""
+    with it or is started so. Drivers that trust its certificate say so in the environment, which
+    is put back."""
     name, address = served
     with ExitStack() as fronts:
+        fronts.enter_context(patch.dict(os.environ))
         ports = {
             port: fronts.enter_context(tls_front(*certificate, number, postgres=name == "pgvector"))
             for port, number in address.ports.items()

@@ -214,7 +214,7 @@ def test_a_run_is_cancelled_at_once(source: LoadSource) -> None:
     assert record["issued"] == record["in_flight"]
 
 
-def test_a_run_that_cannot_connect_is_cancelled_too() -> None:
+def test_a_run_that_cannot_connect_is_cancelled_too(identity: tuple[Path, Path]) -> None:
     """The peer accepts and says nothing, so that shaking hands under TLS takes for ever."""
     with null_server("silent") as server:
         asked = 0.0
@@ -224,7 +224,7 @@ def test_a_run_that_cannot_connect_is_cancelled_too() -> None:
             asked = asked or time.monotonic()
             control.cancel()
 
-        trust = tls("127.0.0.1")
+        trust = tls("127.0.0.1", identity[0])
         to = target("null-grpc", server.host, server.port, tls=trust)
         outcome = drive(to, [SEARCH], [closed(1)], timeout_s=60, duration_s=60, progress=stop)
         took = time.monotonic() - asked
