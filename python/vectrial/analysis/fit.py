@@ -304,14 +304,11 @@ def step_of(trial: Trial) -> FitStep:
 
 def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
     """The last limits that were to be confirmed, where every step there held."""
-    asked = [step for step in steps if step.purpose == Purpose.CONFIRM]
-    if not asked:
+    confirming = [step for step in steps if step.purpose == Purpose.CONFIRM]
+    if not confirming:
         return ()
-    last = [
-        step
-        for step in asked
-        if (step.memory_bytes, step.cpus) == (asked[-1].memory_bytes, asked[-1].cpus)
-    ]
+    limits = confirming[-1].memory_bytes, confirming[-1].cpus
+    last = [step for step in confirming if (step.memory_bytes, step.cpus) == limits]
     return tuple(last) if all(step.verdict.holds for step in last) else ()
 
 

@@ -114,15 +114,15 @@ def quick(
             "; ".join(f"{store.store}: {store.reason}" for store in skipped) or "no store works",
             remedy="pip install 'vectrial[stores]' installs the libraries",
         )
-    asked = QuickOptions(minutes * 60, bool(stores), rows, k, clients)
-    plan = quick_plan(able, shape, asked)
+    quick_options = QuickOptions(minutes * 60, bool(stores), rows, k, clients)
+    plan = quick_plan(able, shape, quick_options)
     skipped += [Skipped(name, _no_time(plan, minutes)) for name in plan.left_out]
     text = commented(plan.suite, EXPERIMENTS, _HEAD)
     if dry_run:
         _print_plan(plan, text, form, console)
         return
     say(console, _planned(plan, shape, minutes))
-    measuring = _Measuring(plan, text, out, began, asked, allow_exposed)
+    measuring = _Measuring(plan, text, out, began, quick_options, allow_exposed)
     folder, measured = measuring.run(console)
     _answer(folder, (recall, clients, k), skipped, form, console)
     if not measured:
@@ -204,13 +204,15 @@ class _Measuring:
     text: str
     out: Path
     began: float
-    asked: QuickOptions
+    options: QuickOptions
     allow_exposed: bool
 
     def run(self, console: Console) -> tuple[Path, bool]:
         """Measure what fits the time; the run folder, and whether it holds anything."""
         suite = self.plan.suite
-        limit = TimeLimit(self.asked.budget_s - END_S, suite.repeats, each_once=self.asked.named)
+        limit = TimeLimit(
+            self.options.budget_s - END_S, suite.repeats, each_once=self.options.named
+        )
         folder = new_folder(self.out, suite)
         outcome = run_command.measure(
             plan_of(suite, "vectrial quick"),
@@ -226,19 +228,19 @@ class _Measuring:
 
 def _answer(
     folder: Path,
-    asked: tuple[float, int, int],
+    target: tuple[float, int, int],
     skipped: Sequence[Skipped],
     form: Format,
     console: Console,
 ) -> None:
-    """Print the answer. asked: recall, clients, k."""
+    """Print the answer. target: recall, clients, k."""
     # Imported here: statistics take a while, and the first figure does not wait for them.
     from vectrial.analysis.run_data import load
     from vectrial.cli import one_store as one
     from vectrial.cli import quick_view as view
     from vectrial.compare.ranking import rank
 
-    question = view.Question(*asked)
+    question = view.Question(*target)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     run = load(folder)
     ranking = rank(run, question.recall, question.clients)

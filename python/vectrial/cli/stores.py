@@ -253,8 +253,8 @@ def _describe(store: dict[str, Any]) -> None:
     """Print all facts of a store."""
     console = stdout_console(markup=True)
     console.print(f"[bold]{escape(store['store'])}[/]  {escape(store.get('title', ''))}")
-    told = [_works(store), *(escape(text) for text in (_reason(store), store["remedy"]) if text)]
-    works = ": ".join(told)
+    texts = (_reason(store), store["remedy"])
+    works = ": ".join([_works(store), *(escape(text) for text in texts if text)])
     rows = [("works", works), *((label, escape(text)) for label, text in _details(store))]
     table = Table(box=None, show_header=False, pad_edge=False)
     for label, text in rows:

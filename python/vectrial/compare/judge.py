@@ -90,14 +90,14 @@ def _undisturbed(verdict: Verdict, a: Collection[int], b: Collection[int]) -> Ve
         return verdict
     sides = (("A", a, cell.phases_a), ("B", b, cell.phases_b))
     found = [(side, len(set(phases) & set(bad))) for side, bad, phases in sides]
-    told = [f"{plural(count, 'phase')} of {side}" for side, count in found if count]
-    if not told:
+    parts = [f"{plural(count, 'phase')} of {side}" for side, count in found if count]
+    if not parts:
         return verdict
     return replace(
         verdict,
         kind=Kind.NOT_COMPARABLE,
-        reason=f"{verdict.kind}, but the machine was disturbed during {' and '.join(told)}: measure"
-        " these again (vectrial run --resume RUN --remeasure-disturbed)",
+        reason=f"{verdict.kind}, but the machine was disturbed during {' and '.join(parts)}:"
+        " measure these again (vectrial run --resume RUN --remeasure-disturbed)",
     )
 
 

@@ -97,8 +97,8 @@ class Up(External):
         return _holder(self._noted) is not None
 
     def facts(self) -> Mapping[str, Any]:
-        told = self._noted.facts
-        return {**told, "program": f"{told.get('program', '')}, started by `vectrial up`"}
+        facts = self._noted.facts
+        return {**facts, "program": f"{facts.get('program', '')}, started by `vectrial up`"}
 
 
 def if_up(recipe: Recipe, server: Server) -> Server:

@@ -48,8 +48,8 @@ def revision() -> str | None:
 
 def changes() -> list[str]:
     """Tracked files that measure, and that have changes which no commit holds."""
-    told = _git("diff", "HEAD", "--name-only", "--", *map(_top, _MEASURES))
-    return (told or "").splitlines()
+    output = _git("diff", "HEAD", "--name-only", "--", *map(_top, _MEASURES))
+    return (output or "").splitlines()
 
 
 def _since(revision: str | None, result: Result) -> frozenset[str] | None:
@@ -79,8 +79,8 @@ def _suites(result: Result) -> list[str]:
 def _commits(since: str | None, paths: tuple[str, ...]) -> frozenset[str] | None:
     if since is None:
         return None
-    told = _git("rev-list", f"{since}..HEAD", "--", *map(_top, paths))
-    return None if told is None else frozenset(told.split())
+    output = _git("rev-list", f"{since}..HEAD", "--", *map(_top, paths))
+    return None if output is None else frozenset(output.split())
 
 
 def _top(path: str) -> str:

@@ -104,17 +104,17 @@ def unsealed(result: Result, places: Places) -> Path | None:
     folders = [path for path in (places.runs / result.name).glob("*") if not path.is_symlink()]
     for folder in sorted((path for path in folders if path.is_dir()), reverse=True):
         try:
-            told = {part: facts(run) for part, run in runs(folder).items()}
+            parts = {part: facts(run) for part, run in runs(folder).items()}
         except BeingWritten:
             raise
         except UserError:  # it did not come to its beginning
             continue
-        if not told:
+        if not parts:
             continue
-        sealed = {part.started for part in committed(result, places.results).parts.values()}
-        if sealed >= {one.started for one in told.values()}:
+        sealed = {one.started for one in committed(result, places.results).parts.values()}
+        if sealed >= {one.started for one in parts.values()}:
             return None
-        revisions = [revision for one in told.values() for revision in one.revisions]
+        revisions = [revision for one in parts.values() for revision in one.revisions]
         return folder if code.behind(result, revisions) == 0 else None
     return None
 
