@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectrial.gate.model import same_value
+from vectrial.gate.model import same_value, same_vector
 from vectrial.gate.scores import compare
 from vectrial.gate.sought import loss_found, may_be_lost
+from vectrial.model.capabilities import IndexKind
 from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.schema import Schema
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,43 @@ def test_scores_of_far_rows_are_compared_as_distances(factor: float, wrong: int)
     scores = (1.0 / (1.0 + far * factor)).astype(np.float32)
     found = compare(Metric.L2, ScoreKind.INVERSE_L2, [query], [rows], [scores], exact=True)
     assert (found.wrong, found.count) == (wrong, 20)
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "wrong"),
+    [(1.0, 0.1, 0), (0.6, 0.1, 0), (0.4, 0.1, 20), (1.6, 0.1, 20), (1.0, 3.0, 20), (0.0, 1.0, 20)],
+)
+def test_estimates_correlate_and_have_the_right_size(
+    factor: float, noise: float, wrong: int
+) -> None:
+    """noise: standard deviations of the distances. Estimates are right together, or wrong."""
+    rng = np.random.default_rng(5)
+    query = rng.normal(size=8).astype(np.float32)
+    rows = rng.normal(size=(20, 8)).astype(np.float32)
+    far = np.linalg.norm(rows.astype(np.float64) - query, axis=1)
+    told = factor * far + noise * far.std() * rng.permutation(np.linspace(-1, 1, 20))
+    scores = told.astype(np.float32)
+    found = compare(Metric.L2, ScoreKind.L2, [query], [rows], [scores], exact=False)
+    assert (found.wrong, found.count) == (wrong, 20)
+
+
+@pytest.mark.parametrize(
+    ("metric", "factor", "exact", "same"),
+    [
+        (Metric.L2, 1.0, True, True),
+        (Metric.L2, 2.0, True, False),
+        (Metric.IP, 2.0, True, False),
+        (Metric.COSINE, 2.0, True, True),
+        (Metric.COSINE, -1.0, True, False),
+        (Metric.L2, 1.4, True, False),
+        (Metric.L2, 1.4, False, True),
+        (Metric.L2, 1.6, False, False),
+    ],
+)
+def test_vectors_that_count_as_the_same(
+    metric: Metric, factor: float, exact: bool, same: bool
+) -> None:
+    """Under cosine a store may keep the direction alone, and a compressed one what resembles it."""
+    vector = np.array([3.0, 0.0, 4.0], dtype=np.float32)
+    kind = IndexKind(exact_scores=exact)
+    assert same_vector(vector * np.float32(factor), vector, Schema(3, metric), kind) is same
