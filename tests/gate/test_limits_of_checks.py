@@ -62,7 +62,7 @@ def test_scores_of_far_rows_are_compared_as_distances(factor: float, wrong: int)
 
 @pytest.mark.parametrize(
     ("factor", "noise", "wrong"),
-    [(1.0, 0.1, 0), (0.6, 0.1, 0), (0.4, 0.1, 20), (1.6, 0.1, 20), (1.0, 3.0, 20), (0.0, 1.0, 20)],
+    [(1.0, 0.1, 0), (0.8, 0.1, 0), (0.4, 0.1, 20), (1.6, 0.1, 20), (1.0, 3.0, 20), (0.0, 1.0, 20)],
 )
 def test_estimates_correlate_and_have_the_right_size(
     factor: float, noise: float, wrong: int

@@ -30,6 +30,9 @@ from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.redis import expressions
 from vectrial.stores.redis.common import needs_version
+from vectrial.stores.redis.existing import as_text, index_info
+from vectrial.stores.redis.search import HnswBuild as SearchBuild
+from vectrial.stores.redis.search import RedisSearch
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
 from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
 from vectrial.testing.server_programs import prepared
@@ -299,6 +302,25 @@ def test_without_the_query_engine_it_is_said(
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_PASSWORD", server.address.secrets["password"])
     with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
         provide(REDIS_SEARCH, tmp_path / "search").wait_ready(5)
+
+
+def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None:
+    """A new index looks through what is in the server, in the background, and would index rows
+    again that were written meanwhile. Each time a row is indexed takes a number."""
+    prepared(REDIS_SEARCH)
+    with provide(REDIS_SEARCH, tmp_path / "search") as server:
+        (tmp_path / "rows").mkdir()
+        store = RedisSearch(tmp_path / "rows", server.address)
+        client = connect(server.address, timeout_s=60)
+        for start in range(0, 300_000, 10_000):
+            client.mset({f"another {i}": "" for i in range(start, start + 10_000)})
+        store.create(SCHEMA, Index("hnsw", SearchBuild()))
+        store.insert(BATCH)
+        store.wait_indexed()
+        (name,) = client.execute_command("FT._LIST")
+        info = index_info(client, as_text(name))
+        store.close()
+    assert int(info["num_docs"]) == int(info["max_doc_id"]) == ROWS
 
 
 def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:

@@ -100,8 +100,11 @@ class RedisSearch(RedisStore):
         return super()._connect(address)
 
     def _create(self) -> None:
+        # No hash has the prefix yet. A scan in the background for those that do would take in rows
+        # that are written meanwhile, and index them a second time.
+        about = ("ON", "HASH", "PREFIX", 1, self._prefix, "SKIPINITIALSCAN")
         self._client.execute_command(
-            *("FT.CREATE", self._name, "ON", "HASH", "PREFIX", 1, self._prefix, "SCHEMA"),
+            *("FT.CREATE", self._name, *about, "SCHEMA"),
             *query.vector_field(self._schema, self._index.kind, self._index.params),
             *query.fields(self._schema),
         )
