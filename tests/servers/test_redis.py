@@ -28,11 +28,10 @@ from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of, metadata_of
-from vectrial.stores.redis import expressions
+from vectrial.stores.common.server import wait_until
+from vectrial.stores.redis import expressions, search
 from vectrial.stores.redis.common import needs_version
 from vectrial.stores.redis.existing import as_text, index_info
-from vectrial.stores.redis.search import HnswBuild as SearchBuild
-from vectrial.stores.redis.search import RedisSearch
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
 from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
 from vectrial.testing.server_programs import prepared
@@ -310,17 +309,27 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
     prepared(REDIS_SEARCH)
     with provide(REDIS_SEARCH, tmp_path / "search") as server:
         (tmp_path / "rows").mkdir()
-        store = RedisSearch(tmp_path / "rows", server.address)
+        store = search.RedisSearch(tmp_path / "rows", server.address)
         client = connect(server.address, timeout_s=60)
         for start in range(0, 300_000, 10_000):
             client.mset({f"another {i}": "" for i in range(start, start + 10_000)})
-        store.create(SCHEMA, Index("hnsw", SearchBuild()))
+        store.create(SCHEMA, Index("hnsw", search.HnswBuild()))
         store.insert(BATCH)
         store.wait_indexed()
         (name,) = client.execute_command("FT._LIST")
         info = index_info(client, as_text(name))
+        assert int(info["num_docs"]) == int(info["max_doc_id"]) == ROWS
+        client.bgrewriteaof()
+        wait_until(lambda: (client.info("persistence")["aof_rewrites"] == 1, "not written anew"))
         store.close()
-    assert int(info["num_docs"]) == int(info["max_doc_id"]) == ROWS
+        server.kill()
+        server.restart()
+        again = search.RedisSearch(tmp_path / "rows", server.address)
+        again.open(SCHEMA, Index("hnsw", search.HnswBuild()))
+        again.wait_indexed()
+        ids, _ = again.searcher(K, search.HnswSearch(ef_search=500))(VECTORS[7])
+        again.close()
+    assert IDS[7] in ids, "the index is loaded with the rows, too"
 
 
 def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:
