@@ -15,7 +15,7 @@ from vectrial.util.suggest import suggestion
 
 LIST = "results.toml"
 #: Commands that measure what can be committed.
-RUN, REPRODUCE = "run", "reproduce"
+RUN, REPRODUCE, FIT = "run", "reproduce", "fit"
 #: Options that the measuring of results gives itself.
 _OWN = ("--out", "--resume", "--dry-run", "--show", "--note")
 
@@ -47,6 +47,11 @@ class Result:
         """Of a published report: its folder has one folder for each part."""
         return self.words[0] == REPRODUCE
 
+    @property
+    def is_run(self) -> bool:
+        """Of a suite: its disturbed trials can be measured again."""
+        return self.words[0] == RUN
+
 
 def read(results: Path) -> list[Result]:
     """The list in a folder, in its order.
@@ -75,11 +80,11 @@ def _result(name: str, table: object, path: Path) -> Result:
         raise UserError(f"{at}: {fault['msg']}", where=where) from error
     except ValueError as error:
         raise UserError(f"command: {error}", where=where) from error
-    if words[:1] not in ((RUN,), (REPRODUCE,)):
+    if words[:1] not in ((RUN,), (REPRODUCE,), (FIT,)):
         raise UserError(
             f"'{entry.command}' measures nothing",
             where=where,
-            remedy=f"begin with '{RUN}' or '{REPRODUCE}', as in 'run suites/demo.toml'",
+            remedy=f"begin with '{RUN}', '{REPRODUCE}' or '{FIT}', as in 'run suites/demo.toml'",
         )
     for word in words:
         if word.partition("=")[0] in _OWN:

@@ -69,7 +69,7 @@ def measure(
         begun = unsealed(result, places)
         if begun is None:
             raise NotMeasured("the command left no run", where=str(own))
-        if wait is not None and not result.is_reproduction and disturbed_keys(load(begun)):
+        if wait is not None and result.is_run and disturbed_keys(load(begun)):
             wait()
             _run([*command(result, own, begun), "--remeasure-disturbed"])
     seal_into(result, begun, places.results, accept_fewer=accept_fewer)
@@ -78,7 +78,7 @@ def measure(
 def command(result: Result, own: Path, begun: Path | None) -> list[str]:
     """The words after `vectrial` that measure a result into its folder of runs, or that complete
     one."""
-    form = ["-f", "jsonl"] if result.is_reproduction else ["--no-report"]
+    form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
     if begun is None:
         return [*result.words, "--out", str(own), *form]
     options = [] if result.is_reproduction else _repeated(result.words[1:])
