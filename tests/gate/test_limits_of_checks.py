@@ -72,8 +72,8 @@ def test_estimates_correlate_and_have_the_right_size(
     query = rng.normal(size=8).astype(np.float32)
     rows = rng.normal(size=(20, 8)).astype(np.float32)
     far = np.linalg.norm(rows.astype(np.float64) - query, axis=1)
-    told = factor * far + noise * far.std() * rng.permutation(np.linspace(-1, 1, 20))
-    scores = told.astype(np.float32)
+    estimates = factor * far + noise * far.std() * rng.permutation(np.linspace(-1, 1, 20))
+    scores = estimates.astype(np.float32)
     found = compare(Metric.L2, ScoreKind.L2, [query], [rows], [scores], exact=False)
     assert (found.wrong, found.count) == (wrong, 20)
 

@@ -141,6 +141,9 @@ def test_a_resumed_run_has_the_stores_of_its_first_call(tmp_path: Path) -> None:
     assert words("reproduce longbow --scale 1", folder) == [
         "reproduce", "--resume", str(folder), "-f", "jsonl",
     ]  # fmt: skip
+    assert words("fit faiss --rows 9", folder) == [
+        "fit", "--resume", str(folder), "faiss", "--rows", "9", "-f", "jsonl",
+    ]  # fmt: skip
 
 
 def test_a_run_of_other_code_is_not_completed(

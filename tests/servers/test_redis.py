@@ -304,8 +304,8 @@ def test_without_the_query_engine_it_is_said(
 
 
 def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None:
-    """A new index looks through what is in the server, in the background, and would index rows
-    again that were written meanwhile. Each time a row is indexed takes a number."""
+    """A scan of the server for a new index would index rows inserted meanwhile a second time. The
+    server numbers rows as it indexes them, so that the highest number tells."""
     prepared(REDIS_SEARCH)
     with provide(REDIS_SEARCH, tmp_path / "search") as server:
         (tmp_path / "rows").mkdir()
@@ -321,6 +321,7 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
         assert int(info["num_docs"]) == int(info["max_doc_id"]) == ROWS
         client.bgrewriteaof()
         wait_until(lambda: (client.info("persistence")["aof_rewrites"] == 1, "not written anew"))
+        client.close()
         store.close()
         server.kill()
         server.restart()

@@ -100,8 +100,8 @@ class RedisSearch(RedisStore):
         return super()._connect(address)
 
     def _create(self) -> None:
-        # No hash has the prefix yet. A scan in the background for those that do would take in rows
-        # that are written meanwhile, and index them a second time.
+        # The prefix is new, so there is nothing to scan for. A scan, which runs in the background,
+        # would index rows that are inserted meanwhile a second time.
         about = ("ON", "HASH", "PREFIX", 1, self._prefix, "SKIPINITIALSCAN")
         self._client.execute_command(
             *("FT.CREATE", self._name, *about, "SCHEMA"),
