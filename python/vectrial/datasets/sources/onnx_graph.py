@@ -71,17 +71,17 @@ class Graph:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         model.ir_version = 9
         self._onnx.checker.check_model(model)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".part")
-        self._onnx.save(model, str(partial))
-        partial.replace(path)
+        self._onnx.save(model, str(path))
 
 
 def session(recipe: str, build: Callable[[Path], None]) -> Any:
     """An inference session on the CPU of a model that `build` writes, once for each recipe."""
     path = paths.downloads_dir() / "models" / f"{recipe.replace('/', '-')}.onnx"
     if not path.is_file():
-        build(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".part")  # an interrupted build is no model
+        build(partial)
+        partial.replace(path)
     runtime = extra("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
