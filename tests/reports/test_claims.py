@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
+from vectrial.document.blocks import Table
 from vectrial.reports import REPRODUCTIONS, claims
 from vectrial.reports.collect import ComparedFigure
+from vectrial.reports.figures_render import Palette
 from vectrial.reports.model import Claim, Side
 from vectrial.reports.published import PublishedFigure, figures
 from vectrial.stats.intervals import Spread
@@ -53,6 +56,26 @@ def test_a_claim_is_so_where_all_measured_pairs_say_so(
     assert claims.told(found).startswith(says)
 
 
+def test_pairs_that_were_not_measured_are_counted_and_have_no_row() -> None:
+    report = replace(next(iter(REPRODUCTIONS.values())), claims=(CLAIM,))
+    palette = Palette(("Store",))
+    cells = [
+        cell(n, clients, value, published=3.0 - n)
+        for clients, value in ((1, 4.0), (2, None), (3, None))
+        for n in (1, 2)
+    ]
+    (section,) = claims.section(report, cells, palette)
+    _, table = section.blocks
+    assert isinstance(table, Table)
+    assert [row.cells[1].text for row in table.rows] == ["clients 1"]
+    assert "2 pairs not measured: it did not run." in table.notes
+
+    (section,) = claims.section(report, [one for one in cells if one.measured is None], palette)
+    assert [block.title for block in section.blocks if isinstance(block, Table)] == [
+        "All conclusions that rest on its figures"
+    ]
+
+
 def test_what_is_larger_by_less_than_was_said_is_told() -> None:
     claim = Claim("Twice", "qps", Side("some", {"n": 1}), Side("some", {"n": 2}), least=2.0)
     cells = [cell(n, 8, measured, published=3.0 - n) for n, measured in ((1, 9.0), (2, 6.0))]
@@ -78,6 +101,20 @@ def test_systems_are_compared_where_all_else_is_equal() -> None:
     assert [(pair.systems, pair.verdict.name) for pair in found] == [
         (("A", "B"), "YES"), (("A", "C"), "NO"), (("A", "B"), "AGAIN"), (("A", "C"), "AGAIN"),
     ]  # fmt: skip
+
+
+def test_a_time_without_a_server_is_not_set_beside_one_with_it() -> None:
+    cells = [
+        ComparedFigure(
+            PublishedFigure("a report", "some", store, {}, "qps", 1.0, "1", "", ""),
+            value, None, True, (), lacks=lacks,
+        )
+        for store, value, lacks in (("A", 3.0, ""), ("B", 2.0, "a server"), ("C", 5.0, ""))
+    ]  # fmt: skip
+    claim = Claim("A wins", "qps", Side("some", stores=("A",)), Side("some", stores=("B", "C")))
+    one, other = claims.pairs(claim, cells)
+    assert (one.measured, one.why) == (None, "B is without a server here")
+    assert other.measured == pytest.approx(0.6)
 
 
 def test_ranges_that_overlap_leave_it_open() -> None:

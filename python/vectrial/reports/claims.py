@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -92,7 +93,7 @@ class Pair:
         """The first measured value over the second, or the limit of the ratio; None unless what is
         needed is valid."""
         one, other = self.first, self.second
-        if not (one.valid and one.measured):
+        if not (one.valid and one.measured) or self.unlike:
             return None
         if other is None:
             return one.measured
@@ -121,7 +122,16 @@ class Pair:
     @property
     def why(self) -> str:
         """Why there is no measured ratio."""
-        return self.first.why or (self.second.why if self.second else "")
+        other = self.second.why if self.second else ""
+        return self.first.why or other or self.unlike
+
+    @property
+    def unlike(self) -> str:
+        """Why two systems are not compared here: one lacks what takes part in the other's times."""
+        lacks = {cell.figure.store: cell.lacks for cell in self.cells}
+        if len(set(lacks.values())) == 1:
+            return ""
+        return ", ".join(f"{name} is without {what} here" for name, what in lacks.items() if what)
 
 
 def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
@@ -210,6 +220,7 @@ def section(
         tables = (
             _table(f"claim-{number}", claim, found, palette)
             for number, (claim, found) in enumerate(each, 1)
+            if any(pair.measured is not None for pair in found)
         )
         yield Section("claims", "What the report concludes", _LEAD, (_overview(each), *tables))
 
@@ -221,6 +232,7 @@ def _overview(each: Sequence[tuple[Claim, Sequence[Pair]]]) -> Table:
 
 
 def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> Table:
+    """The pairs that were measured, and why the others were not."""
     heads = (
         Column("store", "Store", numeric=False),
         Column("at", "At", numeric=False),
@@ -229,20 +241,23 @@ def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> 
         Column("verdict", "Holds here", numeric=False),
     )
     shared = _shared([pair.first.figure.params for pair in found])
-    rows = tuple(_row(pair, shared, palette) for pair in found)
-    notes = tuple(filter(None, (told(found), claim.note)))
+    rows = tuple(_row(pair, shared, palette) for pair in found if pair.measured is not None)
+    lacking = Counter(pair.why for pair in found if pair.measured is None)
+    unmeasured = (
+        f"{formatting.plural(count, 'pair')} not measured: {why}." for why, count in lacking.items()
+    )
+    notes = tuple(filter(None, (told(found), claim.note, *unmeasured)))
     return Table(name, claim.text, heads, rows, notes, grouped_by=0)
 
 
 def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     figure = pair.first.figure
     at = {name: value for name, value in figure.params.items() if name not in shared}
-    measured = pair.measured
     return Row.of(
         " over ".join(dict.fromkeys(_system(cell, palette) for cell in pair.cells)),
         ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
         doc.Cell(_ratio(pair, pair.published), pair.published),
-        doc.absent_cell(pair.why) if measured is None else doc.Cell(_limit(pair), measured),
+        doc.Cell(_limit(pair), pair.measured),
         pair.verdict.value,
         series=palette.series(figure.store, False),
     )

@@ -12,7 +12,7 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.reports.inconsistencies import inconsistencies
 from vectrial.reports.matching import Measured, point_at
 from vectrial.reports.model import Arm, Measure, NotYet, Part, Reproduction
-from vectrial.reports.published import PublishedFigure, figures
+from vectrial.reports.published import SECONDS, PublishedFigure, figures
 from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
 
@@ -33,7 +33,8 @@ _FEW = 30
 class ComparedFigure:
     """One published figure and its measured counterpart.
 
-    measured: in the figure's unit. rows: that were loaded. ratio: measured over published.
+    measured: in the figure's unit. rows: that were loaded. of: the report's number of rows.
+    ratio: measured over published.
     valid: None where nothing was measured, and `notes` say why.
     notes: what to know, a sentence each.
     stand_in: the dataset that was loaded instead of the report's; empty for its own.
@@ -41,6 +42,7 @@ class ComparedFigure:
     doubtful: whether what was published cannot be believed; `notes` say why.
     spread: of what was measured, over the repeats. store: that it was measured on.
     here: what that store is, where it is not the system as the report had it. differs: how.
+    lacks: what a time of it does without that the report's took part in.
     client: that the report called the system through, if it was measured so. through: the same
         figure measured so, beside the system by its own client or on the wire; None where no store
         here is that.
@@ -59,8 +61,15 @@ class ComparedFigure:
     store: str = ""
     here: str = ""
     differs: str = ""
+    lacks: str = ""
     client: str = ""
     through: ComparedFigure | None = None
+    of: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """True if it has a value, measured at the report's number of rows."""
+        return self.measured is not None and self.rows is not None and self.rows == self.of
 
     @property
     def cost(self) -> float | None:
@@ -240,6 +249,8 @@ def _compared(
         store=arm.store,
         here=arm.here,
         differs=arm.note,
+        lacks=arm.lacks if figure.unit in SECONDS or figure.unit in _RATES else "",
+        of=rows,
     )
 
 

@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
 
-from vectrial.document.blocks import Column, Report, Row, Section, Table
+from vectrial.document.blocks import Column, Report, Row, Section, Table, columns, table_of
 from vectrial.document.render import draw, markdown
 from vectrial.model.errors import VectrialError
 from vectrial.report.pages import FIGURES, Page, save, with_origin
-from vectrial.reports import REPRODUCTIONS, claims, folder
+from vectrial.reports import REPRODUCTIONS, claims, folder, methods
 from vectrial.reports.claims import Outcome
 from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.model import Reproduction
 from vectrial.reports.page_tables import Layout
+from vectrial.reports.planning import Settings
+from vectrial.reports.published import figures
 from vectrial.reports.result import result_of
+from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.stores import registry
 
 PAGE = "reproduction.md"
@@ -34,12 +37,20 @@ _ABOUT = (
 )
 
 
+_EXTENT = (
+    "Published figures that have a value from here in one of the committed reproductions, those"
+    " whose value was measured at the report's own number of rows, and those with a spread:"
+    f" {LEAST_REPEATS} repeats or more."
+)
+
+
 @dataclass(frozen=True)
 class Committed:
     """A reproduction whose runs are committed. place: its folder."""
 
     place: Path
     report: Reproduction
+    settings: Settings
     cells: tuple[ComparedFigure, ...]
     page: Report
 
@@ -52,7 +63,8 @@ def reproductions(results: Path) -> list[Committed]:
 
 def _committed(place: Path) -> Committed:
     found = result_of(place, registry.names())
-    return Committed(place, found.report, found.cells, found.page(Layout.CELLS))
+    settings = folder.read(place).settings
+    return Committed(place, found.report, settings, found.cells, found.page(Layout.CELLS))
 
 
 def generate(one: Committed) -> Page:
@@ -64,10 +76,13 @@ def generate(one: Committed) -> Page:
 
 def conclusions(found: Sequence[Committed], beside: Path) -> str:
     """The page of all conclusions. beside: the folder that it is written into."""
-    sections = tuple(
-        Section(name, report.title, "", (_table(report, found),))
-        for name, report in REPRODUCTIONS.items()
-        if report.claims
+    sections = (
+        Section("extent", "How much of them was measured", _EXTENT, (_extent(found),)),
+        *(
+            Section(name, report.title, "", (_table(report, found), *_methods(report, found)))
+            for name, report in REPRODUCTIONS.items()
+            if report.claims
+        ),
     )
     page = markdown.render(Report(_TITLE, _ABOUT, sections=sections), FIGURES)
     for one in found:  # a link in a cell would be shown as it is written
@@ -76,10 +91,56 @@ def conclusions(found: Sequence[Committed], beside: Path) -> str:
     return with_origin(page, _ORIGIN)
 
 
+def _extent(found: Sequence[Committed]) -> Table:
+    heads = columns(
+        report="Report",
+        figures=("Published", ""),
+        measured=("With a value", ""),
+        whole=("At the report's rows", ""),
+        repeated=("With a spread", ""),
+    )
+    rows = [_extent_of(report, found) for report in REPRODUCTIONS.values()]
+    total = ("All", *(sum(counts) for counts in list(zip(*rows, strict=True))[1:]))
+    return table_of("extent", "", heads, (*rows, total))
+
+
+def _extent_of(report: Reproduction, found: Sequence[Committed]) -> tuple[str, int, int, int, int]:
+    """Its title, and of how many of its figures each is true in one of its reproductions."""
+    own = [one.cells for one in found if one.report.name == report.name]
+    of_each = list(zip(*own, strict=True))  # each has every figure, in the report's order
+    return (
+        report.title,
+        len(figures(report.name)),
+        sum(any(cell.measured is not None for cell in cells) for cells in of_each),
+        sum(any(cell.whole for cell in cells) for cells in of_each),
+        sum(any(_repeats(cell) >= LEAST_REPEATS for cell in cells) for cells in of_each),
+    )
+
+
+def _repeats(cell: ComparedFigure) -> int:
+    return 0 if cell.spread is None else cell.spread.n
+
+
 def _table(report: Reproduction, found: Sequence[Committed]) -> Table:
     heads = (*claims.OVERVIEW, Column("page", "Page", numeric=False))
     rows = tuple(Row.of(*row) for row in _rows(report, found))
     return Table(f"claims-{report.name}", "", heads, rows)
+
+
+def _methods(report: Reproduction, found: Sequence[Committed]) -> Iterator[Table]:
+    """What the report's own method makes of its figures, where it was repeated at the same scale
+    as Vectrial's."""
+    own = [one for one in found if one.report.name == report.name]
+    for one in (one for one in own if one.settings.faithful):
+        fair = (
+            other
+            for other in own
+            if not other.settings.faithful and other.settings.scale == one.settings.scale
+        )
+        pairs = (pair for other in fair for pair in zip(one.cells, other.cells, strict=True))
+        table = methods.table(f"methods-{one.place.name}", pairs)
+        if table is not None:
+            yield table
 
 
 def _rows(report: Reproduction, found: Sequence[Committed]) -> Iterator[tuple[str, ...]]:

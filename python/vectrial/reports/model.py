@@ -26,6 +26,8 @@ class Arm:
         published metric → why there is no ratio where other numbers of rows were loaded.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
+    lacks: what its times do without that those of the report's system took part in; such a time is
+        set beside no other system's.
     through: the client by which this arm calls the system, as the report did; another arm is the
         same system by its own client or on the wire, where this is empty.
     nodes: of the cluster that stands for it. given: published parameters of its figures, where the
@@ -42,6 +44,7 @@ class Arm:
     of_ours: Mapping[str, str] = field(default_factory=dict)
     of_filtered: Mapping[str, str] = field(default_factory=dict)
     here: str = ""
+    lacks: str = ""
     through: str = ""
     faithful: Mapping[str, Scalar | list[Scalar]] | None = None
     nodes: int = 1

@@ -101,6 +101,7 @@ def on_edge(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
         "Qdrant's own engine as a library in this process: no server, no network, one segment."
         " Searches use the graph however few rows there are, as theirs did with a million",
         here="Qdrant Edge, in process",
+        lacks="a server and a network",
     )
     return part.substitute("qdrant", arm, "edge", "Qdrant's engine in process")
 

@@ -1,0 +1,53 @@
+"""The report's method beside Vectrial's: what each makes of the same published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from vectrial.document import blocks as doc
+from vectrial.document.blocks import Column, Row, Table, columns
+from vectrial.reports import figure_text
+from vectrial.reports.collect import ComparedFigure
+from vectrial.reports.page_tables import words
+from vectrial.util import formatting
+
+_NOTE = (
+    "Measured over published, the median over the figures: by the report's method, as far as"
+    " possible, and by Vectrial's; both on this machine with the same rows, which may be fewer than"
+    " the report's. Where the first is near 1 and the second is not, the published figures are"
+    " those of the method."
+)
+
+
+def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> Table | None:
+    """A row for each system and metric; None where no figure was measured in both ways.
+
+    name: of the table. pairs: each published figure by the report's method, and by Vectrial's; a
+        system without what takes part in the published times is not compared.
+    """
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for theirs, ours in pairs:
+        alike = theirs.valid and ours.valid and theirs.rows == ours.rows and not theirs.lacks
+        is_time = not figure_text.is_recall(theirs.figure.metric)
+        if alike and is_time and theirs.ratio and ours.ratio:
+            key = (theirs.figure.store, theirs.figure.metric)
+            groups.setdefault(key, []).append((theirs.ratio, ours.ratio))
+    if not groups:
+        return None
+    heads = (
+        *columns(store="Store", metric="Metric", figures=("Figures", "")),
+        Column("faithful", "The report's method"),
+        Column("fair", "Vectrial's"),
+    )
+    rows = (
+        Row.of(store, words(metric), len(ratios), *map(_ratio, zip(*ratios, strict=True)))
+        for (store, metric), ratios in groups.items()
+    )
+    title = "The report's method beside Vectrial's"
+    return Table(name, title, heads, tuple(rows), (_NOTE,), grouped_by=0)
+
+
+def _ratio(ratios: tuple[float, ...]) -> doc.Cell:
+    middle = median(ratios)
+    return doc.Cell(f"×{formatting.number(middle, 2)}", middle)
