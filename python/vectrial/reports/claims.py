@@ -127,7 +127,7 @@ class Pair:
 
     @property
     def unlike(self) -> str:
-        """Why two systems are not compared here: one lacks what takes part in the other's times."""
+        """Why the times of two systems are not compared, since one lacks what the other has."""
         lacks = {cell.figure.store: cell.lacks for cell in self.cells}
         if len(set(lacks.values())) == 1:
             return ""

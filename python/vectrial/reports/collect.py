@@ -42,7 +42,7 @@ class ComparedFigure:
     doubtful: whether what was published cannot be believed; `notes` say why.
     spread: of what was measured, over the repeats. store: that it was measured on.
     here: what that store is, where it is not the system as the report had it. differs: how.
-    lacks: what a time of it does without that the report's took part in.
+    lacks: that of its `Arm` where the figure is a time or a rate; else empty.
     client: that the report called the system through, if it was measured so. through: the same
         figure measured so, beside the system by its own client or on the wire; None where no store
         here is that.

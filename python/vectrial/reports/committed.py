@@ -63,8 +63,7 @@ def reproductions(results: Path) -> list[Committed]:
 
 def _committed(place: Path) -> Committed:
     found = result_of(place, registry.names())
-    settings = folder.read(place).settings
-    return Committed(place, found.report, settings, found.cells, found.page(Layout.CELLS))
+    return Committed(place, found.report, found.settings, found.cells, found.page(Layout.CELLS))
 
 
 def generate(one: Committed) -> Page:
@@ -91,6 +90,11 @@ def conclusions(found: Sequence[Committed], beside: Path) -> str:
     return with_origin(page, _ORIGIN)
 
 
+def _of(report: Reproduction, found: Sequence[Committed]) -> list[Committed]:
+    """Those of one report."""
+    return [one for one in found if one.report.name == report.name]
+
+
 def _extent(found: Sequence[Committed]) -> Table:
     heads = columns(
         report="Report",
@@ -105,8 +109,9 @@ def _extent(found: Sequence[Committed]) -> Table:
 
 
 def _extent_of(report: Reproduction, found: Sequence[Committed]) -> tuple[str, int, int, int, int]:
-    """Its title, and of how many of its figures each is true in one of its reproductions."""
-    own = [one.cells for one in found if one.report.name == report.name]
+    """Its title, and the numbers of its figures: published, and in at least one reproduction with a
+    value, measured at the report's rows, and with a spread."""
+    own = (one.cells for one in _of(report, found))
     of_each = list(zip(*own, strict=True))  # each has every figure, in the report's order
     return (
         report.title,
@@ -130,7 +135,7 @@ def _table(report: Reproduction, found: Sequence[Committed]) -> Table:
 def _methods(report: Reproduction, found: Sequence[Committed]) -> Iterator[Table]:
     """What the report's own method makes of its figures, where it was repeated at the same scale
     as Vectrial's."""
-    own = [one for one in found if one.report.name == report.name]
+    own = _of(report, found)
     for one in (one for one in own if one.settings.faithful):
         fair = (
             other
@@ -144,7 +149,7 @@ def _methods(report: Reproduction, found: Sequence[Committed]) -> Iterator[Table
 
 
 def _rows(report: Reproduction, found: Sequence[Committed]) -> Iterator[tuple[str, ...]]:
-    own = [one for one in found if one.report.name == report.name]
+    own = _of(report, found)
     for claim in report.claims:
         judged = [(one, claims.pairs(claim, one.cells)) for one in own]
         shown = [(one, pairs) for one, pairs in judged if claims.outcome(pairs) is not Outcome.NONE]

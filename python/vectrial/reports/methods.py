@@ -23,8 +23,8 @@ _NOTE = (
 def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> Table | None:
     """A row for each system and metric; None where no figure was measured in both ways.
 
-    name: of the table. pairs: each published figure by the report's method, and by Vectrial's; a
-        system without what takes part in the published times is not compared.
+    name: of the table. pairs: each published figure by the report's method, and by Vectrial's.
+        Times of a system that lacks what the report's had are left out.
     """
     groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for theirs, ours in pairs:

@@ -26,8 +26,8 @@ class Arm:
         published metric → why there is no ratio where other numbers of rows were loaded.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
-    lacks: what its times do without that those of the report's system took part in; such a time is
-        set beside no other system's.
+    lacks: what the report's system had and this one does without, such as a network, so that its
+        times are not compared with those of other systems.
     through: the client by which this arm calls the system, as the report did; another arm is the
         same system by its own client or on the wire, where this is empty.
     nodes: of the cluster that stands for it. given: published parameters of its figures, where the

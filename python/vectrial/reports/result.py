@@ -14,6 +14,7 @@ from vectrial.reports.matching import Measured
 from vectrial.reports.model import Reproduction
 from vectrial.reports.page import build
 from vectrial.reports.page_tables import Layout
+from vectrial.reports.planning import Settings
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Result:
     """What was measured of a report. measured: by the name of the part."""
 
     report: Reproduction
+    settings: Settings
     cells: tuple[ComparedFigure, ...]
     conditions: Conditions
     measured: Mapping[str, Measured]
@@ -41,4 +43,4 @@ def result_of(place: Path, known: Collection[str]) -> Result:
     measured = folder.measured(place, manifest)
     found = cells(report, measured, known=known, stores=settings.stores, faithful=settings.faithful)
     about = conditions_of(report, measured, settings)
-    return Result(report, tuple(found), about, measured)
+    return Result(report, settings, tuple(found), about, measured)
