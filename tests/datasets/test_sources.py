@@ -283,9 +283,10 @@ Description: less
     assert first["implemented_in"] == "c"
     assert first["tags"] == "implemented-in::c,implemented-in::rust,role::program"
     assert first["description"] == "does"
-    assert second["tags"] is None
+    assert second["tags"] == second["role"] == second["homepage_domain"] == debian.NONE
     assert second["area"] == "main"
     assert second["n_depends"] == 0
+    assert None not in [*first.values(), *second.values()], "not every store keeps missing values"
 
 
 def test_words_are_described() -> None:

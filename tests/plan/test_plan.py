@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vectrial.model.capabilities import Index
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
+from vectrial.plan.estimate import JOB_S, Pace, load_s
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
@@ -49,6 +55,43 @@ def test_grids_repeats_and_checkpoints_expand() -> None:
     assert len({trial.row.key for trial in plan.trials}) == len(plan.trials)
     # the half-size checkpoint is a job of its own, in a fresh process
     assert sorted({(job.rows, len(job.trials)) for job in plan.jobs}) == [(500, 1), (1000, 5)]
+
+
+def test_a_job_is_estimated_with_each_load_that_it_makes() -> None:
+    jobs = plan_of(SUITE).jobs
+    half, whole = (next(job for job in jobs if job.rows == rows) for rows in (500, 1000))
+    begin_s, load_s = whole.estimates_s[0], whole.load_s
+    assert load_s == 2 * half.load_s > 0
+    assert [trial.row.experiment for trial in whole.trials] == ["ingest", *3 * ["search"], "crud"]
+    # `ingest` loads what the others read, up to `crud`, which changes it.
+    assert begin_s == JOB_S + load_s + whole.trials[0].own_s
+    assert whole.estimates_s[1:] == tuple(trial.own_s for trial in whole.trials[1:])
+    shuffled = replace(whole, trials=whole.trials[::-1])
+    assert shuffled.estimates_s[:2] == (
+        JOB_S + load_s + whole.trials[-1].own_s,
+        load_s + whole.trials[-2].own_s,
+    )
+
+
+def test_an_effort_of_construction_and_a_server_take_time() -> None:
+    def seconds(store: str, **params: int) -> float:
+        kind = registry.load(store)
+        index = kind.capabilities.indexes["hnsw"]
+        return load_s(kind, Index("hnsw", index.build.model_validate(params)), 1000, 128)
+
+    assert seconds("hnswlib", ef_construction=64) < seconds("hnswlib", ef_construction=512)
+    assert seconds("hnswlib", ef_construction=64) < seconds("pgvector", ef_construction=64)
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.floats(0.1, 10))
+def test_the_time_left_is_that_of_the_jobs_to_come(estimates: list[float], slower: float) -> None:
+    pace, at_s = Pace(sum(estimates)), 1000.0
+    for number, estimate_s in enumerate(estimates):
+        left_s = pace.begins(estimate_s, at_s)
+        assert (left_s is None) == (number == 0)
+        if left_s is not None:
+            assert left_s == pytest.approx(slower * sum(estimates[number:]))
+        at_s += slower * estimate_s
 
 
 def test_the_datasets_of_a_plan_are_the_cuts_that_its_jobs_load() -> None:

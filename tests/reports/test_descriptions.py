@@ -20,9 +20,11 @@ from vectrial.reports.collect import _FACTORS, cells, places, stands_for, wantin
 from vectrial.reports.figure_text import whole
 from vectrial.reports.folder import MANIFEST, begin
 from vectrial.reports.jsonl import KEYS, jsonl
+from vectrial.reports.narrowed import narrow
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
 from vectrial.reports.tables import sheets
+from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
 
 KINDS = {name: registry.load(name) for name in registry.names()}
@@ -78,6 +80,34 @@ def test_only_the_parts_that_are_asked_for_are_planned() -> None:
     assert [plan.part.name for plan in plans if plan.suite is not None] == ["glove"]
     with pytest.raises(UserError, match="has no part 'glov'"):
         plan_parts(report, Settings(0.01, only=("glov",)), KINDS)
+
+
+def test_what_was_begun_goes_on_with_some_of_its_stores_and_parts() -> None:
+    report = REPRODUCTIONS["docarray-1m"]
+    settings = Settings(0.01, ("annlite", "weaviate"), only=("same", "vendor"))
+    plans = plan_parts(report, settings, KINDS)
+    whole = {plan.part.name: plan_of(plan.suite, "x") for plan in plans if plan.suite is not None}
+
+    def left(*given: tuple[str, ...]) -> dict[str, set[str]]:
+        narrowed = narrow(plans, *given)
+        return {
+            plan.part.name: {
+                job.store.name for job in narrowed.plan(plan, whole[plan.part.name]).jobs
+            }
+            for plan in plans
+            if plan.suite is not None and narrowed.has(plan)
+        }
+
+    assert left((), ()) == {name: {"annlite", "weaviate"} for name in ("same", "vendor")}
+    assert left(("weaviate",), ("vendor",)) == {"vendor": {"weaviate"}}
+    for given, said in (
+        ((("weavate",), ()), "without 'weavate' (did you mean 'weaviate'?)"),
+        ((("elasticsearch",), ()), "without 'elasticsearch'"),
+        (((), ("same-edge",)), "without 'same-edge'"),
+    ):
+        with pytest.raises(UserError) as refused:
+            narrow(plans, *given)
+        assert said in str(refused.value)
 
 
 def test_the_reports_own_size_is_asked_for_at_scale_one() -> None:

@@ -261,6 +261,7 @@ def test_through_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ["docarray-1m", "--scale", "0"],
         ["--resume", str(folder), "--scale", "0.1"],
         ["--show", str(folder), "--store", "faiss"],
+        ["--resume", str(folder), "--store", "hnswlib"],
         ["--show", str(folder), "--dry-run"],
     ):
         refused = vectrial(tmp_path, "reproduce", *arguments)

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 from synthetic_runs import STORES, write_run
 
@@ -18,6 +20,8 @@ from vectrial.reports.results import code, declared, measure, sealed, table
 from vectrial.reports.results.__main__ import main
 from vectrial.reports.results.declared import Result
 from vectrial.reports.results.measure import NotMeasured, Places
+from vectrial.reports.results.sealed import State
+from vectrial.results.database import DATABASE
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -103,6 +107,27 @@ def test_an_entry_is_measured_sealed_and_left_alone(
     monkeypatch.setattr(measure, "_run", lambda words: pytest.fail(f"measured: {words}"))
     assert main([*words, "--only", "tiny", "--all"]) == 0
     assert bundle.read_bytes() == sealed_before
+
+
+def test_the_pause_of_a_resumed_run_is_not_its_duration(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "one", repeats=1, stores={"faiss": STORES["faiss"]})
+    parts = {"before": sealed.facts(run)}
+    assert not parts["before"].paused
+    with duckdb.connect(str(run / DATABASE)) as db:
+        # All trials in a row; then the later half two hours later, as by a resume.
+        db.execute(
+            "update trial set duration_s = 60, started_at = (select min(started_at) from run)"
+            " + to_seconds(60 * trial_id)"
+        )
+        db.execute(
+            "update trial set started_at = started_at + interval 2 hours"
+            " where trial_id > (select median(trial_id) from trial)"
+        )
+        db.execute("update run set finished_at = (select max(started_at) from trial)")
+    paused = sealed.facts(run)
+    assert paused.paused == timedelta(hours=2)
+    took = State(Result("one", ("run",)), {"": paused}).took
+    assert took == paused.ended - paused.started - timedelta(hours=2)
 
 
 def test_an_interrupted_result_keeps_its_run(tmp_path: Path) -> None:

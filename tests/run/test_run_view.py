@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,9 @@ LINE = (
 )
 
 
+@dataclass
 class NoTrials:
+    estimate_s: float = 0.0
     trials = ()
     refusals = ()
 
@@ -59,7 +62,7 @@ def test_the_bar_is_full_when_a_run_that_was_resumed_ends() -> None:
     from vectrial.results.writer import TrialRecord
 
     console = Console(file=io.StringIO(), force_terminal=True, width=140)
-    plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,))
+    plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,), estimate_s=0.0)
     view = run_view.make_view(plan, console, 2)  # type: ignore[arg-type]
     assert isinstance(view, run_view.LiveView)
     (task,) = view._whole.tasks
@@ -68,6 +71,25 @@ def test_the_bar_is_full_when_a_run_that_was_resumed_ends() -> None:
     for status in ("skipped", "ok"):
         view.finished(TrialRecord(what, status, None))  # type: ignore[arg-type]
     assert task.completed == 4
+
+
+def test_the_bar_counts_down_from_the_second_job_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(run_view.time, "monotonic", lambda: now[0])
+    view = run_view.LiveView(
+        NoTrials(8.0),  # type: ignore[arg-type]
+        Console(file=io.StringIO(), force_terminal=True, width=140),
+    )
+    (task,) = view._whole.tasks
+    job, left = SimpleNamespace(label="faiss", estimate_s=2.0), run_view._TimeLeft()
+    view.job(job, 1, 4)  # type: ignore[arg-type]
+    assert left.render(task).plain == ""
+    now[0] = 10.0
+    view.job(job, 2, 4)  # type: ignore[arg-type]
+    now[0] = 14.0
+    assert left.render(task).plain == "26 s left"
+    now[0] = 60.0
+    assert left.render(task).plain == "0 s left"
 
 
 def test_what_is_skipped_for_one_reason_is_said_once() -> None:
@@ -112,19 +134,19 @@ def test_the_time_that_is_left_is_said_and_is_no_more_than_there_is(
     now = [0.0]
     monkeypatch.setattr(run_view.time, "monotonic", lambda: now[0])
     out = io.StringIO()
-    job = SimpleNamespace(label="faiss")
+    jobs = [SimpleNamespace(label="faiss", estimate_s=seconds) for seconds in (1.0, 2.0, 3.0, 4.0)]
     views = [
-        run_view.PlainView(NoTrials(), Console(file=out), 0, within)  # type: ignore[arg-type]
+        run_view.PlainView(NoTrials(10.0), Console(file=out), 0, within)  # type: ignore[arg-type]
         for within in (None, SimpleNamespace(remaining_s=25.0))
     ]
     for number, second in ((1, 5.0), (2, 15.0), (3, 35.0)):
         now[0] = second
         for view in views:
-            view.job(job, number, 4)  # type: ignore[arg-type]
+            view.job(jobs[number - 1], number, 4)  # type: ignore[arg-type]
     alone, limited = out.getvalue().splitlines()[::2], out.getvalue().splitlines()[1::2]
     assert alone == [
         "[1/4] faiss",
-        "[2/4] faiss (about 30 s left)",
-        "[3/4] faiss (about 30 s left)",
+        "[2/4] faiss (about 90 s left)",  # one of ten parts took 10 s
+        "[3/4] faiss (about 70 s left)",  # three of ten took 30 s
     ]
     assert limited[1:] == ["[2/4] faiss (about 25 s left)", "[3/4] faiss (about 25 s left)"]

@@ -15,9 +15,10 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +26,7 @@ from rich.text import Text
 from vectrial.cli.output import say
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase, Role
+from vectrial.plan.estimate import Pace
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.plan_summary import about_time, summarize
@@ -86,7 +88,7 @@ class PlainView:
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._done = self.before
         self._last = ("", 0.0)
-        self._began: tuple[int, float] | None = None
+        self._pace = Pace(plan.estimate_s)
         self._shown: float | None = None
         self._skipped: tuple[str, str | None] | None = None
         self._repeated = False
@@ -112,18 +114,17 @@ class PlainView:
 
     def job(self, job: Job, number: int, of: int) -> None:
         """Print a line; from the second job on with the time that is left at this pace."""
-        if self.known_lines is not None:
-            return
-        now = time.monotonic()
-        self._began = self._began or (number, now)
-        first, began = self._began
-        left = ""
-        if number > first:
-            seconds = (now - began) / (number - first) * (of - number + 1)
-            if self.within is not None:
-                seconds = min(seconds, self.within.remaining_s)
-            left = f" (about {about_time(seconds)} left)"
-        self._line(f"[{number}/{of}] {job.label}{left}")
+        seconds = self._left_s(job)
+        if self.known_lines is None:
+            left = "" if seconds is None else f" (about {about_time(seconds)} left)"
+            self._line(f"[{number}/{of}] {job.label}{left}")
+
+    def _left_s(self, job: Job) -> float | None:
+        """Seconds that are left of the run when a job begins; None: not known."""
+        seconds = self._pace.begins(job.estimate_s, time.monotonic())
+        if seconds is None or self.within is None:
+            return seconds
+        return min(seconds, self.within.remaining_s)
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None
@@ -164,6 +165,16 @@ class PlainView:
         say(self.console, text)
 
 
+class _TimeLeft(ProgressColumn):
+    """The time that is left until `ends`, a reading of the monotonic clock; nothing where the task
+    has none."""
+
+    def render(self, task: Task) -> Text:
+        ends: float | None = task.fields.get("ends")
+        left = "" if ends is None else f"{about_time(max(0.0, ends - time.monotonic()))} left"
+        return Text(left, style="progress.remaining")
+
+
 class LiveView(PlainView):
     """A bar over all trials, one for the current work, and finished trials scrolling above."""
 
@@ -174,8 +185,7 @@ class LiveView(PlainView):
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
+            _TimeLeft(),
             console=self.console,
         )
         self._part = Progress(
@@ -210,6 +220,12 @@ class LiveView(PlainView):
     def job(self, job: Job, number: int, of: int) -> None:
         self._label = job.label
         super().job(job, number, of)
+
+    def _left_s(self, job: Job) -> float | None:
+        seconds = super()._left_s(job)
+        if seconds is not None:
+            self._whole.update(self._trials, ends=time.monotonic() + seconds)
+        return seconds
 
     def started(self, trial: PlannedTrial) -> None:
         self._figures.plain = ""
@@ -333,7 +349,11 @@ def plan_objects(plan: Plan, shared: Mapping[str, Any] | None = None) -> Iterato
 
     shared: keys that all of them begin with.
     """
-    planned = [("trial", trial.row, trial.estimate_s, None) for trial in plan.trials]
+    planned = [
+        ("trial", trial.row, seconds, None)
+        for job in plan.jobs
+        for trial, seconds in zip(job.trials, job.estimates_s, strict=True)
+    ]
     refused = [("skipped", refusal.row, None, refusal.reason) for refusal in plan.refusals]
     for kind, row, estimate_s, reason in [*planned, *refused]:
         yield {

@@ -247,8 +247,12 @@ class Experiment(ExactModel, ABC):
         return self.model_dump(mode="json", exclude=set(self.axes))
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A rough guess of the seconds one point takes, for `--dry-run`."""
+        """A rough estimate of the seconds that one point takes beside loads."""
         return 5.0
+
+    def loads_at(self, point: Mapping[str, Any]) -> float:
+        """Number of loads that one point makes itself, for an estimate: of all its rows."""
+        return float(self.starts_from is State.EMPTY)
 
 
 def search_points(

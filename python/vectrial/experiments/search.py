@@ -238,7 +238,5 @@ class Search(Experiment):
         yield phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The duration, or the least time and half as much again, with a load for each size."""
-        own = self.duration_s or (_OPEN_S if self.open else self.min_s * 1.5)
-        load = rows * (20e-6 + dim * 0.6e-6) if self.sizes else 0.0
-        return 0.5 + own + load
+        """The duration, or the least time and half as much again."""
+        return 0.5 + (self.duration_s or (_OPEN_S if self.open else self.min_s * 1.5))

@@ -285,8 +285,8 @@ class Transport(Experiment):
             yield from phases
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A graph index as of ingest, and the least times."""
-        return 1.0 + rows * (20e-6 + dim * 0.6e-6) + self.min_s + float(point.get("mixed_s", 0.0))
+        """The least times."""
+        return 1.0 + self.min_s + float(point.get("mixed_s", 0.0))
 
 
 class LoadedTransport(Transport):

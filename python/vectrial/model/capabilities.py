@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
@@ -15,9 +15,6 @@ from vectrial.model.fusion import Fusion
 from vectrial.model.inputs import ExactModel
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.schema import FieldType
-
-if TYPE_CHECKING:
-    pass
 
 #: All operators of the filter algebra, for stores that translate every one.
 ALL_OPERATORS = frozenset(OPERATORS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,11 @@ from vectrial.model.context import Data
 from vectrial.model.existing import Existing
 from vectrial.model.limits import Limits
 from vectrial.model.metric import Metric
+from vectrial.model.phase import State
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
+from vectrial.plan.estimate import JOB_S, SERVER_S
 from vectrial.suite.model import DatasetRef, Suite
 
 
@@ -52,12 +54,14 @@ class DatasetShape:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One operating point of one experiment, once."""
+    """One operating point of one experiment, once. own_s: an estimate of its seconds beside the
+    loads; loads: number of those that it makes itself."""
 
     row: TrialRow
     experiment: Experiment
     point: Mapping[str, Any]
-    estimate_s: float
+    own_s: float
+    loads: float
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Job:
     writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
     cluster. limits: of the server, or of the measuring process of a store without one; None: the
     server has those of the placement. existing: the collection that is measured as it is, and not
-    loaded."""
+    loaded. load_s: an estimate of one load's seconds."""
 
     store: type[Store]
     index: Index
@@ -80,6 +84,25 @@ class Job:
     nodes: int = 1
     limits: Limits | None = None
     existing: Existing | None = None
+    load_s: float = 0.0
+
+    @property
+    def estimates_s(self) -> tuple[float, ...]:
+        """A rough estimate of each trial's seconds. Those that start from loaded rows share the
+        load before them, until one changes rows; the first has the time of the process and of its
+        server, too."""
+        begin_s = JOB_S + (0.0 if self.store.server is None else SERVER_S)
+        found, loaded = [], self.existing is not None
+        for trial in self.trials:
+            loads = trial.loads + (trial.experiment.starts_from is State.LOADED and not loaded)
+            found.append(begin_s + loads * self.load_s + trial.own_s)
+            begin_s, loaded = 0.0, not trial.experiment.mutates
+        return tuple(found)
+
+    @property
+    def estimate_s(self) -> float:
+        """A rough estimate of its seconds."""
+        return sum(self.estimates_s)
 
     @property
     def store_label(self) -> str:
@@ -133,7 +156,15 @@ class Plan:
     @property
     def estimate_s(self) -> float:
         """A rough estimate of the run's seconds."""
-        return sum(trial.estimate_s for trial in self.trials)
+        return sum(job.estimate_s for job in self.jobs)
+
+    def of_stores(self, names: Collection[str]) -> Plan:
+        """The plan of these stores alone."""
+        return replace(
+            self,
+            jobs=tuple(job for job in self.jobs if job.store.name in names),
+            refusals=tuple(one for one in self.refusals if one.row.store in names),
+        )
 
     def without(self, keys: Set[str]) -> Plan:
         """The plan without the trials of `keys`, and without jobs that have no other trials."""

@@ -27,6 +27,7 @@ from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
+from vectrial.plan.estimate import load_s
 from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
@@ -102,6 +103,7 @@ def make_plan(
                     item.nodes,
                     limits,
                     item.existing,
+                    load_s(item.store, item.index, rows, shape.dim),
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     ordered = (
@@ -279,6 +281,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
             experiment,
             point,
             experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
+            experiment.loads_at(point),
         )
         for repeat in range(1, item.suite.repeats + 1)
         for point in able

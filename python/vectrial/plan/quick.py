@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from vectrial.experiments.common.recall_parameter import parameter_values
-from vectrial.model.capabilities import IndexKind
+from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
+from vectrial.plan.estimate import JOB_S, SERVER_S, load_s
 from vectrial.plan.model import DatasetShape
 from vectrial.suite.model import Suite, validated
 
@@ -34,10 +35,10 @@ _GRAPH = {"m": 16, "ef_construction": 128}
 
 #: Seconds of one run: from the command to the first job, and from the last job to the answer.
 START_S, END_S = 6.0, 4.0
-#: Seconds of one job beside its load and its searches: the process, the gate, sizes; with a server.
-_JOB_S, _SERVER_S = 4.0, 12.0
-#: Seconds of loading a row, and more for each of its components.
-_ROW_S, _COMPONENT_S = 100e-6, 2e-6
+#: Seconds of the trials of one job beside its load and its searches.
+_OTHERS_S = 1.0
+#: How many times as long as estimated a load may take.
+_SLOWER = 2.0
 #: Seconds of one search setting beside its measured time, of which there is at least so much; the
 #: last pass over the queries may take half as long again.
 _SETTING_S, _LEAST_S, _MOST_S, _LONGER = 0.5, 0.3, 2.0, 1.5
@@ -56,6 +57,11 @@ class Contender:
     def kind(self) -> IndexKind:
         """The kind of index."""
         return self.store.capabilities.indexes[self.index]
+
+    @property
+    def params(self) -> dict[str, int]:
+        """Its build parameters: graphs get equal ones."""
+        return dict(_GRAPH) if _GRAPH.keys() <= self.kind.build.model_fields.keys() else {}
 
 
 @dataclass(frozen=True)
@@ -149,10 +155,11 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
     one_s = _SETTING_S + size.search_s * _LONGER
     round_s = 0.0
     for one in contenders[: size.stores]:
-        served = _SERVER_S if one.store.server is not None else 0.0
+        served = SERVER_S if one.store.server is not None else 0.0
         searches = size.settings if one.kind.recall_parameter else 1
-        load_s = size.rows * (_ROW_S + dim * _COMPONENT_S)
-        round_s += _JOB_S + served + load_s + searches * one_s
+        index = Index(one.index, one.kind.build.model_validate(one.params))
+        load = _SLOWER * load_s(one.store, index, size.rows, dim)
+        round_s += JOB_S + served + load + _OTHERS_S + searches * one_s
     return START_S + size.repeats * round_s + END_S
 
 
@@ -193,12 +200,11 @@ def _suite(
 
 
 def store_entry(one: Contender) -> dict[str, Any]:
-    """The entry of a store in a suite: graphs get equal build parameters."""
-    equal = dict(_GRAPH) if _GRAPH.keys() <= one.kind.build.model_fields.keys() else {}
+    """The entry of a store in a suite."""
     return {
         "store": one.store.name,
         "index": one.index,
-        **({"params": equal} if equal else {}),
+        **({"params": one.params} if one.params else {}),
     }
 
 

@@ -126,6 +126,12 @@ class Pair:
         return self.first.why or other or self.unlike
 
     @property
+    def absence(self) -> str:
+        """The same, with whether its figures were not measured or are only not compared."""
+        alike = all(cell.measured is not None for cell in self.cells)
+        return f"not {'compared' if alike else 'measured'}: {self.why}"
+
+    @property
     def unlike(self) -> str:
         """Why the times of two systems are not compared, since one lacks what the other has."""
         lacks = {cell.figure.store: cell.lacks for cell in self.cells}
@@ -242,11 +248,9 @@ def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> 
     )
     shared = _shared([pair.first.figure.params for pair in found])
     rows = tuple(_row(pair, shared, palette) for pair in found if pair.measured is not None)
-    lacking = Counter(pair.why for pair in found if pair.measured is None)
-    unmeasured = (
-        f"{formatting.plural(count, 'pair')} not measured: {why}." for why, count in lacking.items()
-    )
-    notes = tuple(filter(None, (told(found), claim.note, *unmeasured)))
+    lacking = Counter(pair.absence for pair in found if pair.measured is None)
+    absent = (f"{formatting.plural(count, 'pair')} {why}." for why, count in lacking.items())
+    notes = tuple(filter(None, (told(found), claim.note, *absent)))
     return Table(name, claim.text, heads, rows, notes, grouped_by=0)
 
 

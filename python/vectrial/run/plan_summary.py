@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,9 +48,11 @@ class PlanSummary:
 def summarize(plan: Plan) -> PlanSummary:
     """The summary of a plan, with the servers of this machine."""
     loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
+    seconds: defaultdict[tuple[str, str, str, int], float] = defaultdict(float)
     for job in plan.jobs:
         key = (job.store_label, job.index_label, job.dataset, job.rows)
         loads.setdefault(key, []).extend(job.trials)
+        seconds[key] += job.estimate_s
     counts = {
         load: Counter(trial.row.experiment for trial in trials) for load, trials in loads.items()
     }
@@ -63,10 +65,7 @@ def summarize(plan: Plan) -> PlanSummary:
         estimate=f"about {about_time(plan.estimate_s)} of measuring, after datasets are here",
         repeats=repeats,
         loads=tuple(
-            PlannedLoad(
-                *load, _trials(counts[load], repeats), sum(trial.estimate_s for trial in trials)
-            )
-            for load, trials in loads.items()
+            PlannedLoad(*load, _trials(counts[load], repeats), seconds[load]) for load in loads
         ),
         servers=tuple(_servers(plan)),
         skipped=tuple(

@@ -101,7 +101,7 @@ def _instead(recipe: Recipe, reason: str) -> Choice:
     """The program of this machine, where `reason` rules a container out."""
     program = recipe.at_hand()
     if program.works is False:
-        program = Availability(False, f"{program.reason}; nor in a container: {reason}")
+        program = replace(program, reason=f"{program.reason}; nor in a container: {reason}")
     why = f"a program of this machine, since {reason}"
     return Choice(Provider.LOCAL, why, program, by_default=True)
 
@@ -224,7 +224,7 @@ def prepare(
             progress(f"{recipe.name}: {error}; a program of this machine is used instead")
     if choice.provider is Provider.LOCAL:
         if choice.available.works is False:
-            raise NoProgram(choice.available.reason)
+            raise NoProgram(choice.available.text)
         recipe.program(progress)
         if nodes > 1 and recipe.cluster is not None:
             for service in recipe.cluster.services:

@@ -16,6 +16,8 @@ from vectrial.model.progress import Progress
 _FACETS = ("role", "implemented-in", "interface", "use", "works-with", "suite", "field")
 _HOST = re.compile(r"https?://([^/:]+)")
 _MAIL = re.compile(r"@([^>\s]+)>")
+#: Value of a text that a package does not have: not every store keeps missing values.
+NONE = "none"
 _FEWEST = 1_000  # a machine without package lists still knows what is installed
 
 _COLUMNS: dict[str, pa.DataType] = {
@@ -46,7 +48,8 @@ def read(progress: Progress) -> tuple[list[str], pa.Table, str]:
     """Descriptions, a table of 25 columns, and a note on which lists these are.
 
     Where a package has several tags of a facet, the first in order is its value; `tags` holds
-    all of them, comma-separated.
+    all of them, comma-separated. No value is missing: a text that a package does not have is
+    `NONE`.
 
     Raises:
         SourceUnavailable: this is no Debian, or it has no package lists.
@@ -95,13 +98,13 @@ def describe(entry: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "package": entry["Package"],
         "source": entry.get("Source", entry["Package"]).split(" ")[0],
-        "version": entry.get("Version"),
+        "version": entry.get("Version", NONE),
         "section": section,
         "area": area or "main",
-        "priority": entry.get("Priority"),
-        "architecture": entry.get("Architecture"),
+        "priority": entry.get("Priority", NONE),
+        "architecture": entry.get("Architecture", NONE),
         "multi_arch": entry.get("Multi-Arch", "no"),
-        "maintainer": entry.get("Maintainer"),
+        "maintainer": entry.get("Maintainer", NONE),
         "maintainer_domain": _found(_MAIL, entry.get("Maintainer", "")),
         "homepage_domain": _found(_HOST, entry.get("Homepage", "")),
         "download_size": int(entry.get("Size", 0)),
@@ -109,18 +112,18 @@ def describe(entry: dict[str, str]) -> dict[str, Any]:
         "n_depends": _count(entry.get("Depends", "")),
         "n_recommends": _count(entry.get("Recommends", "")),
         "has_suggests": "Suggests" in entry,
-        "tags": ",".join(tags) or None,
+        "tags": ",".join(tags) or NONE,
         "description": entry["Description"].partition("\n")[0],
     }
     for facet in _FACETS:
         values = [tag.partition("::")[2] for tag in tags if tag.startswith(f"{facet}::")]
-        row[facet.replace("-", "_")] = values[0] if values else None
+        row[facet.replace("-", "_")] = values[0] if values else NONE
     return row
 
 
-def _found(pattern: re.Pattern[str], text: str) -> str | None:
+def _found(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text)
-    return match.group(1).lower() if match else None
+    return match.group(1).lower() if match else NONE
 
 
 def _count(packages: str) -> int:

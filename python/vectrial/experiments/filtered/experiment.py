@@ -358,8 +358,7 @@ class Filtered(Experiment):
             answers[at] = search(queries[at])[0]
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The least time of the phases, half as much again, and the filtered truth; a load where a
-        store beside is needed."""
+        """The least time of the phases, half as much again, and the filtered truth."""
         if "selectivity" in point:
             return 1.0 + self.min_s * 1.5
         phases = (
@@ -367,7 +366,11 @@ class Filtered(Experiment):
             + len(self._made_columns) * len(self._selectivities)
             + len(self.depths) * len(self.shapes)
         )
-        return 2 * rows * (20e-6 + dim * 0.6e-6) + phases * (1.0 + self.min_s * 1.5)
+        return phases * (1.0 + self.min_s * 1.5)
+
+    def loads_at(self, point: Mapping[str, Any]) -> float:
+        """Those beside, with made columns."""
+        return 0.0 if "selectivity" in point else 2.0
 
 
 def _needed(selectivity: float | str, data: Data) -> frozenset[str]:

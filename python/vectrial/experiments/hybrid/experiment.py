@@ -201,9 +201,8 @@ class HybridSearch(Experiment):
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """One load, the exact rankings, and a phase at each weight."""
-        load = rows * (20e-6 + dim * 0.6e-6)
-        return 2.0 + load + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
+        """The exact rankings, and a phase at each weight."""
+        return 2.0 + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
 
 
 def _not_weighed(blend: Blend, why: str) -> Phase:

@@ -270,8 +270,8 @@ class Ingest(Experiment):
         context.store.insert(bulk.batch(context.dataset, context.schema, rest))
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A graph index takes some 60 µs per row and 100 components on one core."""
-        return 0.5 + rows * (20e-6 + dim * 0.6e-6)
+        """Looks at the store."""
+        return 0.5
 
 
 class PayloadIngest(Ingest):
@@ -330,9 +330,12 @@ class PayloadIngest(Ingest):
         return context.dataset.metadata.select(names)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A load for each arm and round, with columns."""
-        loads = self.rounds * len(self.payload_index or ())
-        return loads * rows * (20e-6 + self.fields * 4e-6 + dim * 0.6e-6)
+        """The columns of each load."""
+        return self.loads_at(point) * rows * self.fields * 4e-6
+
+    def loads_at(self, point: Mapping[str, Any]) -> float:
+        """One for each arm and round."""
+        return float(self.rounds * len(self.payload_index or ()))
 
 
 def _fault(context: Context, total: Phase) -> str | None:

@@ -14,10 +14,22 @@ from vectrial.results.database import DATABASE
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 
+#: Trials follow each other within the start of a server: a longer gap is a run that stood still,
+#: to be resumed later.
 _TRIALS = """
+with span as (
+    select status, started_at as began,
+           started_at + to_microseconds((coalesce(duration_s, 0) * 1e6)::bigint) as ended
+    from trial
+), gap as (
+    select *, began - max(ended) over (
+        order by began rows between unbounded preceding and 1 preceding) as before
+    from span
+)
 select count(*) filter (status in ('ok', 'invalid')) as measured, count(*) as trials,
-       max(started_at + to_microseconds((coalesce(duration_s, 0) * 1e6)::bigint)) as ended
-from trial
+       max(ended) as ended,
+       coalesce(sum(epoch(before)) filter (before > interval 10 minutes), 0.0) as paused_s
+from gap
 """
 
 
@@ -25,10 +37,12 @@ from trial
 class Facts:
     """About a run. revisions: of the code that began it and of those that went on with it; None if
     it is unknown. changed: there were changes that no commit held. ended: of its last trial.
-    measured: trials with a result, of so many. finished: it has come to its end."""
+    paused: for which it stood still until it was resumed, in all. measured: trials with a result,
+    of so many. finished: it has come to its end."""
 
     started: datetime
     ended: datetime
+    paused: timedelta
     finished: bool
     revisions: tuple[str | None, ...]
     changed: bool
@@ -61,8 +75,8 @@ class State:
 
     @property
     def took(self) -> timedelta:
-        """From the start of each part to its end, added up."""
-        spans = (part.ended - part.started for part in self.parts.values())
+        """From the start of each part to its end, without pauses, added up."""
+        spans = (part.ended - part.started - part.paused for part in self.parts.values())
         return sum(spans, timedelta())
 
     @property
@@ -90,6 +104,7 @@ def facts(run: Path) -> Facts:
     return Facts(
         record["started_at"],
         ends[0] if ends else record["started_at"],
+        timedelta(seconds=trials["paused_s"]),
         record["finished_at"] is not None,
         (record["git_revision"], *environment.get("resumed_at_revisions", [])),
         bool((environment.get("git") or {}).get("dirty")),

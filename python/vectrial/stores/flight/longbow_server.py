@@ -23,10 +23,11 @@ from vectrial.stores.flight.server import readiness
 TEXT_COLUMN = "text"
 _BIN = "VECTRIAL_LONGBOW_BIN"
 _ADDRESS = "VECTRIAL_LONGBOW_ADDRESS"
-_NOWHERE = (
-    f"no registry has Longbow: give a program that you have built by {_BIN}, or a running server"
-    f" by {_ADDRESS} (on x86-64 the assembly of its source does not assemble; its"
-    " portable Go code does)"
+_NOWHERE = Availability(
+    False,
+    "no registry has Longbow",
+    f"give a program that you have built by {_BIN}, or a running server by {_ADDRESS}; on x86-64"
+    " the assembly of its source does not assemble, its portable Go code does",
 )
 SNIPPET = """\
 from pyarrow import flight
@@ -45,12 +46,12 @@ _MODIFIED = b"vcs.modified=true"
 
 def _program(progress: LineProgress) -> Path:
     if (program := own_program(_BIN, "longbow")) is None:
-        raise NoProgram(_NOWHERE)
+        raise NoProgram(_NOWHERE.text)
     return program
 
 
 def _at_hand() -> Availability:
-    return Availability(True) if own_program(_BIN, "longbow") else Availability(False, _NOWHERE)
+    return Availability(True) if own_program(_BIN, "longbow") else _NOWHERE
 
 
 def revision() -> str:

@@ -35,23 +35,22 @@ client = QdrantClient(
 )
 print(client.info().version)"""
 _BIN = "VECTRIAL_QDRANT_BIN"
-_NOWHERE = (
-    f"there is no program 'qdrant' on the PATH, and no package registry has it: give one by {_BIN},"
-    " a running server by VECTRIAL_QDRANT_ADDRESS, or have a container engine (the store"
-    " qdrant-edge runs the same engine in process)"
+_NOWHERE = Availability(
+    False,
+    "there is no program 'qdrant' on the PATH, and no package registry has it",
+    f"give one by {_BIN}, a running server by VECTRIAL_QDRANT_ADDRESS, or have a container engine;"
+    " the store qdrant-edge runs the same engine in process",
 )
 
 
 def _program(progress: LineProgress) -> Path:
     if (program := own_program(_BIN, "qdrant")) is None:
-        raise NoProgram(_NOWHERE)
+        raise NoProgram(_NOWHERE.text)
     return program
 
 
 def _at_hand() -> Availability:
-    if own_program(_BIN, "qdrant"):
-        return Availability(True)
-    return Availability(False, _NOWHERE)
+    return Availability(True) if own_program(_BIN, "qdrant") else _NOWHERE
 
 
 def _command(

@@ -1,0 +1,62 @@
+"""Rough estimates of how long loads take, and how long a run still takes.
+
+Loads decide: a graph of a million rows takes minutes, a search setting some seconds. The loads of
+graphs in docs/results took between a third of their estimate and three times as long, on two cores.
+"""
+
+from __future__ import annotations
+
+from vectrial.model.capabilities import Index
+from vectrial.model.store import Store
+
+#: Seconds of a job beside its loads and its trials: the measuring process and the gate; a server.
+JOB_S, SERVER_S = 3.0, 12.0
+#: Seconds of a row, and of each of its components: in a library, and in a server.
+_LIBRARY_S, _SERVED_S = (20e-6, 0.1e-6), (200e-6, 1e-6)
+#: Seconds of a row in a graph, and of each of its components, per candidate of its construction:
+#: of a library with at most `_LINKS` links per row. A server takes `_SERVED` times as long.
+_CANDIDATE_S = (0.3e-6, 6.5e-9)
+_LINKS, _SERVED = 16, 2.0
+#: Candidates of a construction that are left to the store.
+_CANDIDATES = 128
+
+
+def load_s(store: type[Store], index: Index, rows: int, dim: int) -> float:
+    """Seconds until so many rows of so many components are acknowledged and indexed."""
+    served = store.server is not None
+    row_s = _of_row(_SERVED_S if served else _LIBRARY_S, dim)
+    params = index.params.model_dump()
+    if "ef_construction" in params:
+        candidates = params["ef_construction"] or _CANDIDATES
+        candidates *= max(1.0, (params.get("m") or _LINKS) / _LINKS)
+        row_s += candidates * _of_row(_CANDIDATE_S, dim) * (_SERVED if served else 1.0)
+    return rows * row_s
+
+
+def _of_row(seconds: tuple[float, float], dim: int) -> float:
+    """seconds: of a row, and of each of its components."""
+    return seconds[0] + dim * seconds[1]
+
+
+class Pace:
+    """How long a run still takes, by what its jobs took against their estimates."""
+
+    def __init__(self, total_s: float) -> None:
+        """total_s: the estimate of all jobs."""
+        self._total_s, self._done_s = total_s, 0.0
+        self._current_s = 0.0
+        self._began: float | None = None
+
+    def begins(self, estimate_s: float, at_s: float) -> float | None:
+        """A job begins, and the one before it has ended: seconds until the last one ends; None of
+        the first job.
+
+        at_s: now, on any clock. estimate_s: of the job.
+        """
+        if self._began is None:
+            self._began = at_s
+        self._done_s += self._current_s
+        self._current_s = estimate_s
+        if not self._done_s:
+            return None
+        return (at_s - self._began) / self._done_s * max(0.0, self._total_s - self._done_s)

@@ -1,0 +1,53 @@
+"""Part of a reproduction that was begun: what of it is measured now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vectrial.model.errors import UserError
+from vectrial.plan.model import Plan
+from vectrial.reports.planning import PartPlan
+from vectrial.util.suggest import suggestion
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Only these stores and parts; none: all of them."""
+
+    stores: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    def has(self, part: PartPlan) -> bool:
+        """True if something of a part may be measured."""
+        return not self.parts or part.part.name in self.parts
+
+    def plan(self, part: PartPlan, plan: Plan) -> Plan:
+        """What is left of the plan of a part."""
+        if not self.has(part):
+            return plan.of_stores(())
+        return plan.of_stores(self.stores) if self.stores else plan
+
+
+def narrow(plans: Sequence[PartPlan], stores: Sequence[str], parts: Sequence[str]) -> Narrowed:
+    """These stores and parts of a reproduction.
+
+    plans: of all its parts, as it was begun.
+
+    Raises:
+        UserError: it was begun without such a store or part.
+    """
+    begun = [(plan.part.name, plan.suite) for plan in plans if plan.suite is not None]
+    known = {
+        "--store": (stores, sorted({ref.store for _, suite in begun for ref in suite.stores})),
+        "--part": (parts, [name for name, _ in begun]),
+    }
+    for option, (wanted, there) in known.items():
+        for name in wanted:
+            if name not in there:
+                raise UserError(
+                    f"this reproduction was begun without '{name}'",
+                    where=option,
+                    remedy=suggestion(name, there),
+                )
+    return Narrowed(tuple(stores), tuple(parts))
