@@ -1,7 +1,7 @@
 """Rough estimates of how long loads take, and how long a run still takes.
 
-Loads decide: a graph of a million rows takes minutes, a search setting some seconds. The loads of
-graphs in docs/results took between a third of their estimate and three times as long, on two cores.
+Loads decide: a graph of a million rows takes minutes, a search setting some seconds. Nine of ten
+loads of graphs in docs/results took between a third of their estimate and three times as long.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from vectrial.model.store import Store
 #: Seconds of a job beside its loads and its trials: the measuring process and the gate; a server.
 JOB_S, SERVER_S = 3.0, 12.0
 #: Seconds of a row, and of each of its components: in a library, and in a server.
-_LIBRARY_S, _SERVED_S = (20e-6, 0.1e-6), (200e-6, 1e-6)
+_LIBRARY_S, _SERVED_S = (20e-6, 0.1e-6), (250e-6, 0.3e-6)
 #: Seconds of a row in a graph, and of each of its components, per candidate of its construction:
 #: of a library with at most `_LINKS` links per row. A server takes `_SERVED` times as long.
-_CANDIDATE_S = (0.3e-6, 6.5e-9)
+_CANDIDATE_S = (0.7e-6, 1e-9)
 _LINKS, _SERVED = 16, 2.0
 #: Candidates of a construction that are left to the store.
 _CANDIDATES = 128
