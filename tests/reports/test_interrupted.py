@@ -11,6 +11,7 @@ from rich.console import Console
 from vectrial.cli import reproduce
 from vectrial.cli import run as run_command
 from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.narrowed import Narrowed
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.stores import registry
 
@@ -28,7 +29,9 @@ def test_who_interrupts_is_told_how_to_go_on(
     console = Console(file=StringIO(), width=1000)
     folder = tmp_path / "kept"
     with pytest.raises(SystemExit) as ended:
-        reproduce._measure(report, settings, parts, folder, console, allow_exposed=False)
+        reproduce._measure(
+            report, settings, parts, Narrowed(), folder, console, allow_exposed=False
+        )
     assert ended.value.code == 130
     assert isinstance(console.file, StringIO)
     assert f"vectrial reproduce --resume {folder}\n" in console.file.getvalue()

@@ -20,6 +20,7 @@ from vectrial.cli import reproduce
 from vectrial.cli.app import app
 from vectrial.cli.lazy import LazyCommand, LazyGroup
 from vectrial.reports import REPRODUCTIONS
+from vectrial.reports.narrowed import Narrowed
 from vectrial.reports.planning import PartPlan
 from vectrial.util.suggest import suggestion
 
@@ -96,7 +97,8 @@ def test_reports_and_what_would_be_measured_of_them_can_be_piped(
     assert {one["part"] for one in plan} == parts
     assert {"docarray-memory", "qdrant", "weaviate"} & {one.get("store") for one in plan}
     report = REPRODUCTIONS["docarray-sift1m"]
-    (told,) = reproduce._part_objects(report, PartPlan(report.parts[0], "sift", 5, None), None)
+    part = PartPlan(report.parts[0], "sift", 5, None)
+    (told,) = reproduce._part_objects(report, part, Narrowed(), None)
     assert (told["kind"], told["part"], told["rows"]) == ("skipped", report.parts[0].name, 5)
     assert "none of its stores" in told["reason"]
 
