@@ -20,9 +20,9 @@ from vectrial.reports.collect import _FACTORS, cells, places, stands_for, wantin
 from vectrial.reports.figure_text import whole
 from vectrial.reports.folder import MANIFEST, begin
 from vectrial.reports.jsonl import KEYS, jsonl
-from vectrial.reports.narrowed import narrow
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.reports.published import figures
+from vectrial.reports.selection import select
 from vectrial.reports.tables import sheets
 from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
@@ -88,25 +88,25 @@ def test_what_was_begun_goes_on_with_some_of_its_stores_and_parts() -> None:
     plans = plan_parts(report, settings, KINDS)
     whole = {plan.part.name: plan_of(plan.suite, "x") for plan in plans if plan.suite is not None}
 
-    def left(*given: tuple[str, ...]) -> dict[str, set[str]]:
-        narrowed = narrow(plans, *given)
+    def stores_of(*given: tuple[str, ...]) -> dict[str, set[str]]:
+        selection = select(plans, *given)
         return {
             plan.part.name: {
-                job.store.name for job in narrowed.plan(plan, whole[plan.part.name]).jobs
+                job.store.name for job in selection.plan(plan, whole[plan.part.name]).jobs
             }
             for plan in plans
-            if plan.suite is not None and narrowed.has(plan)
+            if plan.suite is not None and selection.has(plan)
         }
 
-    assert left((), ()) == {name: {"annlite", "weaviate"} for name in ("same", "vendor")}
-    assert left(("weaviate",), ("vendor",)) == {"vendor": {"weaviate"}}
+    assert stores_of((), ()) == {name: {"annlite", "weaviate"} for name in ("same", "vendor")}
+    assert stores_of(("weaviate",), ("vendor",)) == {"vendor": {"weaviate"}}
     for given, said in (
         ((("weavate",), ()), "without 'weavate' (did you mean 'weaviate'?)"),
         ((("elasticsearch",), ()), "without 'elasticsearch'"),
         (((), ("same-edge",)), "without 'same-edge'"),
     ):
         with pytest.raises(UserError) as refused:
-            narrow(plans, *given)
+            select(plans, *given)
         assert said in str(refused.value)
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from vectrial.cli import reproduce
 from vectrial.cli import run as run_command
 from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.narrowed import Narrowed
 from vectrial.reports.planning import Settings, plan_parts
+from vectrial.reports.selection import Selection
 from vectrial.stores import registry
 
 
@@ -30,7 +30,7 @@ def test_who_interrupts_is_told_how_to_go_on(
     folder = tmp_path / "kept"
     with pytest.raises(SystemExit) as ended:
         reproduce._measure(
-            report, settings, parts, Narrowed(), folder, console, allow_exposed=False
+            report, settings, parts, Selection(), folder, console, allow_exposed=False
         )
     assert ended.value.code == 130
     assert isinstance(console.file, StringIO)

@@ -81,15 +81,15 @@ def test_the_bar_counts_down_from_the_second_job_on(monkeypatch: pytest.MonkeyPa
         Console(file=io.StringIO(), force_terminal=True, width=140),
     )
     (task,) = view._whole.tasks
-    job, left = SimpleNamespace(label="faiss", estimate_s=2.0), run_view._TimeLeft()
+    job, column = SimpleNamespace(label="faiss", estimate_s=2.0), run_view._RemainingTime()
     view.job(job, 1, 4)  # type: ignore[arg-type]
-    assert left.render(task).plain == ""
+    assert column.render(task).plain == ""
     now[0] = 10.0
     view.job(job, 2, 4)  # type: ignore[arg-type]
     now[0] = 14.0
-    assert left.render(task).plain == "26 s left"
+    assert column.render(task).plain == "26 s left"
     now[0] = 60.0
-    assert left.render(task).plain == "0 s left"
+    assert column.render(task).plain == "0 s left"
 
 
 def test_what_is_skipped_for_one_reason_is_said_once() -> None:

@@ -31,9 +31,9 @@ from vectrial.reports import REPRODUCTIONS
 from vectrial.reports import folder as reproduction_folder
 from vectrial.reports.memory import check_memory
 from vectrial.reports.model import Reproduction
-from vectrial.reports.narrowed import Narrowed, narrow
 from vectrial.reports.planning import PartPlan, Settings, plan_parts
 from vectrial.reports.published import figures
+from vectrial.reports.selection import Selection, select
 from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite.model import Suite
@@ -131,7 +131,7 @@ def reproduce(
     vectrial reproduce docarray-sift1m --dry-run     print the plan
     vectrial reproduce docarray-sift1m --scale 0.1   with 10 % of its rows
     vectrial reproduce docarray-sift1m --scale 1 --build m=16 --build ef_construction=64
-    vectrial reproduce --resume FOLDER --store redis what is left of this store
+    vectrial reproduce --resume FOLDER --part glove  continue with this part
     vectrial reproduce --show FOLDER -f md           the tables as Markdown
     vectrial reproduce --show FOLDER -f html         the page with its figures
 
@@ -172,22 +172,22 @@ def reproduce(
                 "the folder has its own report and settings",
                 where=str(folder),
                 remedy="leave REPORT, --scale, --build, --faithful, --memory-limit and --repeats"
-                " out; --store and --part narrow down what --resume measures",
+                " out; with --resume, --store and --part choose what to continue",
             )
         begun = reproduction_folder.read(folder)
         report, settings = begun.report, begun.settings
     kinds, _ = registry.STORES.working()
     parts = plan_parts(report, settings, kinds)
-    narrowed = Narrowed() if folder is None else narrow(parts, store or (), part or ())
+    selection = Selection() if folder is None else select(parts, store or (), part or ())
     if dry_run:
-        _dry_run(report, parts, narrowed, kinds, form, folder)
+        _dry_run(report, parts, selection, kinds, form, folder)
         return
     if show is None:
         if folder is None:
             folder = _new_folder(out, report)
         else:
             _check_same_data(folder, parts)
-        _measure(report, settings, parts, narrowed, folder, console, allow_exposed=allow_exposed)
+        _measure(report, settings, parts, selection, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
     _write(folder, kinds, form, console, draw=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
@@ -236,7 +236,7 @@ def _new_folder(out: Path, report: Reproduction) -> Path:
 def _dry_run(
     report: Reproduction,
     parts: Sequence[PartPlan],
-    narrowed: Narrowed,
+    selection: Selection,
     kinds: Mapping[str, type[Store]],
     form: ReproductionFormat,
     folder: Path | None,
@@ -245,7 +245,7 @@ def _dry_run(
 
     if form is ReproductionFormat.JSONL:
         for part in parts:
-            print_json(_part_objects(report, part, narrowed, folder))
+            print_json(_part_objects(report, part, selection, folder))
         return
     console = stdout_console()
     for part in parts:
@@ -254,7 +254,7 @@ def _dry_run(
         if part.suite is None:
             console.print(f"  {_NOTHING}")
         else:
-            console.print(dry_run_table(_plan(part, part.suite, report, narrowed, folder)))
+            console.print(dry_run_table(_plan(part, part.suite, report, selection, folder)))
     every = figures(report.name)
     comparable = 0
     for figure in every:
@@ -267,22 +267,22 @@ def _dry_run(
 
 
 def _plan(
-    part: PartPlan, suite: Suite, report: Reproduction, narrowed: Narrowed, folder: Path | None
+    part: PartPlan, suite: Suite, report: Reproduction, selection: Selection, folder: Path | None
 ) -> Plan:
     """The plan of a part; with `folder`, what is left of it."""
-    plan = narrowed.plan(part, plan_of(suite, report.name))
+    plan = selection.plan(part, plan_of(suite, report.name))
     if folder is None:
         return plan
     return run_command.left_of(plan, folder / part.part.name, stderr_console())
 
 
 def _part_objects(
-    report: Reproduction, part: PartPlan, narrowed: Narrowed, folder: Path | None
+    report: Reproduction, part: PartPlan, selection: Selection, folder: Path | None
 ) -> Iterator[dict[str, Any]]:
     """A part's plan, or one object if nothing of it can be measured."""
     shared = {"report": report.name, "part": part.part.name}
     if part.suite is not None:
-        yield from plan_objects(_plan(part, part.suite, report, narrowed, folder), shared)
+        yield from plan_objects(_plan(part, part.suite, report, selection, folder), shared)
         return
     loaded = {"dataset": part.dataset, "rows": part.rows}
     yield {**shared, "kind": "skipped", **loaded, "reason": _NOTHING}
@@ -292,16 +292,16 @@ def _measure(
     report: Reproduction,
     settings: Settings,
     parts: Sequence[PartPlan],
-    narrowed: Narrowed,
+    selection: Selection,
     folder: Path,
     console: Console,
     *,
     allow_exposed: bool,
 ) -> None:
     planned = [
-        (part, part.suite, narrowed.plan(part, plan_of(part.suite, report.name)))
+        (part, part.suite, selection.plan(part, plan_of(part.suite, report.name)))
         for part in parts
-        if part.suite is not None and narrowed.has(part)
+        if part.suite is not None and selection.has(part)
     ]
     for _, _, plan in planned:
         check_machine(plan)

@@ -114,13 +114,13 @@ class PlainView:
 
     def job(self, job: Job, number: int, of: int) -> None:
         """Print a line; from the second job on with the time that is left at this pace."""
-        seconds = self._left_s(job)
+        seconds = self._remaining_s(job)
         if self.known_lines is None:
             left = "" if seconds is None else f" (about {about_time(seconds)} left)"
             self._line(f"[{number}/{of}] {job.label}{left}")
 
-    def _left_s(self, job: Job) -> float | None:
-        """Seconds that are left of the run when a job begins; None: not known."""
+    def _remaining_s(self, job: Job) -> float | None:
+        """Seconds that remain of the run when a job begins; None: not known."""
         seconds = self._pace.begins(job.estimate_s, time.monotonic())
         if seconds is None or self.within is None:
             return seconds
@@ -165,8 +165,8 @@ class PlainView:
         say(self.console, text)
 
 
-class _TimeLeft(ProgressColumn):
-    """The time that is left until `ends`, a reading of the monotonic clock; nothing where the task
+class _RemainingTime(ProgressColumn):
+    """The time that remains until `ends`, a reading of the monotonic clock; nothing where the task
     has none."""
 
     def render(self, task: Task) -> Text:
@@ -185,7 +185,7 @@ class LiveView(PlainView):
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            _TimeLeft(),
+            _RemainingTime(),
             console=self.console,
         )
         self._part = Progress(
@@ -221,8 +221,8 @@ class LiveView(PlainView):
         self._label = job.label
         super().job(job, number, of)
 
-    def _left_s(self, job: Job) -> float | None:
-        seconds = super()._left_s(job)
+    def _remaining_s(self, job: Job) -> float | None:
+        seconds = super()._remaining_s(job)
         if seconds is not None:
             self._whole.update(self._trials, ends=time.monotonic() + seconds)
         return seconds

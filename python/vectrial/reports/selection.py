@@ -1,4 +1,4 @@
-"""Part of a reproduction that was begun: what of it is measured now."""
+"""The stores and parts with which a reproduction goes on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vectrial.util.suggest import suggestion
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class Selection:
     """Only these stores and parts; none: all of them."""
 
     stores: tuple[str, ...] = ()
@@ -23,13 +23,13 @@ class Narrowed:
         return not self.parts or part.part.name in self.parts
 
     def plan(self, part: PartPlan, plan: Plan) -> Plan:
-        """What is left of the plan of a part."""
+        """The jobs of this selection in the plan of a part."""
         if not self.has(part):
             return plan.of_stores(())
         return plan.of_stores(self.stores) if self.stores else plan
 
 
-def narrow(plans: Sequence[PartPlan], stores: Sequence[str], parts: Sequence[str]) -> Narrowed:
+def select(plans: Sequence[PartPlan], stores: Sequence[str], parts: Sequence[str]) -> Selection:
     """These stores and parts of a reproduction.
 
     plans: of all its parts, as it was begun.
@@ -50,4 +50,4 @@ def narrow(plans: Sequence[PartPlan], stores: Sequence[str], parts: Sequence[str
                     where=option,
                     remedy=suggestion(name, there),
                 )
-    return Narrowed(tuple(stores), tuple(parts))
+    return Selection(tuple(stores), tuple(parts))
