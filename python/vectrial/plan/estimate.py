@@ -9,27 +9,32 @@ from __future__ import annotations
 from vectrial.model.capabilities import Index
 from vectrial.model.store import Store
 
-#: Seconds of a job beside its loads and its trials: the measuring process and the gate; a server.
+#: Seconds that the measuring process and the gate take, and the start of a server.
 JOB_S, SERVER_S = 3.0, 12.0
 #: Seconds of a row, and of each of its components: in a library, and in a server.
-_LIBRARY_S, _SERVED_S = (20e-6, 0.1e-6), (250e-6, 0.3e-6)
+_LIBRARY_S, _REMOTE_S = (20e-6, 0.1e-6), (250e-6, 0.3e-6)
 #: Seconds of a row in a graph, and of each of its components, per candidate of its construction:
-#: of a library with at most `_LINKS` links per row. A server takes `_SERVED` times as long.
+#: of a library with at most `_LINKS` links per row. A server takes `_SERVER_FACTOR` times as long.
 _CANDIDATE_S = (0.7e-6, 1e-9)
-_LINKS, _SERVED = 16, 2.0
+_LINKS, _SERVER_FACTOR = 16, 2.0
 #: Candidates of a construction that are left to the store.
 _CANDIDATES = 128
+
+
+def begin_s(store: type[Store]) -> float:
+    """Seconds of a job beside its loads and its trials."""
+    return JOB_S + (0.0 if store.server is None else SERVER_S)
 
 
 def load_s(store: type[Store], index: Index, rows: int, dim: int) -> float:
     """Seconds until so many rows of so many components are acknowledged and indexed."""
     served = store.server is not None
-    row_s = _of_row(_SERVED_S if served else _LIBRARY_S, dim)
+    row_s = _of_row(_REMOTE_S if served else _LIBRARY_S, dim)
     params = index.params.model_dump()
     if "ef_construction" in params:
         candidates = params["ef_construction"] or _CANDIDATES
         candidates *= max(1.0, (params.get("m") or _LINKS) / _LINKS)
-        row_s += candidates * _of_row(_CANDIDATE_S, dim) * (_SERVED if served else 1.0)
+        row_s += candidates * _of_row(_CANDIDATE_S, dim) * (_SERVER_FACTOR if served else 1.0)
     return rows * row_s
 
 

@@ -16,7 +16,7 @@ from vectrial.model.phase import State
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
-from vectrial.plan.estimate import JOB_S, SERVER_S
+from vectrial.plan.estimate import begin_s
 from vectrial.suite.model import DatasetRef, Suite
 
 
@@ -91,12 +91,11 @@ class Job:
         """A rough estimate of each trial's seconds. Those that start from loaded rows share the
         load before them, until one changes rows; the first has the time of the process and of its
         server, too."""
-        begin_s = JOB_S + (0.0 if self.store.server is None else SERVER_S)
-        found, loaded = [], self.existing is not None
+        first_s, found, loaded = begin_s(self.store), [], self.existing is not None
         for trial in self.trials:
             loads = trial.loads + (trial.experiment.starts_from is State.LOADED and not loaded)
-            found.append(begin_s + loads * self.load_s + trial.own_s)
-            begin_s, loaded = 0.0, not trial.experiment.mutates
+            found.append(first_s + loads * self.load_s + trial.own_s)
+            first_s, loaded = 0.0, not trial.experiment.mutates
         return tuple(found)
 
     @property

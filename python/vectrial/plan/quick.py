@@ -18,7 +18,7 @@ from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
-from vectrial.plan.estimate import JOB_S, SERVER_S, load_s
+from vectrial.plan.estimate import begin_s, load_s
 from vectrial.plan.model import DatasetShape
 from vectrial.suite.model import Suite, validated
 
@@ -155,11 +155,10 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
     one_s = _SETTING_S + size.search_s * _LONGER
     round_s = 0.0
     for one in contenders[: size.stores]:
-        served = SERVER_S if one.store.server is not None else 0.0
         searches = size.settings if one.kind.recall_parameter else 1
         index = Index(one.index, one.kind.build.model_validate(one.params))
         load = _SLOWER * load_s(one.store, index, size.rows, dim)
-        round_s += JOB_S + served + load + _OTHERS_S + searches * one_s
+        round_s += begin_s(one.store) + load + _OTHERS_S + searches * one_s
     return START_S + size.repeats * round_s + END_S
 
 

@@ -127,9 +127,9 @@ class Pair:
 
     @property
     def absence(self) -> str:
-        """The same, with whether its figures were not measured or are only not compared."""
-        alike = all(cell.measured is not None for cell in self.cells)
-        return f"not {'compared' if alike else 'measured'}: {self.why}"
+        """Why there is no ratio: its figures were not measured, or they are not compared."""
+        measured = all(cell.measured is not None for cell in self.cells)
+        return f"not {'compared' if measured else 'measured'}: {self.why}"
 
     @property
     def unlike(self) -> str:
