@@ -131,6 +131,17 @@ def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path:
     assert statuses(folder) == ["ok"] * TRIALS
 
 
+def test_a_machine_that_is_back_at_once(cluster: RayCluster) -> None:
+    """Ray believes for seconds that the node of before is there too, under the same address."""
+    back = cluster.hosts[1]
+    cluster.kill(back)
+    cluster.start(back)
+    done = cluster.run("ray", "check", f"ray://{cluster.address}", "--format", "jsonl")
+    assert done.returncode in (0, 1), done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["address"] for row in rows] == [host.address for host in cluster.hosts]
+
+
 def same_truth(printed: str, expected: Truth) -> None:
     """As `vectrial data truth --format jsonl` prints it."""
     for query, line in enumerate(printed.splitlines()):

@@ -36,7 +36,6 @@ from vectrial.reports.published import figures
 from vectrial.reports.selection import Selection, select
 from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
-from vectrial.suite.model import Suite
 
 if TYPE_CHECKING:
     from vectrial.document.blocks import Report
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
 _REPORT, _FIGURES = "report", "figures"
 #: Minimum width of the printed tables, in columns.
 _WIDTH = 110
+#: A part with its plan; no plan where nothing of it can be measured.
+Planned = tuple[PartPlan, Plan | None]
 _NOTHING = "not asked for, or none of its stores is here"
 
 
@@ -177,17 +178,18 @@ def reproduce(
         begun = reproduction_folder.read(folder)
         report, settings = begun.report, begun.settings
     kinds, _ = registry.STORES.working()
-    parts = plan_parts(report, settings, kinds)
-    selection = Selection() if folder is None else select(parts, store or (), part or ())
-    if dry_run:
-        _dry_run(report, parts, selection, kinds, form, folder)
-        return
     if show is None:
+        parts = plan_parts(report, settings, kinds)
+        selection = Selection() if folder is None else select(parts, store or (), part or ())
+        planned = [_planned(one, report, selection) for one in parts]
+        if dry_run:
+            _dry_run(report, planned, kinds, form, folder)
+            return
         if folder is None:
             folder = _new_folder(out, report)
         else:
             _check_same_data(folder, parts)
-        _measure(report, settings, parts, selection, folder, console, allow_exposed=allow_exposed)
+        _measure(report, settings, planned, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
     _write(folder, kinds, form, console, draw=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
@@ -233,28 +235,32 @@ def _new_folder(out: Path, report: Reproduction) -> Path:
     return (out / f"{stamp}-reproduce-{report.name}").resolve()
 
 
+def _planned(part: PartPlan, report: Reproduction, selection: Selection) -> Planned:
+    if part.suite is None:
+        return part, None
+    return part, selection.plan(part, plan_of(part.suite, report.name))
+
+
 def _dry_run(
     report: Reproduction,
-    parts: Sequence[PartPlan],
-    selection: Selection,
+    planned: Sequence[Planned],
     kinds: Mapping[str, type[Store]],
     form: ReproductionFormat,
     folder: Path | None,
 ) -> None:
     from vectrial.reports.collect import places, stands_for
 
-    if form is ReproductionFormat.JSONL:
-        for part in parts:
-            print_json(_part_objects(report, part, selection, folder))
-        return
     console = stdout_console()
-    for part in parts:
+    for part, plan in planned:
+        left = plan and _left(plan, part, folder)
+        if form is ReproductionFormat.JSONL:
+            print_json(_part_objects(report, part, left))
+            continue
         title = f"{part.part.title} ({part.part.name})"
         console.print(f"{title}: {part.rows:,} rows of {part.dataset}", highlight=False)
-        if part.suite is None:
-            console.print(f"  {_NOTHING}")
-        else:
-            console.print(dry_run_table(_plan(part, part.suite, report, selection, folder)))
+        console.print(f"  {_NOTHING}" if left is None else dry_run_table(left))
+    if form is ReproductionFormat.JSONL:
+        return
     every = figures(report.name)
     comparable = 0
     for figure in every:
@@ -266,23 +272,20 @@ def _dry_run(
     )
 
 
-def _plan(
-    part: PartPlan, suite: Suite, report: Reproduction, selection: Selection, folder: Path | None
-) -> Plan:
-    """The plan of a part; with `folder`, what is left of it."""
-    plan = selection.plan(part, plan_of(suite, report.name))
+def _left(plan: Plan, part: PartPlan, folder: Path | None) -> Plan:
+    """What is left of the plan of a part; without a folder, all of it."""
     if folder is None:
         return plan
     return run_command.left_of(plan, folder / part.part.name, stderr_console())
 
 
 def _part_objects(
-    report: Reproduction, part: PartPlan, selection: Selection, folder: Path | None
+    report: Reproduction, part: PartPlan, plan: Plan | None
 ) -> Iterator[dict[str, Any]]:
-    """A part's plan, or one object if nothing of it can be measured."""
+    """The plan of a part, or one object if nothing of it can be measured."""
     shared = {"report": report.name, "part": part.part.name}
-    if part.suite is not None:
-        yield from plan_objects(_plan(part, part.suite, report, selection, folder), shared)
+    if plan is not None:
+        yield from plan_objects(plan, shared)
         return
     loaded = {"dataset": part.dataset, "rows": part.rows}
     yield {**shared, "kind": "skipped", **loaded, "reason": _NOTHING}
@@ -291,29 +294,27 @@ def _part_objects(
 def _measure(
     report: Reproduction,
     settings: Settings,
-    parts: Sequence[PartPlan],
-    selection: Selection,
+    planned: Sequence[Planned],
     folder: Path,
     console: Console,
     *,
     allow_exposed: bool,
 ) -> None:
-    planned = [
-        (part, part.suite, selection.plan(part, plan_of(part.suite, report.name)))
-        for part in parts
-        if part.suite is not None and selection.has(part)
+    measurable = [
+        (part, plan) for part, plan in planned if plan is not None and (plan.jobs or plan.refusals)
     ]
-    for _, _, plan in planned:
+    for _, plan in measurable:
         check_machine(plan)
         check_memory(plan)
     folder.mkdir(parents=True, exist_ok=True)
-    reproduction_folder.begin(folder, report, settings, list(parts))
-    for part, suite, plan in planned:
+    reproduction_folder.begin(folder, report, settings, [part for part, _ in planned])
+    for part, plan in measurable:
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
+        assert part.suite is not None
         run_command.measure(
             plan,
-            suite,
-            toml_of(suite),
+            part.suite,
+            toml_of(part.suite),
             folder / part.part.name,
             console,
             again=f"vectrial reproduce --resume {folder}",

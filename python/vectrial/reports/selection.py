@@ -18,13 +18,9 @@ class Selection:
     stores: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
 
-    def has(self, part: PartPlan) -> bool:
-        """True if something of a part may be measured."""
-        return not self.parts or part.part.name in self.parts
-
     def plan(self, part: PartPlan, plan: Plan) -> Plan:
         """The jobs of this selection in the plan of a part."""
-        if not self.has(part):
+        if self.parts and part.part.name not in self.parts:
             return plan.of_stores(())
         return plan.of_stores(self.stores) if self.stores else plan
 

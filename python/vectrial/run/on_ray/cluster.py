@@ -135,9 +135,11 @@ def join() -> tuple[Joined, ...]:
         name, address = f"machine-{len(joined) + 1}", str(node["NodeManagerAddress"])
         try:
             about = ray.get(actor.about.remote(), timeout=_ANSWER_S)
-        except ray.exceptions.RayActorError:
-            continue  # the machine is gone, which Ray notices seconds later
         except ray.exceptions.RayError as error:
+            # Ray notices seconds later that a machine is gone: before that the actor dies, and
+            # after it the actor has nowhere to be.
+            if isinstance(error, ray.exceptions.RayActorError) or _is_gone(node["NodeID"]):
+                continue
             leave(actors)
             raise UserError(
                 f"{name} ({address}) cannot be used: {_first_line(error)}",
@@ -154,6 +156,12 @@ def join() -> tuple[Joined, ...]:
         leave(actors)
         raise
     return tuple(joined)
+
+
+def _is_gone(node_id: str) -> bool:
+    import ray
+
+    return not any(node["Alive"] for node in ray.nodes() if node["NodeID"] == node_id)
 
 
 def leave(actors: Sequence[Any]) -> None:
