@@ -206,26 +206,49 @@ mod tests {
         assert!(new(3, &[0, 2], &[1, 2], &[1]));
         assert!(new(1, &[0, -1, 2], &[1, 2], &[1, 1]));
         assert!(new(1, &[], &[], &[]));
+        assert!(new(1, &[0, 2], &[1, 2], &[2]));
+        assert!(new(1, &[0, 1], &[1, 2], &[1]));
     }
 
     proptest! {
         #[test]
         fn agrees_with_sets(
             k in 1usize..60,
-            accept in prop::collection::btree_set(0i64..80, 0..70),
-            ids in prop::collection::vec(-1i64..90, 0..70),
+            queries in prop::collection::vec(
+                (
+                    prop::collection::btree_set(0i64..80, 0..70),
+                    prop::collection::vec(-1i64..90, 0..70),
+                ),
+                1..5,
+            ),
         ) {
-            let available = accept.len().min(k);
-            let judge = one(k, &accept.iter().copied().collect::<Vec<_>>(), available as i64);
-            let seen = judge.judge(0, &ids, &mut vec![]).unwrap();
-            let first: BTreeSet<i64> = ids.iter().take(k).copied().collect();
-            prop_assert_eq!(seen.hits as usize, first.intersection(&accept).count());
-            prop_assert_eq!(seen.available as usize, available);
-            prop_assert_eq!(seen.short, ids.len() < available);
-            let distinct: HashSet<_> = ids.iter().collect();
-            prop_assert_eq!(seen.duplicate, distinct.len() < ids.len());
-            let (part, whole) = seen.fraction(ids.len());
-            prop_assert!(part <= whole && whole > 0);
+            let (mut offsets, mut accepted, mut available) = (vec![0], vec![], vec![]);
+            for (accept, _) in &queries {
+                accepted.extend(accept);
+                offsets.push(accepted.len() as i64);
+                available.push(accept.len().min(k) as i64);
+            }
+            let judge = Judge::new(k, &offsets, accepted, &available).unwrap();
+            let mut scratch = vec![];
+            prop_assert_eq!(judge.queries(), queries.len());
+            prop_assert!(judge.judge(queries.len(), &[], &mut scratch).is_err());
+            for (query, (accept, ids)) in queries.iter().enumerate() {
+                let available = accept.len().min(k);
+                let seen = judge.judge(query, ids, &mut scratch).unwrap();
+                let first: BTreeSet<i64> = ids.iter().take(k).copied().collect();
+                prop_assert_eq!(seen.hits as usize, first.intersection(accept).count());
+                prop_assert_eq!(seen.available as usize, available);
+                prop_assert_eq!(seen.short, ids.len() < available);
+                let distinct: HashSet<_> = ids.iter().collect();
+                prop_assert_eq!(seen.duplicate, distinct.len() < ids.len());
+                let (part, whole) = seen.fraction(ids.len());
+                let found = if available == 0 {
+                    (u32::from(ids.is_empty()), 1)
+                } else {
+                    (seen.hits, seen.available)
+                };
+                prop_assert_eq!((part, whole), found);
+            }
         }
     }
 }

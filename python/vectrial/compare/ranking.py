@@ -147,4 +147,5 @@ def _sentence(stores: Sequence[Ranked], pair: tuple[int, int], verdict: Verdict)
     if verdict.kind is Kind.WORSE:
         first, other, ratio, low, high = other, first, 1 / ratio, 1 / high, 1 / low
     interval = f"{formatting.number(low)}–{formatting.number(high)}"
-    return f"{first} answers more searches than {other}: ×{formatting.number(ratio)} ({interval})."
+    times = formatting.ratio(ratio)
+    return f"{first} answers more searches than {other}: {times} ({interval})."

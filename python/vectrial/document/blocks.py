@@ -291,7 +291,7 @@ def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
     value, one = point.value(metric), base.value(metric)
     if value is None or not one:
         return absent_cell()
-    cell = plain(value / one, f"× {formatting.number(value / one)}")
+    cell = plain(value / one, formatting.ratio(value / one))
     return replace(cell, source=source_of(point, base, metric=metric))
 
 

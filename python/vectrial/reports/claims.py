@@ -277,7 +277,7 @@ def _ratio(pair: Pair, ratio: float) -> str:
     """'×3.2', or '18.6 %' as it was published."""
     if pair.first.figure.unit == "%" and pair.second is None:
         return f"{figure_text.printed(ratio)} %"
-    return f"×{formatting.number(ratio, 2)}"
+    return formatting.ratio(ratio, 2)
 
 
 def _limit(pair: Pair) -> str:

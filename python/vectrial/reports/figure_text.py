@@ -38,7 +38,7 @@ def compared(cell: ComparedFigure) -> str:
     if cell.measured is None or cell.ratio is None:
         return ""
     if not is_recall(cell.figure.metric):
-        return f"×{formatting.number(cell.ratio, 2)}"
+        return formatting.ratio(cell.ratio, 2)
     difference = f"{float(formatting.recall(cell.measured)) - cell.figure.value:+.4f}"
     return "±0" if float(difference) == 0 else difference
 

@@ -34,7 +34,7 @@ def section(cells: Sequence[ComparedFigure], palette: Palette) -> Iterator[Secti
     rows = [
         Row.of(
             palette.measured(store), client, words(metric), len(costs),
-            *(doc.Cell(f"×{formatting.number(of, 2)}", of)
+            *(doc.Cell(formatting.ratio(of, 2), of)
               for of in (median(costs), min(costs), max(costs))),
             series=palette.series(store, False),
         )

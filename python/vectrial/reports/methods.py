@@ -50,4 +50,4 @@ def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> 
 
 def _ratio(ratios: tuple[float, ...]) -> doc.Cell:
     middle = median(ratios)
-    return doc.Cell(f"×{formatting.number(middle, 2)}", middle)
+    return doc.Cell(formatting.ratio(middle, 2), middle)

@@ -33,6 +33,11 @@ def recall(value: float) -> str:
     return f"{min(whole, 9_999 if value < 1 else whole) / 10_000:.4f}"
 
 
+def ratio(value: float, digits: int = 3) -> str:
+    """How many times another value: '×0.24'."""
+    return f"×{number(value, digits)}"
+
+
 def is_recall(metric: str) -> bool:
     """True for a recall, which must not be rounded up."""
     return metric.startswith("recall_")

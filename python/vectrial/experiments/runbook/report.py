@@ -128,7 +128,7 @@ def _over(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
     old = aged[-1].value(metric) if aged else None
     if not new or not old:
         return absent_cell("one of the two was not measured")
-    return Cell(f"×{formatting.number(new / old, 3)}", new / old)
+    return Cell(formatting.ratio(new / old), new / old)
 
 
 def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) -> Table:

@@ -146,9 +146,9 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
         ratio = ratio_with_interval(best, alone)
         if ratio.value is not None:
             value = float(ratio.value) * base.nodes / series.nodes
-            per_node = plain(value, f"× {formatting.number(value)}")
+            per_node = plain(value, formatting.ratio(value))
     elif series == base:
-        ratio = plain(1.0, "× 1")
+        ratio = plain(1.0, formatting.ratio(1, 1))
     cells = (
         spread_cell(best, "qps", "1/s"),
         spread_cell(best, "recall_mean", "1"),
@@ -176,7 +176,7 @@ def ratio_with_interval(point: Point, base: Point, metric: str = "qps") -> Cell:
     low, high = formatting.number(effect.low), formatting.number(effect.high)
     return replace(
         cell,
-        text=f"× {formatting.number(effect.ratio)}",
+        text=formatting.ratio(effect.ratio),
         value=effect.ratio,
         detail=f"{low} to {high}",
         low=effect.low,
@@ -208,7 +208,7 @@ def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterato
                 plain(run.labels[series]),
                 plain(setting),
                 spread_cell(point, "recall_mean", "1"),
-                plain(1.0, "× 1")
+                plain(1.0, formatting.ratio(1, 1))
                 if series == base
                 else ratio_cell(point, known[setting], "recall_mean"),
             )
