@@ -197,8 +197,10 @@ mod tests {
             Judge::new(k, offsets, accept.to_vec(), available).is_err()
         };
         assert!(new(0, &[0, 1], &[1], &[1]));
+        assert!(new(0, &[0, 0], &[], &[0]));
         assert!(new(1, &[0], &[], &[1]));
         assert!(new(1, &[1, 1], &[4], &[1]));
+        assert!(new(1, &[1, 2], &[4, 5], &[1]));
         assert!(new(1, &[0, 2, 1, 3], &[1, 2, 3], &[1, 1, 1]));
         assert!(new(2, &[0, 2], &[2, 2], &[2]));
         assert!(new(2, &[0, 2], &[3, 2], &[2]));
@@ -210,15 +212,27 @@ mod tests {
         assert!(new(1, &[0, 1], &[1, 2], &[1]));
     }
 
+    /// Ids of an answer: any, all distinct, or with one that comes twice. Of many ids drawn at
+    /// random some always come twice.
+    fn answers() -> impl Strategy<Value = Vec<i64>> {
+        let ids: Vec<i64> = (-1..90).collect();
+        let distinct = || prop::sample::subsequence(ids.clone(), 1..70).prop_shuffle();
+        prop_oneof![
+            prop::collection::vec(-1i64..90, 0..70),
+            distinct(),
+            distinct().prop_map(|mut ids| {
+                ids.extend(ids.iter().max().copied());
+                ids
+            }),
+        ]
+    }
+
     proptest! {
         #[test]
         fn agrees_with_sets(
             k in 1usize..60,
             queries in prop::collection::vec(
-                (
-                    prop::collection::btree_set(0i64..80, 0..70),
-                    prop::collection::vec(-1i64..90, 0..70),
-                ),
+                (prop::collection::btree_set(0i64..80, 0..70), answers()),
                 1..5,
             ),
         ) {
