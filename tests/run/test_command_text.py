@@ -21,7 +21,6 @@ from vectrial.cli.app import app
 from vectrial.cli.lazy import LazyCommand, LazyGroup
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.planning import PartPlan
-from vectrial.reports.selection import Selection
 from vectrial.util.suggest import suggestion
 
 
@@ -98,7 +97,7 @@ def test_reports_and_what_would_be_measured_of_them_can_be_piped(
     assert {"docarray-memory", "qdrant", "weaviate"} & {one.get("store") for one in plan}
     report = REPRODUCTIONS["docarray-sift1m"]
     part = PartPlan(report.parts[0], "sift", 5, None)
-    (told,) = reproduce._part_objects(report, part, Selection(), None)
+    (told,) = reproduce._part_objects(report, part, None)
     assert (told["kind"], told["part"], told["rows"]) == ("skipped", report.parts[0].name, 5)
     assert "none of its stores" in told["reason"]
 

@@ -89,13 +89,20 @@ class RayCluster:
             out, err = process.communicate(timeout=timeout_s)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
+    def run_python(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A Python script with these arguments, on the head."""
+        argv = ("-c", script, *arguments)
+        with self.running(*argv, program="python") as process:
+            out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
     @contextmanager
     def running(
-        self, *arguments: str, env: dict[str, str] | None = None
+        self, *arguments: str, env: dict[str, str] | None = None, program: str = "vectrial"
     ) -> Iterator[subprocess.Popen[str]]:
         """The same, while the block lasts."""
         process = subprocess.Popen(
-            self.hosts[0].network.enter((str(BIN / "vectrial"), *arguments)),
+            self.hosts[0].network.enter((str(BIN / program), *arguments)),
             pass_fds=self.hosts[0].network.files,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
