@@ -258,7 +258,12 @@ def _dry_run(
             continue
         title = f"{part.part.title} ({part.part.name})"
         console.print(f"{title}: {part.rows:,} rows of {part.dataset}", highlight=False)
-        console.print(f"  {_NOTHING}" if left is None else dry_run_table(left))
+        if left is None:
+            console.print(f"  {_NOTHING}")
+        elif left.jobs or left.refusals:
+            console.print(dry_run_table(left))
+        else:
+            console.print("  nothing left to measure")
     if form is ReproductionFormat.JSONL:
         return
     every = figures(report.name)
