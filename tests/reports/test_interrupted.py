@@ -26,11 +26,11 @@ def test_who_interrupts_is_told_how_to_go_on(
     monkeypatch.setattr(run_command, "run_plan", interrupted)
     report, settings = REPRODUCTIONS["longbow"], Settings(0.02)
     parts = plan_parts(report, settings, {name: registry.load(name) for name in registry.names()})
-    planned = [reproduce._planned(part, report, Selection()) for part in parts]
+    plans = [(part, reproduce._plan_part(part, report, Selection())) for part in parts]
     console = Console(file=StringIO(), width=1000)
     folder = tmp_path / "kept"
     with pytest.raises(SystemExit) as ended:
-        reproduce._measure(report, settings, planned, folder, console, allow_exposed=False)
+        reproduce._measure(report, settings, plans, folder, console, allow_exposed=False)
     assert ended.value.code == 130
     assert isinstance(console.file, StringIO)
     assert f"vectrial reproduce --resume {folder}\n" in console.file.getvalue()

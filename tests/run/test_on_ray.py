@@ -131,7 +131,7 @@ def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path:
     assert statuses(folder) == ["ok"] * TRIALS
 
 
-JOIN_WITH_A_NODE_OF_BEFORE = """
+JOIN_WITH_A_STALE_NODE = """
 import json, sys, time, ray
 from vectrial.run.on_ray import cluster
 with cluster.connected(sys.argv[1]):
@@ -148,12 +148,12 @@ print(json.dumps([machine.address for machine in joined]))
 
 
 def test_a_machine_that_is_back_at_once(cluster: RayCluster) -> None:
-    """Ray lists for seconds that the node of before is there too, under the same address, and then
-    has nowhere to put an actor. Here the list is certain to be of before."""
+    """For some seconds Ray still lists its old node, which no actor can be placed on. The script
+    puts that node into the list, so that the test needs no luck."""
     back = cluster.hosts[1]
     cluster.kill(back)
     cluster.start(back)
-    done = cluster.run_python(JOIN_WITH_A_NODE_OF_BEFORE, cluster.address)
+    done = cluster.run_python(JOIN_WITH_A_STALE_NODE, cluster.address)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [host.address for host in cluster.hosts]
 

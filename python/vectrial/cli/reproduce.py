@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 _REPORT, _FIGURES = "report", "figures"
 #: Minimum width of the printed tables, in columns.
 _WIDTH = 110
-#: A part with its plan; no plan where nothing of it can be measured.
-Planned = tuple[PartPlan, Plan | None]
+#: Each part with its plan; no plan where nothing of it can be measured.
+Plans = Sequence[tuple[PartPlan, Plan | None]]
 _NOTHING = "not asked for, or none of its stores is here"
 
 
@@ -181,15 +181,15 @@ def reproduce(
     if show is None:
         parts = plan_parts(report, settings, kinds)
         selection = Selection() if folder is None else select(parts, store or (), part or ())
-        planned = [_planned(one, report, selection) for one in parts]
+        plans = [(one, _plan_part(one, report, selection)) for one in parts]
         if dry_run:
-            _dry_run(report, planned, kinds, form, folder)
+            _dry_run(report, plans, kinds, form, folder)
             return
         if folder is None:
             folder = _new_folder(out, report)
         else:
             _check_same_data(folder, parts)
-        _measure(report, settings, planned, folder, console, allow_exposed=allow_exposed)
+        _measure(report, settings, plans, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
     _write(folder, kinds, form, console, draw=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
@@ -235,37 +235,36 @@ def _new_folder(out: Path, report: Reproduction) -> Path:
     return (out / f"{stamp}-reproduce-{report.name}").resolve()
 
 
-def _planned(part: PartPlan, report: Reproduction, selection: Selection) -> Planned:
+def _plan_part(part: PartPlan, report: Reproduction, selection: Selection) -> Plan | None:
     if part.suite is None:
-        return part, None
-    return part, selection.plan(part, plan_of(part.suite, report.name))
+        return None
+    return selection.plan(part, plan_of(part.suite, report.name))
 
 
 def _dry_run(
     report: Reproduction,
-    planned: Sequence[Planned],
+    plans: Plans,
     kinds: Mapping[str, type[Store]],
     form: ReproductionFormat,
     folder: Path | None,
 ) -> None:
     from vectrial.reports.collect import places, stands_for
 
+    remaining = ((part, plan and _remaining_plan(plan, part, folder)) for part, plan in plans)
+    if form is ReproductionFormat.JSONL:
+        for part, plan in remaining:
+            print_json(_part_objects(report, part, plan))
+        return
     console = stdout_console()
-    for part, plan in planned:
-        left = plan and _left(plan, part, folder)
-        if form is ReproductionFormat.JSONL:
-            print_json(_part_objects(report, part, left))
-            continue
+    for part, plan in remaining:
         title = f"{part.part.title} ({part.part.name})"
         console.print(f"{title}: {part.rows:,} rows of {part.dataset}", highlight=False)
-        if left is None:
+        if plan is None:
             console.print(f"  {_NOTHING}")
-        elif left.jobs or left.refusals:
-            console.print(dry_run_table(left))
+        elif plan.is_empty:
+            console.print("  nothing remains to be measured")
         else:
-            console.print("  nothing left to measure")
-    if form is ReproductionFormat.JSONL:
-        return
+            console.print(dry_run_table(plan))
     every = figures(report.name)
     comparable = 0
     for figure in every:
@@ -277,8 +276,8 @@ def _dry_run(
     )
 
 
-def _left(plan: Plan, part: PartPlan, folder: Path | None) -> Plan:
-    """What is left of the plan of a part; without a folder, all of it."""
+def _remaining_plan(plan: Plan, part: PartPlan, folder: Path | None) -> Plan:
+    """The plan of a part without the trials that `folder` has; without a folder, all of it."""
     if folder is None:
         return plan
     return run_command.left_of(plan, folder / part.part.name, stderr_console())
@@ -299,20 +298,18 @@ def _part_objects(
 def _measure(
     report: Reproduction,
     settings: Settings,
-    planned: Sequence[Planned],
+    plans: Plans,
     folder: Path,
     console: Console,
     *,
     allow_exposed: bool,
 ) -> None:
-    measurable = [
-        (part, plan) for part, plan in planned if plan is not None and (plan.jobs or plan.refusals)
-    ]
+    measurable = [(part, plan) for part, plan in plans if plan is not None and not plan.is_empty]
     for _, plan in measurable:
         check_machine(plan)
         check_memory(plan)
     folder.mkdir(parents=True, exist_ok=True)
-    reproduction_folder.begin(folder, report, settings, [part for part, _ in planned])
+    reproduction_folder.begin(folder, report, settings, [part for part, _ in plans])
     for part, plan in measurable:
         console.print(f"{part.part.title}: {part.rows:,} rows of {part.dataset}", highlight=False)
         assert part.suite is not None

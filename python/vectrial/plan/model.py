@@ -157,6 +157,11 @@ class Plan:
         """A rough estimate of the run's seconds."""
         return sum(job.estimate_s for job in self.jobs)
 
+    @property
+    def is_empty(self) -> bool:
+        """True if it has nothing to measure, and nothing that is refused."""
+        return not (self.jobs or self.refusals)
+
     def of_stores(self, names: Collection[str]) -> Plan:
         """The plan of these stores alone."""
         return replace(
