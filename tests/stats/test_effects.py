@@ -82,6 +82,17 @@ def test_a_machine_that_changed_between_the_sides_alarms_nobody_at_equal_pace(
     assert found / 1000 >= (0.99 if drift < 0.2 else 0.5)
 
 
+@pytest.mark.parametrize("slower", ["a", "b"])
+def test_paces_that_hardly_differ_within_a_side_and_far_between_lead_to_a_ratio_of_a_float(
+    slower: str,
+) -> None:
+    sides = ([1.0, 1.0, 0.5], [1.0, 1.0, 0.99999]), ([1.0] * 3, [0.5] * 3)
+    (a, pace_a), (b, pace_b) = sides if slower == "a" else sides[::-1]
+    found = at_equal_pace(a, b, pace_a, pace_b)
+    assert 0 < found.low <= found.ratio <= found.high < math.inf
+    assert (found.ratio > 1) == (slower == "a")
+
+
 def test_one_pace_all_along_takes_nothing_away() -> None:
     a, b = [1.0, 1.1, 0.9], [1.2, 1.3, 1.1]
     assert at_equal_pace(a, b, [2.0] * 3, [2.0] * 3) == unpaired(a, b)

@@ -135,12 +135,17 @@ def _logs(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64
 def _effect(shift: float, se: float, df: float, *, paired: bool) -> Effect:
     # Rounding of logarithms is no spread: figures that are the same every time differ exactly.
     if se <= 1e-12:
-        ratio = math.exp(shift) if abs(shift) > 1e-12 else 1.0
+        ratio = _ratio(shift) if abs(shift) > 1e-12 else 1.0
         return Effect(ratio, ratio, ratio, 1.0 if ratio == 1 else 0.0, 0.0, df, paired)
     half = float(stats.t.ppf(1 - ALPHA / 2, df)) * se
     p = 2 * float(stats.t.sf(abs(shift) / se, df))
-    low, high = (math.exp(min(x, 700.0)) for x in (shift - half, shift + half))
-    return Effect(math.exp(shift), low, high, p, se, df, paired)
+    return Effect(_ratio(shift), _ratio(shift - half), _ratio(shift + half), p, se, df, paired)
+
+
+def _ratio(logarithm: float) -> float:
+    """The ratio of this logarithm, or the greatest or least that a float holds well: where paces
+    hardly differ within a side and far between them, the slope may lead beyond."""
+    return math.exp(max(-700.0, min(700.0, logarithm)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
