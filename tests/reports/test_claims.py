@@ -124,6 +124,21 @@ def test_ranges_that_overlap_leave_it_open() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("against", "undecided", "outcome"),
+    [(2, 1, "REVERSED"), (1, 1, "NOT_SHOWN"), (1, 2, "NOT_SHOWN")],
+)
+def test_pairs_that_are_left_open_do_not_hide_that_most_are_reversed(
+    against: int, undecided: int, outcome: str
+) -> None:
+    cells = [
+        cell(n, clients, value, published=3.0 - n, around=3.0)
+        for clients in range(against + undecided)
+        for n, value in ((1, 90.0 if clients < undecided else 9.0 + clients), (2, 91.0 + clients))
+    ]
+    assert claims.outcome(claims.pairs(CLAIM, cells)).name == outcome
+
+
 def test_what_was_measured_once_is_judged_once() -> None:
     """Fewer rows than published stand for several sizes."""
     cells = [cell(n, clients, 3.0 - n, published=3.0 - n) for clients in (1, 2) for n in (1, 2)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +19,7 @@ from vectrial.workload.runbook import (
     Step,
     by_cluster,
     checked,
+    loads,
     read,
     replaced,
 )
@@ -84,7 +87,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert steps[0] == Step(Operation.INSERT, 0, 600)
     assert steps[3] == Step(Operation.REPLACE, 100, 300, 600)
     assert replaced(steps) == [0, 0, 100, 300, 300]
-    scaled = checked(read(path, 100), 100)
+    scaled = checked(read(path, 80), 80)
     assert scaled[3] == Step(Operation.REPLACE, 10, 30, 60)
 
 
@@ -94,7 +97,6 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("- 1", "expected a dataset"),
         ("a: {max_pts: 10, 1: {operation: insert, start: 0}}", "step 1: end is no whole number"),
         ("a: {max_pts: 10, 1: {operation: compact}}", "step 1 has no operation"),
-        ("a: {1: {operation: search}}", "max_pts"),
         ("a: {max_pts: 9}\nb: {max_pts: 9}", "2 datasets"),
         ("a: [", "no runbook can be read"),
     ],
@@ -104,6 +106,60 @@ def test_what_is_no_runbook_says_so(text: str, said: str, tmp_path: Path) -> Non
     path.write_text(text)
     with pytest.raises(UserError, match=said):
         read(path, 10)
+
+
+def test_of_a_file_with_several_datasets_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "book.yaml"
+    path.write_text(
+        "small-1M: {max_pts: 10, 1: {operation: insert, start: 0, end: 10}}\n"
+        "large-10M: {max_pts: 100, 1: {operation: insert, start: 0, end: 100}}\n"
+    )
+    assert read(path, 1000, "small-1M") == (Step(Operation.INSERT, 0, 10),)
+    assert read(path, 1000, "large-10M") == (Step(Operation.INSERT, 0, 100),)
+    with pytest.raises(UserError, match="2 datasets") as several:
+        read(path, 1000)
+    assert f"{path}#small-1M" in str(several.value.remedy)
+    with pytest.raises(UserError, match="no runbook of a dataset 'large-1M'") as other:
+        read(path, 1000, "large-1M")
+    assert "'large-10M'" in str(other.value.remedy)
+
+
+@given(st.integers(20, 400), st.integers(0, 100), st.integers(1, 400))
+def test_positions_beyond_the_most_live_rows_are_scaled_to_the_rows_that_there_are(
+    reach: int, most: int, rows: int
+) -> None:
+    """As in big-ann's runbook of 2023: at most 10,292,043 rows of 29,998,994 are live."""
+    third = reach // 3
+    book = {
+        "max_pts": most,
+        1: {"operation": "insert", "start": 0, "end": third},
+        2: {"operation": "insert", "start": third, "end": 2 * third},
+        3: {"operation": "delete", "start": third // 2, "end": third},
+        4: {
+            "operation": "replace",
+            "tags_start": third,
+            "tags_end": 2 * third,
+            "ids_start": reach - third,
+            "ids_end": reach,
+        },
+        5: {"operation": "search"},
+    }
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "book.yaml")
+        path.write_text(yaml.safe_dump({"a": book}))
+        steps = checked(read(path, rows), rows)
+    if reach <= rows:
+        assert [step.count for step in steps] == [third, third, third - third // 2, third, 0]
+    assert steps[0].end == steps[1].start == steps[2].end == steps[3].start
+    assert max(step.rows + step.count for step in steps) <= rows
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("replace", 6.0), ("sliding_window", 1.5), ("hot_updates", 1.5), ("reload", 5.0)],
+)
+def test_loads_of_a_runbook_are_all_rows_that_it_writes(name: str, times: float) -> None:
+    assert loads(list(OWN[name](1000))) == times
 
 
 def test_a_step_that_cannot_be_made_has_its_number() -> None:

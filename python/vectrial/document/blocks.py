@@ -291,13 +291,17 @@ def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
     value, one = point.value(metric), base.value(metric)
     if value is None or not one:
         return absent_cell()
-    cell = plain(value / one, formatting.ratio(value / one))
-    return replace(cell, source=source_of(point, base, metric=metric))
+    return replace(times_cell(value / one), source=source_of(point, base, metric=metric))
 
 
 def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
     """A cell without a spread."""
     return Cell(str(value) if shown is None else shown, value, note=note)
+
+
+def times_cell(value: float, digits: int = 3) -> Cell:
+    """A ratio without a spread: ×0.24."""
+    return plain(value, formatting.ratio(value, digits))
 
 
 def columns(*texts: str, **titles: str | tuple[str, str]) -> tuple[Column, ...]:

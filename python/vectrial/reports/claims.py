@@ -178,7 +178,9 @@ def outcome(found: Sequence[Pair]) -> Outcome:
         return Outcome.HOLDS
     if Verdict.YES in judged or Verdict.LESS in judged:
         return Outcome.PARTLY
-    return Outcome.NOT_SHOWN if Verdict.OPEN in judged else Outcome.REVERSED
+    # None holds. What most of the pairs leave undecided is not called reversed by the others.
+    against = judged.count(Verdict.NO)
+    return Outcome.REVERSED if 2 * against > len(judged) else Outcome.NOT_SHOWN
 
 
 def told(found: Sequence[Pair]) -> str:

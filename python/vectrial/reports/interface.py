@@ -11,7 +11,6 @@ from vectrial.reports import figure_text
 from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.figures_render import Palette
 from vectrial.reports.page_tables import words
-from vectrial.util import formatting
 
 _LEAD = (
     "The time of a call through the client that the report used, over that of the same call by the"
@@ -34,7 +33,7 @@ def section(cells: Sequence[ComparedFigure], palette: Palette) -> Iterator[Secti
     rows = [
         Row.of(
             palette.measured(store), client, words(metric), len(costs),
-            *(doc.Cell(formatting.ratio(of, 2), of)
+            *(doc.times_cell(of, 2)
               for of in (median(costs), min(costs), max(costs))),
             series=palette.series(store, False),
         )

@@ -10,7 +10,6 @@ from vectrial.document.blocks import Column, Row, Table, columns
 from vectrial.reports import figure_text
 from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.page_tables import words
-from vectrial.util import formatting
 
 _NOTE = (
     "Measured over published, the median over the figures: by the report's method, as far as"
@@ -49,5 +48,4 @@ def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> 
 
 
 def _ratio(ratios: tuple[float, ...]) -> doc.Cell:
-    middle = median(ratios)
-    return doc.Cell(formatting.ratio(middle, 2), middle)
+    return doc.times_cell(median(ratios), 2)

@@ -50,7 +50,7 @@ def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
                 Row.of(
                     palette.measured(store), words(experiment), words(metric), len(members),
                     len(ratios),
-                    *(doc.Cell(formatting.ratio(of, digits), of) for of in spans),
+                    *(doc.times_cell(of, digits) for of in spans),
                     series=palette.series(store, False),
                 )
             )  # fmt: skip

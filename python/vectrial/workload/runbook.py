@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.model.errors import UserError
+from vectrial.util.suggest import suggestion
 
 
 class Operation(StrEnum):
@@ -197,42 +198,55 @@ def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> N
 # -- those of big-ann-benchmarks ---------------------------------------------------------------
 
 
-def read(path: Path, rows: int) -> tuple[Step, ...]:
-    """The steps of a YAML file of big-ann-benchmarks' streaming track. Where its `max_pts` are more
-    than `rows`, every position is scaled down.
+def read(path: Path, rows: int, dataset: str = "") -> tuple[Step, ...]:
+    """The steps of a YAML file of big-ann-benchmarks' streaming track. Where they reach beyond
+    `rows`, every position is scaled down: `max_pts`, the most rows that are live at once, may be
+    less than that.
+
+    Args:
+        dataset: the one whose steps these are; none where the file has steps of one alone.
 
     Raises:
-        UserError: the file cannot be read, or a step of it is none.
+        UserError: the file cannot be read, has no steps of that dataset, or of several and none is
+            named, or a step of it is none.
     """
+    book = _book(path, dataset)
+    numbers = sorted(key for key in book if isinstance(key, int))
+    steps = [_step(book[number], number, path) for number in numbers]
+    most = _reach(steps)
+    return tuple(steps) if most <= rows else tuple(_scaled(step, rows, most) for step in steps)
+
+
+def _book(path: Path, dataset: str) -> dict[object, Any]:
+    """What a file says of a dataset, or of the only one that it has."""
     import yaml
 
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"no runbook can be read: {error}", where=str(path)) from error
-    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
+    books = content if isinstance(content, dict) else {}
+    if not books or not all(isinstance(book, dict) for book in books.values()):
         raise UserError("not a runbook: expected a dataset with steps", where=str(path))
-    if len(content) != 1:
-        raise UserError(
-            f"runbooks of {len(content)} datasets in one file",
-            where=str(path),
-            remedy="leave one of them",
-        )
-    ((_, book),) = content.items()
-    most = _whole(book.get("max_pts"), path, "max_pts")
-    share = min(1.0, rows / most)
-    numbers = sorted(key for key in book if isinstance(key, int))
-    return tuple(_step(book[number], number, share, path) for number in numbers)
+    names = [str(name) for name in books]
+    if dataset and dataset not in names:
+        remedy = suggestion(dataset, names) or f"one of {', '.join(names)}"
+        raise UserError(f"no runbook of a dataset '{dataset}'", where=str(path), remedy=remedy)
+    if not dataset and len(names) > 1:
+        remedy = f"name one of them, as in {path}#{names[0]}: {', '.join(names)}"
+        raise UserError(f"runbooks of {len(names)} datasets", where=str(path), remedy=remedy)
+    found: dict[object, Any] = list(books.values())[names.index(dataset) if dataset else 0]
+    return found
 
 
-def _step(told: Any, number: int, share: float, path: Path) -> Step:
+def _step(told: Any, number: int, path: Path) -> Step:
     where = f"step {number}"
     if not isinstance(told, dict) or told.get("operation") not in list(Operation):
         every = ", ".join(Operation)
         raise UserError(f"{where} has no operation", where=str(path), remedy=f"one of {every}")
 
     def position(name: str) -> int:
-        return int(_whole(told.get(name), path, f"{where}: {name}") * share)
+        return _whole(told.get(name), path, f"{where}: {name}")
 
     match operation := Operation(told["operation"]):
         case Operation.SEARCH:
@@ -244,10 +258,34 @@ def _step(told: Any, number: int, share: float, path: Path) -> Step:
             return Step(operation, position("start"), position("end"))
 
 
+def _scaled(step: Step, rows: int, most: int) -> Step:
+    """The step of a runbook that reaches to `most`, on `rows`."""
+    start, end, at = (x * rows // most for x in (step.start, step.end, step.rows))
+    # Two ranges of the same length may differ by a row once both are rounded.
+    return Step(step.operation, start, end, min(at, rows - (end - start)))
+
+
 def _whole(value: object, path: Path, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise UserError(f"{what} is no whole number", where=str(path))
     return value
+
+
+def loads(steps: Sequence[Step]) -> float:
+    """How often as many rows are written as the steps name, when those that are live at the end
+    are loaded anew as well."""
+    rows = _reach(steps)
+    live = Live(rows)
+    for step in steps:
+        live.apply(step)
+    adding = (Operation.INSERT, Operation.REPLACE)
+    written = sum(step.count for step in steps if step.operation in adding)
+    return (written + len(live.tags)) / max(1, rows)
+
+
+def _reach(steps: Sequence[Step]) -> int:
+    """The number of rows that there must be."""
+    return max((max(step.end, step.rows + step.count) for step in steps), default=0)
 
 
 def replaced(steps: Sequence[Step]) -> list[int]:

@@ -19,6 +19,7 @@ from vectrial.document.blocks import (
     Text,
     absent_cell,
     plain,
+    times_cell,
     value_cell,
 )
 from vectrial.document.charts.theme import Looks
@@ -135,7 +136,7 @@ def _answer(run: RunData, one: Fit, prices: Prices | None) -> Row:
     cells = [
         plain(run.labels[one.series]),
         plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one.below_memory)),
-        plain(ratio, formatting.ratio(ratio)),
+        times_cell(ratio),
         _beyond_empty(one),
         plain(one.cpus, f"{one.cpus:g}", _at_most(one.below_cpus)),
         _spread(one, "qps", "1/s"),
@@ -172,7 +173,7 @@ def _beyond_empty(one: Fit) -> Cell:
     if empty is None or one.memory_bytes is None:
         return absent_cell("the memory before rows is not known")
     ratio = (one.memory_bytes - empty.median) / one.raw_bytes
-    return plain(ratio, formatting.ratio(ratio))
+    return times_cell(ratio)
 
 
 def _errors(one: Fit) -> Cell:

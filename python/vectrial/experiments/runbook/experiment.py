@@ -36,6 +36,7 @@ from vectrial.workload.runbook import (
     Step,
     by_cluster,
     checked,
+    loads,
     read,
     replaced,
 )
@@ -47,7 +48,9 @@ class RunbookExperiment(Experiment):
     well: what the age of an index costs.
 
     A file of big-ann-benchmarks' streaming track says inserts, deletes, replacements and searches
-    by ranges of rows; one for more rows than the dataset has is scaled down. Our own, on n rows:
+    by ranges of rows; one that reaches beyond the dataset's rows is scaled down. Of a file with
+    runbooks of several datasets one is named behind a `#`: `simple_runbook.yaml#msturing-1M`. Our
+    own, on n rows:
 
     - `sliding_window`: half are live; a twentieth comes and as many of the oldest go, ten times;
     - `drift`: likewise, of rows that come cluster by cluster;
@@ -94,11 +97,12 @@ class RunbookExperiment(Experiment):
         for name in self.scripts:
             if name in OWN or name in self.steps:
                 continue
-            path = Path(name)
+            file, _, dataset = name.partition("#")
+            path = Path(file)
             if path.suffix not in (".yaml", ".yml"):
                 remedy = suggestion(name, OWN) or f"one of {', '.join(OWN)}, or a .yaml file"
                 raise UserError(f"there is no runbook '{name}'", where="script", remedy=remedy)
-            steps = checked(read(path, data.rows), data.rows)
+            steps = checked(read(path, data.rows, dataset), data.rows)
             found[name] = tuple((str(s.operation), s.start, s.end, s.rows) for s in steps)
         return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self
 
@@ -170,12 +174,14 @@ class RunbookExperiment(Experiment):
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A dozen phases of searches."""
-        return 5.0 + 12 * self.min_s * 1.5
+        """The searches, and those of the same rows anew."""
+        steps = self._steps(str(point["script"]), rows)
+        searches = sum(step.operation is Operation.SEARCH for step in steps)
+        return 5.0 + (1 + searches) * self.min_s * 1.5
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """As many rows are written in all."""
-        return 3.0
+        """All rows that are written, and those that are live at the end once more."""
+        return loads(self._steps(str(point["script"]), 1000))
 
 
 def _ordered(dataset: Dataset, name: str, seed: int) -> Dataset:

@@ -19,6 +19,7 @@ from vectrial.document.blocks import (
     count_cell,
     plain,
     spread_cell,
+    times_cell,
 )
 from vectrial.document.charts import search as charts_search
 from vectrial.document.charts.theme import Looks
@@ -128,7 +129,7 @@ def _over(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
     old = aged[-1].value(metric) if aged else None
     if not new or not old:
         return absent_cell("one of the two was not measured")
-    return Cell(formatting.ratio(new / old), new / old)
+    return times_cell(new / old)
 
 
 def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) -> Table:

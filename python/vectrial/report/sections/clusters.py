@@ -27,6 +27,7 @@ from vectrial.document.blocks import (
     ratio_cell,
     source_of,
     spread_cell,
+    times_cell,
 )
 from vectrial.model.phase import Role
 from vectrial.model.trial import NODES, Series
@@ -146,9 +147,9 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
         ratio = ratio_with_interval(best, alone)
         if ratio.value is not None:
             value = float(ratio.value) * base.nodes / series.nodes
-            per_node = plain(value, formatting.ratio(value))
+            per_node = times_cell(value)
     elif series == base:
-        ratio = plain(1.0, formatting.ratio(1, 1))
+        ratio = times_cell(1.0, 1)
     cells = (
         spread_cell(best, "qps", "1/s"),
         spread_cell(best, "recall_mean", "1"),
@@ -208,7 +209,7 @@ def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterato
                 plain(run.labels[series]),
                 plain(setting),
                 spread_cell(point, "recall_mean", "1"),
-                plain(1.0, formatting.ratio(1, 1))
+                times_cell(1.0, 1)
                 if series == base
                 else ratio_cell(point, known[setting], "recall_mean"),
             )
