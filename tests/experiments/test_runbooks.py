@@ -9,7 +9,7 @@ import pytest
 from experiment_worlds import Immortal, dataset, index_of, run, target
 from numpy.typing import NDArray
 
-from vectrial.experiments.runbook.drift import slope
+from vectrial.experiments.runbook.drift import Slope, slope
 from vectrial.experiments.runbook.experiment import RunbookExperiment
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
@@ -73,4 +73,9 @@ def test_the_slope_has_the_interval_of_the_textbook() -> None:
     assert found.per_row == pytest.approx(2.0)
     assert found.high - found.per_row == pytest.approx(3.182 * 0.0365, abs=1e-3)
     assert slope([0, 0, 0], [1, 1, 1]) is None
+    for same in (667.0, 0.99):
+        assert slope([0, 1e5, 2e5], [same] * 3) == Slope(0.0, 0.0, 0.0)
+    even = slope([0, 1e5, 2e5, 3e5], [0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2])
+    assert even is not None
+    assert even.per_row == 0.0
     assert slope([0, 1], [1, 1]) is None

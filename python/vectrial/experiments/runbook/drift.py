@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scipy import stats
 
-_CONFIDENCE = 0.95
+#: Of the two-sided 95 % interval.
+_QUANTILE = 0.975
 #: Searches that a line needs: with two there is no interval.
 LEAST_SEARCHES = 3
 
@@ -28,5 +30,9 @@ def slope(rows: Sequence[float], values: Sequence[float]) -> Slope | None:
     if len(values) < LEAST_SEARCHES or min(rows) == max(rows):
         return None
     fit = stats.linregress(rows, values)
-    margin = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(values) - 2)) * float(fit.stderr)
-    return Slope(float(fit.slope), float(fit.slope) - margin, float(fit.slope) + margin)
+    per_row, error = float(fit.slope), float(fit.stderr)
+    # Of values that are all the same the error is not defined, and rounding is no slope.
+    if abs(per_row) * (max(rows) - min(rows)) <= 1e-9 * max(map(abs, values)):
+        per_row = 0.0
+    margin = 0.0 if math.isnan(error) else float(stats.t.ppf(_QUANTILE, len(values) - 2)) * error
+    return Slope(per_row, per_row - margin, per_row + margin)

@@ -4,6 +4,7 @@ index."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from vectrial.analysis.analysis import Facet, by_facet
 from vectrial.analysis.run_data import Point, RunData
@@ -20,11 +21,13 @@ from vectrial.document.blocks import (
     plain,
     spread_cell,
     times_cell,
+    value_cell,
 )
 from vectrial.document.charts import search as charts_search
 from vectrial.document.charts.theme import Looks
 from vectrial.experiments.runbook.drift import slope
 from vectrial.experiments.runbook.metrics import METRICS
+from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 
 _LEAD = (
@@ -43,6 +46,10 @@ _COLUMNS = (
     Column.of("disk_bytes"),
     Column.of(_OWN["bytes_per_row"]),
 )
+_RATES = (
+    "What a store indexes only when it is told that a load is complete is not in these rates: its"
+    " first load, and every step of one that builds its index anew, is faster for it."
+)
 _SLOPES = (
     ("recall_mean", "Recall points per million rows", 100.0),
     ("latency_p99", "p99, µs per million rows", 1.0),
@@ -53,12 +60,15 @@ _SLOPES = (
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
     """For each dataset and runbook its figure, its slopes and its searches."""
     blocks: list[Block] = []
+    changes = dict(by_facet([p for p in points if p.phase != "search"]))
     for facet, members in by_facet([p for p in points if p.phase == "search"]):
         for script in dict.fromkeys(str(p.params["script"]) for p in members):
             own = [p for p in members if p.params["script"] == script]
             if looks is not None:
                 blocks.append(_figure(run, facet, script, own, looks))
-            blocks += [_slopes(run, facet, script, own), _searches(run, facet, script, own)]
+            steps = [p for p in changes.get(facet, ()) if p.params["script"] == script]
+            blocks += [_slopes(run, facet, script, own), *_rates(run, facet, script, steps)]
+            blocks.append(_searches(run, facet, script, own))
     return [Section("runbook", "Collections that change", _LEAD, tuple(blocks))]
 
 
@@ -109,6 +119,35 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
     return Table(f"runbook-slopes-{_name(facet, script)}", title, heads, tuple(rows))
 
 
+def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> list[Table]:
+    """How fast rows are changed: of the first load, and the middle one of each kind of step after
+    it."""
+    later = ("insert", "delete", "replace")
+    heads = (
+        Column("store", "Store", numeric=False),
+        Column("first", "First load", "1/s"),
+        *(Column(name, name.capitalize(), "1/s", group="Each step after it") for name in later),
+    )
+    rows = []
+    for line in _lines(steps).values():
+        first, *others = line
+        cells = [plain(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
+        cells += (_middle([p for p in others if p.phase == name]) for name in later)
+        rows.append(Row(tuple(cells), first.state, first.series))
+    if not rows:
+        return []
+    title = f"Rows acknowledged per second: {script}, {facet.title}"
+    return [Table(f"runbook-rates-{_name(facet, script)}", title, heads, tuple(rows), (_RATES,))]
+
+
+def _middle(steps: Sequence[Point]) -> Cell:
+    """The median over steps, with their range."""
+    rates = [rate for p in steps if (rate := p.value("step_rows_per_s")) is not None]
+    if not rates:
+        return absent_cell("the runbook has no such step")
+    return value_cell(Spread(len(rates), median(rates), min(rates), max(rates), "range"), "1/s")
+
+
 def _slope(aged: Sequence[Point], metric: str, times: float) -> Cell:
     pairs = [
         (rows, value)
@@ -120,8 +159,11 @@ def _slope(aged: Sequence[Point], metric: str, times: float) -> Cell:
     if found is None:
         return absent_cell("no line through fewer than three searches with rows replaced between")
     per, low, high = (each * times * _MILLION for each in (found.per_row, found.low, found.high))
-    text = f"{per:+.3g} ({low:+.3g} to {high:+.3g})"
-    return Cell(text, per)
+    return Cell(f"{_signed(per)} ({_signed(low)} to {_signed(high)})", per)
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{formatting.number(value)}"
 
 
 def _over(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
