@@ -75,7 +75,7 @@ def test_the_slope_has_the_interval_of_the_textbook() -> None:
     assert slope([0, 0, 0], [1, 1, 1]) is None
     for same in (667.0, 0.99):
         assert slope([0, 1e5, 2e5], [same] * 3) == Slope(0.0, 0.0, 0.0)
-    even = slope([0, 1e5, 2e5, 3e5], [0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2])
+    even = slope([0, 1e5, 2e5, 3e5], [0.3, 0.1 + 0.2, 0.3, 0.1 + 0.2])
     assert even is not None
     assert even.per_row == 0.0
     assert slope([0, 1], [1, 1]) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,10 +28,11 @@ def slope(rows: Sequence[float], values: Sequence[float]) -> Slope | None:
     was replaced between them."""
     if len(values) < LEAST_SEARCHES or min(rows) == max(rows):
         return None
+    rounding = 1e-9 * max(map(abs, values))
+    if max(values) - min(values) <= rounding:
+        return Slope(0.0, 0.0, 0.0)
     fit = stats.linregress(rows, values)
-    per_row, error = float(fit.slope), float(fit.stderr)
-    # Of values that are all the same the error is not defined, and rounding is no slope.
-    if abs(per_row) * (max(rows) - min(rows)) <= 1e-9 * max(map(abs, values)):
-        per_row = 0.0
-    margin = 0.0 if math.isnan(error) else float(stats.t.ppf(_QUANTILE, len(values) - 2)) * error
+    rise = float(fit.slope) * (max(rows) - min(rows))
+    per_row = 0.0 if abs(rise) <= rounding else float(fit.slope)
+    margin = float(stats.t.ppf(_QUANTILE, len(values) - 2)) * float(fit.stderr)
     return Slope(per_row, per_row - margin, per_row + margin)
