@@ -59,6 +59,21 @@ def test_a_file_is_made_part_of_the_experiment(tmp_path: Path) -> None:
     assert [one.name for one in phases] == ["insert", "search", "search"]
 
 
+def test_of_a_file_with_several_runbooks_one_is_named_behind_its_path(tmp_path: Path) -> None:
+    folder = tmp_path / "#1"
+    folder.mkdir()
+    path = folder / "book.yml"
+    path.write_text(
+        "a: {1: {operation: insert, start: 0, end: 9}}\n"
+        "b: {1: {operation: insert, start: 0, end: 7}}\n"
+    )
+    data = target(MemoryStore, index_of(MemoryStore, "flat"), 200).data
+    asked = RunbookExperiment.model_validate({"script": [f"{path}#b", "replace"]})
+    assert asked.resolve(data).steps == {f"{path}#b": (("insert", 0, 7, 0),)}
+    with pytest.raises(UserError, match="2 datasets"):
+        RunbookExperiment.model_validate({"script": str(path)}).resolve(data)
+
+
 def test_a_runbook_that_there_is_not() -> None:
     asked = RunbookExperiment.model_validate({"script": "sliding"})
     with pytest.raises(UserError, match="no runbook 'sliding'") as raised:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -40,6 +41,9 @@ from vectrial.workload.runbook import (
     read,
     replaced,
 )
+
+#: A file, and the dataset whose runbook in it is meant.
+_FILE = re.compile(r"(?P<path>.+\.ya?ml)(#(?P<dataset>.+))?")
 
 
 class RunbookExperiment(Experiment):
@@ -97,11 +101,11 @@ class RunbookExperiment(Experiment):
         for name in self.scripts:
             if name in OWN or name in self.steps:
                 continue
-            file, _, dataset = name.partition("#")
-            path = Path(file)
-            if path.suffix not in (".yaml", ".yml"):
+            file = _FILE.fullmatch(name)
+            if file is None:
                 remedy = suggestion(name, OWN) or f"one of {', '.join(OWN)}, or a .yaml file"
                 raise UserError(f"there is no runbook '{name}'", where="script", remedy=remedy)
+            path, dataset = Path(file["path"]), file["dataset"] or ""
             steps = checked(read(path, data.rows, dataset), data.rows)
             found[name] = tuple((str(s.operation), s.start, s.end, s.rows) for s in steps)
         return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self

@@ -120,8 +120,7 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
 
 
 def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> list[Table]:
-    """How fast rows are changed: of the first load, and the middle one of each kind of step after
-    it."""
+    """How fast the first load was, and the steps after it by their kind."""
     later = ("insert", "delete", "replace")
     heads = (
         Column("store", "Store", numeric=False),
@@ -130,7 +129,8 @@ def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> l
     )
     rows = []
     for line in _lines(steps).values():
-        first, *others = line
+        first = line[0]
+        others = [p for p in line if p.params["step"] != first.params["step"]]
         cells = [plain(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
         cells += (_middle([p for p in others if p.phase == name]) for name in later)
         rows.append(Row(tuple(cells), first.state, first.series))
