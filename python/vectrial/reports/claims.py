@@ -178,7 +178,7 @@ def outcome(found: Sequence[Pair]) -> Outcome:
         return Outcome.HOLDS
     if Verdict.YES in judged or Verdict.LESS in judged:
         return Outcome.PARTLY
-    # None holds. What most of the pairs leave undecided is not called reversed by the others.
+    # No pair holds: the claim is reversed where most of them are.
     against = judged.count(Verdict.NO)
     return Outcome.REVERSED if 2 * against > len(judged) else Outcome.NOT_SHOWN
 

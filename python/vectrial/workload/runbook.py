@@ -218,7 +218,7 @@ def read(path: Path, rows: int, dataset: str = "") -> tuple[Step, ...]:
 
 
 def _book(path: Path, dataset: str) -> dict[object, Any]:
-    """What a file says of a dataset, or of the only one that it has."""
+    """The entry of a dataset in a file, or the only one that it has."""
     import yaml
 
     try:
@@ -239,16 +239,16 @@ def _book(path: Path, dataset: str) -> dict[object, Any]:
     return found
 
 
-def _step(told: Any, number: int, path: Path) -> Step:
+def _step(entry: Any, number: int, path: Path) -> Step:
     where = f"step {number}"
-    if not isinstance(told, dict) or told.get("operation") not in list(Operation):
+    if not isinstance(entry, dict) or entry.get("operation") not in list(Operation):
         every = ", ".join(Operation)
         raise UserError(f"{where} has no operation", where=str(path), remedy=f"one of {every}")
 
     def position(name: str) -> int:
-        return _whole(told.get(name), path, f"{where}: {name}")
+        return _whole(entry.get(name), path, f"{where}: {name}")
 
-    match operation := Operation(told["operation"]):
+    match operation := Operation(entry["operation"]):
         case Operation.SEARCH:
             return Step(operation)
         case Operation.REPLACE:
@@ -272,15 +272,11 @@ def _whole(value: object, path: Path, what: str) -> int:
 
 
 def loads(steps: Sequence[Step]) -> float:
-    """How often as many rows are written as the steps name, when those that are live at the end
-    are loaded anew as well."""
-    rows = _reach(steps)
-    live = Live(rows)
-    for step in steps:
-        live.apply(step)
-    adding = (Operation.INSERT, Operation.REPLACE)
-    written = sum(step.count for step in steps if step.operation in adding)
-    return (written + len(live.tags)) / max(1, rows)
+    """Rows written over rows of the dataset: all that are inserted or replaced, and those that are
+    live at the end once more. The steps are `checked`."""
+    rows = {one: sum(s.count for s in steps if s.operation is one) for one in Operation}
+    live = rows[Operation.INSERT] - rows[Operation.DELETE]
+    return (rows[Operation.INSERT] + rows[Operation.REPLACE] + live) / max(1, _reach(steps))
 
 
 def _reach(steps: Sequence[Step]) -> int:

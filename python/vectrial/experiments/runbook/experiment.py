@@ -150,8 +150,7 @@ class RunbookExperiment(Experiment):
     def _steps(self, name: str, rows: int) -> tuple[Step, ...]:
         if name in OWN:
             return tuple(OWN[name](rows))
-        told = self.steps[name]
-        return tuple(Step(Operation(how), start, end, at) for how, start, end, at in told)
+        return tuple(Step(Operation(how), *positions) for how, *positions in self.steps[name])
 
     def _searched(
         self,

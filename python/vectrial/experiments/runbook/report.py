@@ -47,8 +47,8 @@ _COLUMNS = (
     Column.of(_OWN["bytes_per_row"]),
 )
 _RATES = (
-    "What a store indexes only when it is told that a load is complete is not in these rates: its"
-    " first load, and every step of one that builds its index anew, is faster for it."
+    "These rates leave out what a store indexes only at the end of a load. Its first load looks"
+    " faster for it, and so does every step after which its index is built anew."
 )
 _SLOPES = (
     ("recall_mean", "Recall points per million rows", 100.0),
@@ -58,17 +58,20 @@ _SLOPES = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """For each dataset and runbook its figure, its slopes and its searches."""
+    """For each dataset and runbook its figure, its slopes, its rates and its searches."""
     blocks: list[Block] = []
-    changes = dict(by_facet([p for p in points if p.phase != "search"]))
-    for facet, members in by_facet([p for p in points if p.phase == "search"]):
+    for facet, members in by_facet(points):
         for script in dict.fromkeys(str(p.params["script"]) for p in members):
             own = [p for p in members if p.params["script"] == script]
+            searches = [p for p in own if p.phase == "search"]
+            changes = [p for p in own if p.phase != "search"]
             if looks is not None:
-                blocks.append(_figure(run, facet, script, own, looks))
-            steps = [p for p in changes.get(facet, ()) if p.params["script"] == script]
-            blocks += [_slopes(run, facet, script, own), *_rates(run, facet, script, steps)]
-            blocks.append(_searches(run, facet, script, own))
+                blocks.append(_figure(run, facet, script, searches, looks))
+            blocks += [
+                _slopes(run, facet, script, searches),
+                _rates(run, facet, script, changes),
+                _searches(run, facet, script, searches),
+            ]
     return [Section("runbook", "Collections that change", _LEAD, tuple(blocks))]
 
 
@@ -119,7 +122,7 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
     return Table(f"runbook-slopes-{_name(facet, script)}", title, heads, tuple(rows))
 
 
-def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> list[Table]:
+def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> Table:
     """How fast the first load was, and the steps after it by their kind."""
     later = ("insert", "delete", "replace")
     heads = (
@@ -134,10 +137,8 @@ def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> l
         cells = [plain(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
         cells += (_middle([p for p in others if p.phase == name]) for name in later)
         rows.append(Row(tuple(cells), first.state, first.series))
-    if not rows:
-        return []
     title = f"Rows acknowledged per second: {script}, {facet.title}"
-    return [Table(f"runbook-rates-{_name(facet, script)}", title, heads, tuple(rows), (_RATES,))]
+    return Table(f"runbook-rates-{_name(facet, script)}", title, heads, tuple(rows), (_RATES,))
 
 
 def _middle(steps: Sequence[Point]) -> Cell:
