@@ -34,7 +34,7 @@ from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.run import heartbeat
+from vectrial.run import heartbeat, process
 from vectrial.run.redact import HIDDEN, Secrecy
 from vectrial.run.runner import run_plan
 from vectrial.servers import reaction
@@ -139,6 +139,51 @@ def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     assert len(said) == 1
     assert "not a version that its driver was tested with: 0.1*" in said[0]
     assert notes.count(said[0]) == 1, "once, however many trials"
+
+
+LIMITED = f"""
+name = "faults"
+repeats = 1
+k = 10
+[[datasets]]
+name = "{DATASET}"
+queries = 20
+[[stores]]
+store = "frail"
+index = "flat"
+[[experiments]]
+experiment = "crud"
+samples = 20
+[[experiments]]
+experiment = "storage"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["wait", "cling"])
+def test_a_trial_at_its_time_limit_keeps_the_phases_that_it_finished(
+    how: str, frail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it cannot be interrupted; and the run goes on either way."""
+    monkeypatch.setattr(process, "_UNWINDING_S", 2.0)
+    monkeypatch.setenv(MOMENT, "delete")
+    monkeypatch.setenv(HOW, how)
+    trials, _ = measured(frail, f"trial_timeout_s = 4\n{LIMITED}")
+    assert Path(os.environ[NOTE]).read_text() == "delete"
+    of = {trial["experiment"]: trial for trial in trials}
+    assert (of["storage"]["status"], of["crud"]["status"]) == ("ok", "failed"), trials
+    assert of["crud"]["reason"] == "took longer than trial_timeout_s = 4"
+    with RunReader(frail) as run:
+        phases = run.rows(
+            "select name, valid from phase join trial using (trial_id) where experiment = 'crud'"
+        )
+    names = [phase["name"] for phase in phases]
+    if how == "wait":
+        assert names[-1] == "update"
+        assert "read" in names
+        assert build(load(frail)).sections, "they stop no report"
+    else:
+        assert names == []
 
 
 EVERYTHING = f"""

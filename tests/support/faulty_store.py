@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,8 +25,9 @@ from vectrial.stores.memory import MemoryStore
 
 LITTLE = tiny_server.recipe()
 #: "load", "build", "gate", "read", "upsert", "delete" or "leak"; how: "kill", "stop", or "hang",
-#: where the store waits for the stopped server for ever; and the file in which it is noted that it
-#: happened.
+#: where the store waits for the stopped server for ever, "wait", where it waits and the server
+#: lives, or "cling", where nothing but an end of its process ends that; and the file in which it is
+#: noted that it happened.
 MOMENT, HOW, NOTE = "VECTRIAL_TEST_FRAIL", "VECTRIAL_TEST_FRAIL_HOW", "VECTRIAL_TEST_FRAIL_NOTE"
 
 
@@ -78,6 +80,7 @@ class Frail(MemoryStore):
         note = Path(os.environ[NOTE])
         if os.environ.get(MOMENT) == moment and not note.exists():
             note.write_text(moment)
+            _wait()
             ports = set(self._address.ports.values())
             for one in psutil.net_connections("tcp"):
                 if one.pid and one.status == psutil.CONN_LISTEN and one.laddr.port in ports:
@@ -86,6 +89,15 @@ class Frail(MemoryStore):
             tiny_server.starts(self._address)
         except NotReady as error:
             raise StoreError(f"cannot be reached: {error}") from error
+
+
+def _wait() -> None:
+    how = os.environ.get(HOW)
+    while how == "cling":
+        with suppress(BaseException):
+            time.sleep(600)
+    if how == "wait":
+        time.sleep(600)
 
 
 def _end(server: psutil.Process) -> None:

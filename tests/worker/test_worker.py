@@ -11,16 +11,20 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS, reference
 from vectrial.model.capabilities import Index
 from vectrial.model.client_limits import Certificate, ClientLimits
+from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address
+from vectrial.run import process as running
 from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
@@ -33,6 +37,7 @@ from vectrial.worker.messages import (
     Started,
     TrialSpec,
 )
+from vectrial.worker.time_limit import TimeIsUp, TimeLimit
 
 DATASET = "clustered-16-2k"
 
@@ -192,7 +197,10 @@ def test_nothing_stays_on_a_server_after_rows_were_changed(
 
 
 @pytest.mark.slow
-def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
+def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "_UNWINDING_S", 1.0)
     process, ended = MeasuringProcess.__new__(MeasuringProcess), threading.Event()
     process._pipe, theirs = Pipe()
     process._overdue = None
@@ -219,6 +227,38 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same() -> None:
         process._child.kill()
         process._child.wait()
     assert process.why() == "took longer than trial_timeout_s = 2"
+
+
+def test_nothing_but_a_block_is_ended_at_its_time_limit() -> None:
+    sends = False
+    limit = TimeLimit(lambda: sends)
+    limit.signalled()
+    with limit.block():
+        sends = True
+        limit.signalled()  # the parent repeats it
+        sends = False
+        with pytest.raises(TimeIsUp):
+            limit.signalled()
+        limit.signalled()  # it is on its way out
+    limit.signalled()
+
+
+def test_a_trial_at_its_time_limit_is_the_last_and_keeps_what_it_has(
+    noted: type[Noted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = MemoryStore.delete
+
+    def interrupted(self: Noted, ids: NDArray[np.int64]) -> None:
+        if self._mine:  # and not a collection of the gate
+            raise TimeIsUp
+        delete(self, ids)
+
+    monkeypatch.setattr(noted, "delete", interrupted)
+    first, second = measured(tmp_path, ("storage", {}), ("crud", {"samples": 5}), ("storage", {}))
+    assert (first.status, first.overdue) == ("ok", False)
+    assert (second.status, second.reason, second.overdue) == ("failed", OVERDUE, True)
+    assert [phase.name for phase in second.phases][-1] == "update"
+    assert second.telemetry
 
 
 def test_trials_have_the_times_of_the_load_that_they_are_of(

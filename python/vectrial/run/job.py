@@ -181,10 +181,12 @@ def _measure(
                         case Finished():
                             trial = by_key[message.key]
                             left.remove(trial)
-                            suspect = suspicion(message)
+                            suspect = None if message.overdue else suspicion(message)
                             fault = process.server_fault(suspected=suspect is not None)
-                            anew = fault is not None
+                            anew = message.overdue or fault is not None
                             record = _record(trial, message)
+                            if message.overdue:
+                                record = replace(record, reason=process.why())
                             on_purpose = type(trial.experiment).ends_server
                             facts = process.server_facts()
                             cause = fault or _out_of_memory(job, facts)

@@ -44,6 +44,7 @@ from vectrial.util.children import python
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.worker.messages import (
+    TIME_IS_UP,
     Ack,
     Finished,
     JobSpec,
@@ -54,6 +55,8 @@ from vectrial.worker.messages import (
 
 #: In a run's folder, while it is measured: a folder for each job.
 WORK = "work"
+#: Seconds in which a trial that has reached its time limit may send what it has measured.
+_UNWINDING_S = 10.0
 #: Seconds between two checks of a trial's time limit.
 _POLL_S = 0.25
 #: Seconds in which a server that closed its connections may end.
@@ -305,8 +308,9 @@ class MeasuringProcess:
         return since_dead
 
     def messages(self, timeout_s: float) -> Iterator[object]:
-        """Messages of the process, until it ends or a trial takes longer than `timeout_s`. Asking
-        for the next message acknowledges the one before."""
+        """Messages of the process, until it ends or a trial takes longer than `timeout_s`, of which
+        the last is what it has measured by then. Asking for the next message acknowledges the one
+        before."""
         since, dead = time.monotonic(), None
         while True:
             interrupts.check()
@@ -317,17 +321,20 @@ class MeasuringProcess:
                 except (EOFError, ConnectionResetError):
                     return
                 if isinstance(message, Started):
-                    since = time.monotonic()
+                    since, self._overdue = time.monotonic(), None
                 yield message
                 if isinstance(message, Finished):
                     with suppress(BrokenPipeError, ConnectionResetError):  # it has ended
                         self._pipe.send(Ack())
-            # All trials that have ended are read, however late.
-            ended = isinstance(message, Finished)
             dead = self._watch(dead)
-            if not ended and time.monotonic() - since > timeout_s:
+            if isinstance(message, Finished) and not message.overdue:
+                continue  # all trials that have ended are read, however late
+            late_s = time.monotonic() - since - timeout_s
+            if late_s > 0:
                 self._overdue = timeout_s
-            if self._overdue is not None or (self._fault is not None and not ended):
+                os.kill(self._child.pid, TIME_IS_UP)  # again and again: it may have been sending
+            ended = isinstance(message, Finished)
+            if ended or self._fault is not None or late_s > _UNWINDING_S:
                 self.kill()
                 return
 

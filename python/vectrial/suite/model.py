@@ -168,7 +168,7 @@ class Suite(_Part):
         unless set.
     repeat_queries: timed searches repeat the dataset's queries exactly, which a store may cache;
         else each is changed a little every time.
-    trial_timeout_s: a trial that takes longer is ended and fails.
+    trial_timeout_s: a trial that takes longer is ended and fails; its finished phases are kept.
     placement: CPU cores of clients and servers.
     hosts: the simulated hosts on which nodes of clusters run; unless given they share one.
     client_limits: beyond these a trial of the native lane is client-bound.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,9 @@ from vectrial.model.gate import CheckResult
 from vectrial.model.objects import ObjectsRequest
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address
+
+#: Ends the current trial at its time limit. A signal, since nobody reads messages in a trial.
+TIME_IS_UP = signal.SIGUSR1
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,8 @@ class Started:
 
 @dataclass
 class Finished:
-    """The outcome of a trial; `status` and `load` as in `results.writer.TrialRecord`."""
+    """The outcome of a trial; `status` and `load` as in `results.writer.TrialRecord`. overdue: it
+    reached its time limit, and nothing follows it."""
 
     key: str
     status: str
@@ -198,3 +203,4 @@ class Finished:
     gate: list[CheckResult] = field(default_factory=list)
     notes: Sequence[str] = ()
     load: Mapping[str, float] | None = None
+    overdue: bool = False

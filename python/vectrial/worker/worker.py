@@ -28,6 +28,7 @@ from vectrial.gate import GateResult, Rows, Subject, run_gate
 from vectrial.model.capabilities import Index
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
+from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
@@ -48,6 +49,7 @@ from vectrial.telemetry.phases import add_server_metrics, not_its_own
 from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
+    TIME_IS_UP,
     CutPower,
     FillDisk,
     Finished,
@@ -57,6 +59,7 @@ from vectrial.worker.messages import (
     TrialSpec,
 )
 from vectrial.worker.parent import Parent
+from vectrial.worker.time_limit import TimeIsUp, TimeLimit
 from vectrial.workload import ingest as bulk
 from vectrial.workload.live import Busy
 from vectrial.workload.native import inserts
@@ -97,6 +100,7 @@ class _Measurement:
         self.baseline_rss_bytes: int | None = None
         self.empty_disk: Mapping[FileKind, int] = {}
         self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
+        self.time_limit = TimeLimit(lambda: self._parent.sends)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     @property
@@ -162,7 +166,8 @@ class _Measurement:
         """Measure every trial. A store's failure fails its trial, and the next one follows.
 
         A trial that ended before the gate is sent after the gate, which runs at the latest before
-        a trial that starts empty discards the load.
+        a trial that starts empty discards the load. A trial that reaches its time limit is the
+        last, and has no gate: the store may be in the middle of anything.
         """
         ungated: list[Finished] = []
         try:
@@ -171,6 +176,9 @@ class _Measurement:
                     self._conclude(ungated)
                 self._parent.started(trial.key)
                 out = self._trial(trial)
+                if out.overdue:
+                    self._send([*(ungated if self.gate is not None else ()), out])
+                    return
                 if not self.loaded:  # it failed, or changed rows
                     self._conclude(ungated)
                 ungated.append(out)
@@ -219,7 +227,11 @@ class _Measurement:
         try:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
                 self._sampler = sampler
-                self._measure(experiment, trial, out, sampler)
+                with self.time_limit.block():
+                    self._measure(experiment, trial, out, sampler)
+        except TimeIsUp:
+            out.status, out.reason, out.overdue = "failed", OVERDUE, True
+            self.loaded = False
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
             out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
             self.loaded = False
@@ -434,7 +446,9 @@ def main() -> None:
         pins = spec.certificate.placement.pins
         if spec.server is not None and pins:  # the server has the other cores
             os.sched_setaffinity(0, pins)
-        _Measurement(spec, pipe).run()
+        measurement = _Measurement(spec, pipe)
+        signal.signal(TIME_IS_UP, measurement.time_limit.signalled)
+        measurement.run()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,37 @@
+"""The time limit of a trial: a signal of the parent ends the trial where it stands, which keeps the
+phases that it has measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """The trial has reached its time limit. As Ctrl-C, this is nobody's error: no client tries
+    again, and no sample records it."""
+
+
+class TimeLimit:
+    """Lets a signal end a block of the main thread, once."""
+
+    def __init__(self, sends: Callable[[], bool]) -> None:
+        """sends: true while a message is on its way, of which half would be left in the pipe. The
+        parent repeats its signal."""
+        self._sends = sends
+        self._open = False
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """A block that the signal ends with `TimeIsUp`."""
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+
+    def signalled(self, *_: object) -> None:
+        """The handler of the signal."""
+        if self._open and not self._sends():
+            self._open = False
+            raise TimeIsUp
