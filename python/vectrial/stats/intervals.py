@@ -90,26 +90,11 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     Raises:
         ValueError: no values, or a confidence out of range.
     """
-    return quantile_interval(values, 0.5, confidence)
-
-
-def quantile_interval(
-    values: Sequence[float], quantile: float, confidence: float = 0.95
-) -> tuple[float, float]:
-    """As `median_interval`, of any quantile of the values, linear between two of them.
-
-    Raises:
-        ValueError: no values, or a quantile or confidence out of range.
-    """
     if not values:
         raise ValueError("an interval needs at least one value")
-    if not 0 <= quantile <= 1:
-        raise ValueError("a quantile lies between 0 and 1")
     sample = np.sort(np.asarray(values, dtype=np.float64))
-    drawn = sample[_draws(len(sample))]
-    # The median by its own function: a quantile of 0.5 may lie beside it by a rounding.
-    found = np.median(drawn, axis=1) if quantile == 0.5 else np.quantile(drawn, quantile, axis=1)
-    return _middle(found, confidence)
+    below, above = _middles(len(sample))
+    return _middle(sample[below] / 2 + sample[above] / 2, confidence)  # their sum may overflow
 
 
 def pooled_interval(
@@ -150,6 +135,14 @@ def _middle(found: NDArray[np.float64], confidence: float) -> tuple[float, float
     tail = (1 - confidence) / 2
     low, high = np.quantile(found, [tail, 1 - tail], method="inverted_cdf")
     return float(low), float(high)
+
+
+@lru_cache(maxsize=64)
+def _middles(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices of the two values in the middle of each resample, which are the same if n is odd:
+    where n values are sorted, these do not depend on them."""
+    drawn = np.sort(_draws(n), axis=1)
+    return drawn[:, (n - 1) // 2].copy(), drawn[:, n // 2].copy()
 
 
 @lru_cache(maxsize=64)
