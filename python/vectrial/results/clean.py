@@ -50,7 +50,7 @@ def parsed(text: str) -> Any:
         ValueError: it is not JSON, or it is nested too deeply.
     """
     try:
-        found = json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
+        found = _DECODER.decode(text)
         # Only an escape can add a character that the text itself does not hold.
         return _cleaned(found) if "\\" in text else found
     except RecursionError:
@@ -60,6 +60,9 @@ def parsed(text: str) -> Any:
 def _finite(number: str) -> float | None:
     found = float(number)
     return found if math.isfinite(found) else None
+
+
+_DECODER = json.JSONDecoder(parse_constant=lambda name: None, parse_float=_finite)
 
 
 def _cleaned(found: Any) -> Any:
