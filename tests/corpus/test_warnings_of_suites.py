@@ -15,6 +15,7 @@ from test_suites import with_top
         ("client_limits = { cpu_share = 7 }", "client_limits.cpu_share = 7 is more than the whole"),
         ("client_limits = { ceiling_share = 1.5 }", "ceiling_share = 1.5 is more than the whole"),
         ("client_limits = { lag_share = 100 }", "lag_share = 100 is more than the whole"),
+        ("trial_timeout_s = 0.1", "trial_timeout_s = 0.1 may end "),
         ("placement = { server_cores = [99999] }", "server_cores names core 99999"),
         ("placement = { client_cores = [99999] }", "client_cores names core 99999"),
     ],

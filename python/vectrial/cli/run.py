@@ -32,7 +32,7 @@ from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.errors import UserError
-from vectrial.plan.checks import suite_warnings
+from vectrial.plan.checks import plan_warnings
 from vectrial.plan.model import Plan
 from vectrial.results import note as notes
 from vectrial.results.reader import measured_keys
@@ -150,7 +150,7 @@ def run(
         say(console, f"{bundle}: seal {source.seal}")
     plan = plan_of(source.suite, source.where)
     disturbed = _disturbed(resume, plan, console) if remeasure_disturbed else frozenset()
-    for text in suite_warnings(source.suite):
+    for text in plan_warnings(plan):
         say(console, f"! {text}")
     if dry_run:
         _warn_cores(plan, console)

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 from vectrial.model.capabilities import Params
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
+from vectrial.plan.model import Plan
 from vectrial.suite.model import Suite
+from vectrial.util.formatting import plural
 from vectrial.util.suggest import suggestion
 
 
@@ -39,14 +41,26 @@ def check_restrictions(suite: Suite, where: str) -> None:
                 )
 
 
-def suite_warnings(suite: Suite) -> list[str]:
+def plan_warnings(plan: Plan) -> list[str]:
     """Settings that are accepted and probably not meant, a sentence each."""
+    suite = plan.suite
     shares = suite.client_limits.model_dump(include={"cpu_share", "ceiling_share", "lag_share"})
-    return [
+    found = [
         f"client_limits.{name} = {share:g} is more than the whole: nothing is held to it"
         for name, share in shares.items()
         if share > 1
     ]
+    estimates = [
+        pair for job in plan.jobs for pair in zip(job.estimates_s, job.trials, strict=True)
+    ]
+    late = [pair for pair in estimates if pair[0] > suite.trial_timeout_s]
+    if late:
+        longest_s, trial = max(late, key=lambda pair: pair[0])
+        found.append(
+            f"trial_timeout_s = {suite.trial_timeout_s:g} may end {plural(len(late), 'trial')}:"
+            f" {trial.row.experiment} of {trial.row.store} takes an estimated {longest_s:,.0f} s"
+        )
+    return found
 
 
 def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from vectrial.datasets import catalog, library
 from vectrial.model.errors import UserError, VectrialError
-from vectrial.plan.checks import suite_warnings
+from vectrial.plan.checks import plan_warnings
 from vectrial.plan.model import Plan
 from vectrial.run import exposure
 from vectrial.run.plan_summary import PlanSummary, summarize
@@ -128,7 +128,7 @@ def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
     Raises:
         VectrialError: what the environment says of a store's server makes no sense.
     """
-    notes, fault = [*suite_warnings(suite), *_downloads(plan)], ""
+    notes, fault = [*plan_warnings(plan), *_downloads(plan)], ""
     try:
         check_machine(plan)
         exposure.check(plan, notes.append, allow_exposed=False)
