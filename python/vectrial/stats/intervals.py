@@ -130,11 +130,18 @@ def _quantile_of(parts: list[bytes], quantile: float) -> float:
 
 def _middle(found: NDArray[np.float64], confidence: float) -> tuple[float, float]:
     """Bounds of the middle share of the resampled figures."""
+    low, high = np.sort(found)[list(_ranks(len(found), confidence))]
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=64)
+def _ranks(n: int, confidence: float) -> tuple[int, int]:
+    """Places of the bounds of the middle share among n sorted figures."""
     if not 0 < confidence < 1:
         raise ValueError("confidence lies between 0 and 1")
     tail = (1 - confidence) / 2
-    low, high = np.quantile(found, [tail, 1 - tail], method="inverted_cdf")
-    return float(low), float(high)
+    low, high = np.quantile(np.arange(n), [tail, 1 - tail], method="inverted_cdf")
+    return int(low), int(high)
 
 
 @lru_cache(maxsize=64)
