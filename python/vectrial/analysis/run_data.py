@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -268,19 +268,25 @@ def load(run: Path) -> RunData:
         DataError: a bundle's seal is broken.
     """
     with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
-        return RunData(
-            folder=run.resolve() if run.is_file() else reader.folder,
-            run=reader.run(),
-            datasets=tuple(_parsed(reader, row, "facts") for row in reader.rows(_DATASETS)),
-            trials=tuple(_trials(reader)),
-            histograms={
-                row["phase_id"]: row["hdr"]
-                for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
-            },
-            suite=reader.suite(),
-            processes=_processes(reader),
-            note=note.read(folder),
-        )
+        found = loaded(reader)
+        return replace(found, folder=run.resolve()) if run.is_file() else found
+
+
+def loaded(reader: RunReader) -> RunData:
+    """Read an open run whole."""
+    return RunData(
+        folder=reader.folder,
+        run=reader.run(),
+        datasets=tuple(_parsed(reader, row, "facts") for row in reader.rows(_DATASETS)),
+        trials=tuple(_trials(reader)),
+        histograms={
+            row["phase_id"]: row["hdr"]
+            for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
+        },
+        suite=reader.suite(),
+        processes=_processes(reader),
+        note=note.read(reader.folder),
+    )
 
 
 #: Processor time between samples belongs to the phase of the later one.

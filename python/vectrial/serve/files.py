@@ -112,10 +112,9 @@ def _table(name: str, folder: Path) -> bytes:
         return _parquet(reader.table(name))
 
 
-def tables_of(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Tables of a run as Parquet, by the name of the file."""
-    with RunReader(folder) as reader:
-        return {f"{name}.parquet": _parquet(reader.table(name)) for name in names}
+def tables_of(reader: RunReader, names: Sequence[str]) -> dict[str, bytes]:
+    """Tables of an open run as Parquet, by the name of the file."""
+    return {f"{name}.parquet": _parquet(reader.table(name)) for name in names}
 
 
 def _own_file(name: str, folder: Path) -> bytes:

@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vectrial.analysis.run_data import RunData, load
+from vectrial.analysis.run_data import RunData, loaded
 from vectrial.document.blocks import Block, Figure, Report, Section
 from vectrial.document.render import draw, html
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.report.build import build
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
+from vectrial.results.reader import RunReader
 from vectrial.serve.files import DATA, table_file, tables_of
 from vectrial.site.entries import Entry, RunFacts, entries_of
 from vectrial.site.inputs import Input
@@ -70,10 +71,11 @@ def write_run(task: Task) -> RunResult:
     folder = task.root / "runs" / source.id
     try:
         with understood(source.name), run_folder(source.path) as run:
-            loaded = load(run)
-            folder.mkdir(parents=True)
-            raw = _raw(run, source, folder)
-            return _written(task, loaded, folder, raw)
+            with RunReader(run) as reader:
+                data = loaded(reader)
+                folder.mkdir(parents=True)
+                raw = _raw(reader, source, folder)
+            return _written(task, data, folder, raw)
     except VectrialError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return RunResult(source, str(error))
@@ -84,14 +86,14 @@ def write_run(task: Task) -> RunResult:
         raise UserError(f"the site cannot be written: {error}", where=str(folder)) from error
 
 
-def _raw(run: Path, source: Input, folder: Path) -> list[str]:
+def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
     """Copy what was measured into the folder. Returns the names of the files."""
     bundled = source.path.is_file()
     found = {}
     for name in _TEXTS:
         with suppress(FileNotFoundError):  # an earlier version's run
-            found[name] = DATA[name](run)
-    found |= tables_of(run, (*_TABLES, *(() if bundled else _MORE)))
+            found[name] = DATA[name](reader.folder)
+    found |= tables_of(reader, (*_TABLES, *(() if bundled else _MORE)))
     for name, content in found.items():
         (folder / name).write_bytes(content)
     written = list(found)
