@@ -55,7 +55,7 @@ from vectrial.testing.server_programs import program
 
 SECRET = "hush-hush/&0"
 DATASET = "clustered-16-2k"
-SUITE = f"""
+FRAIL = f"""
 name = "faults"
 repeats = 1
 k = 10
@@ -65,6 +65,9 @@ queries = 20
 [[stores]]
 store = "frail"
 index = "flat"
+"""
+SUITE = f"""
+{FRAIL}
 [[experiments]]
 experiment = "ingest"
 checkpoints = [1.0]
@@ -142,15 +145,7 @@ def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
 
 
 LIMITED = f"""
-name = "faults"
-repeats = 1
-k = 10
-[[datasets]]
-name = "{DATASET}"
-queries = 20
-[[stores]]
-store = "frail"
-index = "flat"
+{FRAIL}
 [[experiments]]
 experiment = "crud"
 samples = 20
@@ -187,15 +182,7 @@ def test_a_trial_at_its_time_limit_keeps_the_phases_that_it_finished(
 
 
 EVERYTHING = f"""
-name = "faults"
-repeats = 1
-k = 10
-[[datasets]]
-name = "{DATASET}"
-queries = 20
-[[stores]]
-store = "frail"
-index = "flat"
+{FRAIL}
 [[experiments]]
 experiment = "storage"
 [[experiments]]

@@ -232,15 +232,15 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same(
 def test_nothing_but_a_block_is_ended_at_its_time_limit() -> None:
     sends = False
     limit = TimeLimit(lambda: sends)
-    limit.signalled()
+    limit.handle_signal()
     with limit.block():
         sends = True
-        limit.signalled()  # the parent repeats it
+        limit.handle_signal()  # the parent repeats it
         sends = False
         with pytest.raises(TimeIsUp):
-            limit.signalled()
-        limit.signalled()  # it is on its way out
-    limit.signalled()
+            limit.handle_signal()
+        limit.handle_signal()  # it is on its way out
+    limit.handle_signal()
 
 
 def test_a_trial_at_its_time_limit_is_the_last_and_keeps_what_it_has(

@@ -268,12 +268,12 @@ def load(run: Path) -> RunData:
         DataError: a bundle's seal is broken.
     """
     with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
-        found = loaded(reader)
+        found = data_of(reader)
         return replace(found, folder=run.resolve()) if run.is_file() else found
 
 
-def loaded(reader: RunReader) -> RunData:
-    """Read an open run whole."""
+def data_of(reader: RunReader) -> RunData:
+    """Everything of an open run."""
     return RunData(
         folder=reader.folder,
         run=reader.run(),

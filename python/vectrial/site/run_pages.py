@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vectrial.analysis.run_data import RunData, loaded
+from vectrial.analysis.run_data import RunData, data_of
 from vectrial.document.blocks import Block, Figure, Report, Section
 from vectrial.document.render import draw, html
 from vectrial.model.errors import UserError, VectrialError
@@ -72,7 +72,7 @@ def write_run(task: Task) -> RunResult:
     try:
         with understood(source.name), run_folder(source.path) as run:
             with RunReader(run) as reader:
-                data = loaded(reader)
+                data = data_of(reader)
                 folder.mkdir(parents=True)
                 raw = _raw(reader, source, folder)
             return _written(task, data, folder, raw)

@@ -44,9 +44,8 @@ class Parent:
         self._sending = threading.Lock()
         self._last_progress = self._last_shown = 0.0
 
-    @property
-    def sends(self) -> bool:
-        """True while a message is on its way: who interrupts it leaves half of it in the pipe."""
+    def is_sending(self) -> bool:
+        """True while a message is on its way: interrupted, half of it would be in the pipe."""
         return self._sending.locked()
 
     def started(self, key: str) -> None:

@@ -15,10 +15,9 @@ class TimeIsUp(KeyboardInterrupt):
 class TimeLimit:
     """Lets a signal end a block of the main thread, once."""
 
-    def __init__(self, sends: Callable[[], bool]) -> None:
-        """sends: true while a message is on its way, of which half would be left in the pipe. The
-        parent repeats its signal."""
-        self._sends = sends
+    def __init__(self, is_sending: Callable[[], bool]) -> None:
+        """is_sending: true while the block must not end; the parent repeats its signal."""
+        self._is_sending = is_sending
         self._open = False
 
     @contextmanager
@@ -30,8 +29,8 @@ class TimeLimit:
         finally:
             self._open = False
 
-    def signalled(self, *_: object) -> None:
+    def handle_signal(self, *_: object) -> None:
         """The handler of the signal."""
-        if self._open and not self._sends():
+        if self._open and not self._is_sending():
             self._open = False
             raise TimeIsUp

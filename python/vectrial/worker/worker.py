@@ -100,7 +100,7 @@ class _Measurement:
         self.baseline_rss_bytes: int | None = None
         self.empty_disk: Mapping[FileKind, int] = {}
         self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
-        self.time_limit = TimeLimit(lambda: self._parent.sends)
+        self.time_limit = TimeLimit(self._parent.is_sending)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     @property
@@ -447,7 +447,7 @@ def main() -> None:
         if spec.server is not None and pins:  # the server has the other cores
             os.sched_setaffinity(0, pins)
         measurement = _Measurement(spec, pipe)
-        signal.signal(TIME_IS_UP, measurement.time_limit.signalled)
+        signal.signal(TIME_IS_UP, measurement.time_limit.handle_signal)
         measurement.run()
 
 
