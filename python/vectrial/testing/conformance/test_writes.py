@@ -61,9 +61,8 @@ class Changed:
         ids = self.world.ids[:60]
         self.old_places = self.world.vectors[:60]
         new = make_world(self.case.schema, self.case.can.nulls, rows=80, first_id=90_000, seed=6)
-        # The first 60 exist and move far away from where they were; the last 20 are new.
-        vectors = new.vectors.copy()
-        vectors[:60] = 3 * vectors[:60] - 5
+        # The first 60 exist; the last 20 are new.
+        vectors = np.concatenate([_elsewhere(self.old_places), new.vectors[60:]])
         new = World(new.schema, np.append(ids, new.ids[60:]), vectors, new.metadata)
         for batch in (new.batch(slice(0, 70)), new.batch(slice(70, 80))):
             self.store.upsert(batch)
@@ -78,6 +77,19 @@ class Changed:
         self.store.delete(self.gone[199:])
         self.store.delete(self.gone[:3])  # gone already
         self.world = self.world.without(self.gone)
+
+
+def _elsewhere(places: NDArray[np.float32]) -> NDArray[np.float32]:
+    """For each place, a vector of another cluster; both (n, DIM).
+
+    Not of a cluster of its own: such rows can become an island of the graph, and searches that
+    enter there find nothing else (seen with pgvector, in 4 of 60 graphs).
+    """
+    first, second = (queries(seed, len(places)) for seed in (10, 11))
+    apart = np.linalg.norm(first - places, axis=1) > 4  # 2.1 within a cluster, 7 between two
+    moved = np.where(apart[:, None], first, second)
+    assert np.linalg.norm(moved - places, axis=1).min() > 4
+    return moved
 
 
 @pytest.fixture(scope="session")
@@ -133,10 +145,8 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
         for vector in new.vectors[::2]
     ]
     assert np.mean(right) >= floor(case)
-    moved = set(new.ids[:60].tolist())
-    for old in changed.old_places[::4]:
-        stale = set(search(old)[0].tolist()) & moved
-        assert not stale or case.metric is not Metric.L2
+    for old, id_ in list(zip(changed.old_places, new.ids.tolist(), strict=False))[::4]:
+        assert id_ not in search(old)[0] or case.metric is Metric.IP
     if case.can.get:
         check_rows(case, changed.store.get(new.ids), new, new.ids)
 
