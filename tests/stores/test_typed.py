@@ -103,6 +103,14 @@ def test_what_a_filter_becomes(where: Filter, becomes: Filter) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "where", [Eq("price", -0.0), In("price", (-0.0,)), Range("price", gte=-0.0)]
+)
+def test_minus_zero_becomes_zero(where: Filter) -> None:
+    (value,) = values(coerce_values(where, SCHEMA))
+    assert math.copysign(1, value) == 1
+
+
 def kept(where: Filter, row: dict[str, Any]) -> bool | None:
     """What a filter says of one row, in Python's exact comparisons; None where it is unknown."""
     match where:

@@ -138,9 +138,10 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 def coerce_values(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
     """A filter that keeps the same rows as `where`, with integers for integer columns and floats
-    for float columns: `count > 2.5` becomes `count >= 3`.
+    for float columns: `count > 2.5` becomes `count >= 3`, and minus zero becomes zero.
 
-    Arrow and some stores do not compare an integer column with a float, or not exactly.
+    Arrow and some stores do not compare an integer column with a float, or not exactly, and to
+    some minus zero is less than zero.
     types: of the columns that `where` reads.
     """
     match where:
@@ -232,7 +233,7 @@ def _floating(where: Eq | In | Range) -> Filter:
             return In(name, tuple(map(_float, values)))
         case Range():
             bounds = {
-                key: float(bound)
+                key: float(bound) + 0.0
                 for key in ("gt", "gte", "lt", "lte")
                 if (bound := getattr(where, key)) is not None
             }
@@ -240,7 +241,7 @@ def _floating(where: Eq | In | Range) -> Filter:
 
 
 def _float(value: Value) -> Value:
-    return value if isinstance(value, bool | str) else float(value)
+    return value if isinstance(value, bool | str) else float(value) + 0.0
 
 
 def _expression(where: Filter) -> pc.Expression:
