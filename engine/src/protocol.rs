@@ -207,7 +207,8 @@ impl Column {
     pub fn cell(&self, row: usize) -> Option<Cell<'_>> {
         self.has(row).then(|| match &self.values {
             Values::Int(all) => Cell::Int(all[row]),
-            Values::Float(all) => Cell::Float(all[row]),
+            // Zero for minus zero: equal, but not to every store (Lucene, Weaviate).
+            Values::Float(all) => Cell::Float(all[row] + 0.0),
             Values::Bool(all) => Cell::Bool(all[row]),
             Values::Text(all) => Cell::Text(&all[row]),
         })
@@ -434,4 +435,19 @@ pub trait Connection: Sized + 'static {
         request: &Prepared,
         answer: &mut Answer,
     ) -> impl Future<Output = Result<(), Failure>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minus_zero_is_written_as_zero() {
+        let column = Column {
+            name: "price".into(),
+            values: Values::Float(vec![-0.0]),
+            valid: vec![],
+        };
+        assert!(matches!(column.cell(0), Some(Cell::Float(price)) if price.is_sign_positive()));
+    }
 }

@@ -149,8 +149,7 @@ impl<'a> Collection<'a> {
 fn value(cell: Cell<'_>) -> Value {
     let kind = match cell {
         Cell::Int(number) => Kind::Number(number as f64),
-        // Zero for minus zero, which Weaviate sorts below every other number.
-        Cell::Float(number) => Kind::Number(number + 0.0),
+        Cell::Float(number) => Kind::Number(number),
         Cell::Bool(truth) => Kind::Bool(truth),
         Cell::Text(text) => Kind::Text(text.into()),
     };
@@ -173,17 +172,4 @@ pub fn check_numbers(task: &Task) -> Result<(), InvalidArgument> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn minus_zero_is_written_as_zero() {
-        let Some(Kind::Number(number)) = value(Cell::Float(-0.0)).kind else {
-            panic!("not a number");
-        };
-        assert!(number.is_sign_positive());
-    }
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
@@ -69,13 +70,23 @@ def row_values(
     batch: pa.RecordBatch, schema: Schema, *, missing: bool = False
 ) -> list[dict[str, Any]]:
     """The metadata of each row, by column (`f0`, `f1`, …). missing: values that are missing are
-    None; else they are left out."""
+    None; else they are left out.
+
+    Minus zero becomes zero, which it is equal to, but not to every store: Lucene sorts it below
+    zero, Weaviate 1.35 below every other number.
+    """
     names = schema.columns.values()
     if not names:
         return [{} for _ in range(batch.num_rows)]
-    cells = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    cells = zip(*(_unsigned_zeros(batch.column(name)) for name in names), strict=True)
     rows = (zip(names, row, strict=True) for row in cells)
     return [{name: value for name, value in row if missing or value is not None} for row in rows]
+
+
+def _unsigned_zeros(column: pa.Array[Any]) -> list[Any]:
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, 0.0)
+    return column.to_pylist()
 
 
 def batch_of(

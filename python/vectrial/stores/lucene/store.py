@@ -78,7 +78,8 @@ CAVEATS = (
     "each segment has a graph of its own; build merges them into one (segments = 1)",
     "nothing is searchable before a refresh: none while rows are loaded, then one a second",
     "vectors of length zero are refused under cosine",
-    "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes",
+    "numbers that are infinite or NaN are refused, and text beyond 32,766 bytes; minus zero, which"
+    " is equal to zero, is below it and written as zero",
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -66,15 +65,6 @@ class HnswSearch(Reads):
     8k between 100 and 500 (its dynamic ef). consistency, protocol: see `Reads`."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
-
-
-def storable(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A row's values as Weaviate keeps them: zero instead of minus zero, which is equal to it but
-    sorted below every other number (1.35.2), so that `price >= 0` would not find it."""
-    return {
-        name: value + 0.0 if isinstance(value, float) else value
-        for name, value in properties.items()
-    }
 
 
 def property_of(field: vt.Field) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from vectrial.stores.weaviate.parameters import (
     Protocol,
     Reads,
     property_of,
-    storable,
     vector_index,
 )
 
@@ -102,7 +101,8 @@ class Weaviate(vt.ServerStore):
             " by default), without which a range reads every value in it, one by one",
             "vectors are normalised when stored under cosine",
             "integers travel as float64, exact up to 2^53; white space around text is ignored in"
-            " comparisons, and minus zero is written as zero",
+            " comparisons; minus zero, which is equal to zero, is below every other number (1.35.2)"
+            " and written as zero",
             "full-text indexes are of the older kind (USE_INVERTED_SEARCHABLE=false, of our own"
             " server): the default kind of 1.35.2 was seen to lose rows that match",
             "there is no way to force the log to the disk: flush does nothing",
@@ -230,9 +230,7 @@ class Weaviate(vt.ServerStore):
             ids, metadata = vt.ids_of(part).tolist(), vt.row_values(part, self._schema)
             rows = zip(ids, vt.vectors_of(part).tolist(), metadata, strict=True)
             objects = [
-                DataObject(
-                    uuid=_uuid(id_), vector={_VECTOR: vector}, properties=storable(properties)
-                )
+                DataObject(uuid=_uuid(id_), vector={_VECTOR: vector}, properties=properties)
                 for id_, vector, properties in rows
             ]
             errors = self._written().data.insert_many(objects).errors
