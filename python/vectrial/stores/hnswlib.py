@@ -58,7 +58,7 @@ class HnswlibStore(vt.LibraryIndex):
                 build=HnswBuild,
                 search=HnswSearch,
                 high_recall_params={"ef_search": 512},
-                recall_floors={vt.Metric.IP: 0.8},
+                recall_floors={vt.Metric.IP: 0.7},
             )
         },
         filters=vt.ALL_OPERATORS,
