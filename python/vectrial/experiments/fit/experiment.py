@@ -31,7 +31,10 @@ from vectrial.workload.record import ERROR_SHARE
 #: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
 #: that is built again has another recall.
 _MARGIN = 0.2
-_PASS_MAX_S = 5.0
+#: Of a pass over the queries that looks for the search parameter, and the searches before it.
+_PASS_MAX_S, _PASS_WARMUP = 5.0, 100
+#: Of the searches before the clock starts, as many as there are.
+_WARMUP_S = 5.0
 #: Arrivals that the searches have at least, or as many as there are queries, so that p99 and recall
 #: rest on some; they last so many times `duration_s` at most for them.
 _ARRIVALS, _LONGER = 1000, 10
@@ -68,6 +71,9 @@ class Fit(Experiment):
     rate: searches per second, on a schedule that does not wait for answers (open loop).
     clients: in place of the schedule, clients that wait for each answer (closed loop).
     duration_s: of the searches; more where the rate is low.
+    warmup_queries: before them, for at most five seconds. There are many, since a server that
+        compiles its code while it runs is slow at first, and only the first step has been asked
+        thousands of queries when they begin, while it looked for the search parameter.
     load_limit_s: a load may take so long, until every row is served by the index.
     step, purpose: of the search that `vectrial fit` makes.
     """
@@ -102,7 +108,7 @@ class Fit(Experiment):
     rate: Rate = 200.0
     clients: Clients | None = None
     duration_s: PositiveSeconds = 5.0
-    warmup_queries: Warmup = 100
+    warmup_queries: Warmup = 10_000
     load_limit_s: PositiveSeconds | None = None
     step: int = Field(default=0, ge=0)
     purpose: str = ""
@@ -148,7 +154,8 @@ class Fit(Experiment):
         if not fixed:
             yield from self._find_recall(context, point, parameter)
         load = self._offered(len(context.dataset.queries))
-        phase = self._searched(context, {**point, **parameter.setting}, load, "search")
+        setting = {**point, **parameter.setting}
+        phase = self._searched(context, setting, load, "search", self.warmup_queries)
         phase.params = {**phase.params, **parameter.named}
         yield phase
         if context.limit_memory is not None:  # the gate has rows of its own
@@ -189,16 +196,19 @@ class Fit(Experiment):
     ) -> Iterator[Phase]:
         def one_pass() -> Phase:
             setting = {**point, **parameter.setting}
-            return self._searched(context, setting, ClosedLoop(1, 0.0, _PASS_MAX_S), "recall")
+            load = ClosedLoop(1, 0.0, _PASS_MAX_S)
+            return self._searched(context, setting, load, "recall", _PASS_WARMUP)
 
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
-    def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
+    def _searched(
+        self, context: Context, point: Mapping[str, Any], load: Load, name: str, warmup: int
+    ) -> Phase:
         """Searches whose figures are those of limits, and stand beside no others."""
-        phase = dispatch.search(context, point, load, warmup_queries=self.warmup_queries, name=name)
+        phase = dispatch.search(context, point, load, warmup_queries=warmup, name=name)
         phase.role = None
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A start, a load, a few passes, the searches and the gate."""
-        return 5.0 + rows * (20e-6 + dim * 0.6e-6) + 2 * self.duration_s
+        """A start, a load, a few passes, the searches with those before them, and the gate."""
+        return 5.0 + _WARMUP_S + rows * (20e-6 + dim * 0.6e-6) + 2 * self.duration_s
