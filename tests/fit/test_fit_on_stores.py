@@ -20,7 +20,7 @@ from vectrial.tune import least
 SMALL = ("--dataset", "clustered-16-2k")
 #: Limits that a busy machine keeps, and as few steps as there can be.
 QUICK = (
-    "--p99", "5s", "--load-factor", "1000", "--rate", "50", "--seconds", "0.3",
+    "--p99", "5s", "--load-factor", "1000", "--rate", "50", "--seconds", "0.3", "--warmup", "0.1",
     "--confirm-seconds", "0.3", "--confirmations", "1", "--resolution", "1",
     "--search", "ef_search=64",
 )  # fmt: skip
@@ -39,6 +39,7 @@ memory = ["2GiB", "48MiB"]
 processors = 0.5
 p99_ms = 5000
 duration_s = 0.3
+warmup_s = 0.1
 """
 
 

@@ -63,6 +63,15 @@ def fit(
     lane: options.LaneOption = None,
     k: options.KOption = 10,
     seconds: options.SecondsOption = 5.0,
+    warmup: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=86_400,
+            metavar="SECONDS",
+            help="Searches at full speed before those that count.",
+        ),
+    ] = 20.0,
     confirm_seconds: Annotated[
         float,
         typer.Option(
@@ -123,7 +132,7 @@ def fit(
     kinds = [registry.load(name) for name in names]
     fit_options = FitOptions(
         one.milliseconds(p99, "--p99"), recall, errors, load_factor, rate, clients, seconds,
-        confirm_seconds, confirmations, resolution,
+        warmup, confirm_seconds, confirmations, resolution,
     )  # fmt: skip
     console = stderr_console()
     bench = Bench(

@@ -53,6 +53,7 @@ class FitOptions:
     rate: float
     clients: int | None
     seconds: float
+    warmup_s: float
     confirm_seconds: float
     confirmations: int
     resolution: float
@@ -75,6 +76,7 @@ class FitOptions:
             "recall": self.recall,
             "errors": self.errors,
             "duration_s": self.confirm_seconds if confirms else self.seconds,
+            "warmup_s": self.warmup_s,
             **load,
         }
 

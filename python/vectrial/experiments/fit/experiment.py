@@ -18,7 +18,7 @@ from vectrial.experiments.common.recall_search import RecallParameter, find_reca
 from vectrial.experiments.fit.metrics import METRICS
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Warmup
+from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.limits import Limits
 from vectrial.model.phase import Phase, State
@@ -31,10 +31,7 @@ from vectrial.workload.record import ERROR_SHARE
 #: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
 #: that is built again has another recall.
 _MARGIN = 0.2
-#: Of a pass over the queries that looks for the search parameter, and the searches before it.
-_PASS_MAX_S, _PASS_WARMUP = 5.0, 100
-#: Of the searches before the clock starts, as many as there are.
-_WARMUP_S = 5.0
+_PASS_MAX_S = 5.0
 #: Arrivals that the searches have at least, or as many as there are queries, so that p99 and recall
 #: rest on some; they last so many times `duration_s` at most for them.
 _ARRIVALS, _LONGER = 1000, 10
@@ -71,9 +68,8 @@ class Fit(Experiment):
     rate: searches per second, on a schedule that does not wait for answers (open loop).
     clients: in place of the schedule, clients that wait for each answer (closed loop).
     duration_s: of the searches; more where the rate is low.
-    warmup_queries: before them, for at most five seconds. There are many, since a server that
-        compiles its code while it runs is slow at first, and only the first step has been asked
-        thousands of queries when they begin, while it looked for the search parameter.
+    warmup_s: of searches at full speed before them, which do not count. A server that compiles its
+        code while it runs is slow for longer than a few hundred searches.
     load_limit_s: a load may take so long, until every row is served by the index.
     step, purpose: of the search that `vectrial fit` makes.
     """
@@ -108,7 +104,7 @@ class Fit(Experiment):
     rate: Rate = 200.0
     clients: Clients | None = None
     duration_s: PositiveSeconds = 5.0
-    warmup_queries: Warmup = 10_000
+    warmup_s: Seconds = 20.0
     load_limit_s: PositiveSeconds | None = None
     step: int = Field(default=0, ge=0)
     purpose: str = ""
@@ -155,7 +151,10 @@ class Fit(Experiment):
             yield from self._find_recall(context, point, parameter)
         load = self._offered(len(context.dataset.queries))
         setting = {**point, **parameter.setting}
-        phase = self._searched(context, setting, load, "search", self.warmup_queries)
+        if self.warmup_s:
+            clients, lasts_s = self.clients or 1, self.warmup_s
+            self._searched(context, setting, ClosedLoop(clients, lasts_s, lasts_s), "warmup")
+        phase = self._searched(context, setting, load, "search")
         phase.params = {**phase.params, **parameter.named}
         yield phase
         if context.limit_memory is not None:  # the gate has rows of its own
@@ -197,18 +196,16 @@ class Fit(Experiment):
         def one_pass() -> Phase:
             setting = {**point, **parameter.setting}
             load = ClosedLoop(1, 0.0, _PASS_MAX_S)
-            return self._searched(context, setting, load, "recall", _PASS_WARMUP)
+            return self._searched(context, setting, load, "recall")
 
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
-    def _searched(
-        self, context: Context, point: Mapping[str, Any], load: Load, name: str, warmup: int
-    ) -> Phase:
+    def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
         """Searches whose figures are those of limits, and stand beside no others."""
-        phase = dispatch.search(context, point, load, warmup_queries=warmup, name=name)
+        phase = dispatch.search(context, point, load, name=name)
         phase.role = None
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A start, a load, a few passes, the searches with those before them, and the gate."""
-        return 5.0 + _WARMUP_S + rows * (20e-6 + dim * 0.6e-6) + 2 * self.duration_s
+        return 5.0 + self.warmup_s + rows * (20e-6 + dim * 0.6e-6) + 2 * self.duration_s
