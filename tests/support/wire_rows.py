@@ -28,8 +28,9 @@ COLUMNS: list[LoadColumn] = [
 
 
 def columns_of_row(row: int) -> dict[str, object]:
-    """The values that this row has."""
-    return {name: values[row] for name, values in VALUES.items() if values[row] is not None}
+    """The values that this row has, as they are written: minus zero as zero."""
+    there = {name: values[row] for name, values in VALUES.items() if values[row] is not None}
+    return {n: value + 0.0 if isinstance(value, float) else value for n, value in there.items()}
 
 
 def writing(operation: str, options: Mapping[str, str]) -> Requests:
