@@ -73,7 +73,7 @@ SMALL = {
         {"predicates": ("independent",), "selectivities": (0.3,), "depths": (2,), **QUICK}
     ),
     "hybrid": Small({"queries": 5, **QUICK}, Worded, texts()),
-    "fit": Small({"memory": "4GiB", "processors": 1, "duration_s": 0.05, "warmup_queries": 0}),
+    "fit": Small({"memory": "4GiB", "processors": 1, "duration_s": 0.05, "warmup_s": 0.0}),
     "capacity": Small(
         {
             "duration_s": 0.05,

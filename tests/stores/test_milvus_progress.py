@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from pymilvus import MilvusException
 
 from vectrial.stores.milvus import indexes
 from vectrial.stores.milvus.indexes import IndexProgress
@@ -95,3 +96,40 @@ def test_a_small_one_beside_full_ones_may_be_left_over(monkeypatch: pytest.Monke
     server = Coordinator({1, 2, 3}, own={3}, full={1, 2}, after=-1)
     IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
     assert server.segments == {1, 2, 3}
+
+
+@dataclass
+class Shard:
+    """A client of a server whose query nodes have all that is stored, while its coordinator learns
+    of it only once it has been asked `late` times."""
+
+    late: int
+    code: int = 503
+    questions: int = 0
+
+    def list_persistent_segments(self, _name: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(segment_id=1, num_rows=10, state="Flushed", index_id=0)]
+
+    list_loaded_segments = list_persistent_segments
+
+    def refresh_load(self, _name: str) -> None:
+        pass
+
+    def query(self, _name: str, **_asked: object) -> list[dict[str, int]]:
+        self.questions += 1
+        if self.questions <= self.late:
+            raise MilvusException(self.code, "segment lacks[segment=1]: channel not available")
+        return [{"count(*)": 10}]
+
+
+@pytest.mark.parametrize("late", [0, 1, 3])
+def test_rows_are_served_once_the_coordinator_knows_of_it(late: int) -> None:
+    server = Shard(late)
+    IndexProgress(server, "c", structure=True, row_bytes=400).until_served()
+    assert server.questions > late
+
+
+def test_another_error_of_a_count_is_not_waited_out() -> None:
+    server = Shard(1, code=65535)
+    with pytest.raises(MilvusException):
+        IndexProgress(server, "c", structure=True, row_bytes=400).until_served()

@@ -93,8 +93,9 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     if not values:
         raise ValueError("an interval needs at least one value")
     sample = np.sort(np.asarray(values, dtype=np.float64))
-    below, above = _middles(len(sample))
-    return _middle(sample[below] / 2 + sample[above] / 2, confidence)  # their sum may overflow
+    below, above = (sample[places] for places in _middles(len(sample)))
+    # Halves, since the sum may overflow; a half of the least number above zero is zero.
+    return _middle(np.clip(below / 2 + above / 2, below, above), confidence)
 
 
 def pooled_interval(

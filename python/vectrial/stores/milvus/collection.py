@@ -53,3 +53,9 @@ def entities_batch(schema: Schema, found: Sequence[Mapping[str, Any]]) -> pa.Rec
     """Entities with all fields, in the layout of `schema`."""
     ids, vectors = [row["id"] for row in found], [row["vector"] for row in found]
     return batch_of_rows(schema, ids, vectors, found)
+
+
+def strong_count(client: Any, name: str) -> int:
+    """Rows of a loaded collection, among them those of every write acknowledged before."""
+    found = client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+    return int(found[0]["count(*)"])

@@ -8,7 +8,7 @@ from typing import Any
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing
 from vectrial.model.schema import FieldType
-from vectrial.stores.milvus.collection import METRICS
+from vectrial.stores.milvus.collection import METRICS, strong_count
 from vectrial.stores.milvus.indexes import KINDS
 
 _PARAMS = {"M": "m", "efConstruction": "ef_construction", "nlist": "nlist"}
@@ -49,11 +49,10 @@ def describe(client: Any, existing: Existing) -> Description:
             f"the index of '{vector['name']}' is of the kind {index['index_type']}",
             remedy=f"{', '.join(kinds)} are measured",
         )
-    counted = client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong")
     return Description(
         id=primary["name"],
         vector=vector["name"],
-        rows=int(counted[0]["count(*)"]),
+        rows=strong_count(client, name),
         dim=int(vector["params"]["dim"]),
         metric={theirs: ours for ours, theirs in METRICS.items()}.get(index["metric_type"]),
         index=kinds[index["index_type"]],

@@ -16,6 +16,7 @@ from vectrial.model.errors import StoreError, UserError
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType
 from vectrial.stores.common.server import wait_until
+from vectrial.stores.milvus.collection import strong_count
 
 #: Indexes of vectors, as the server names them.
 KINDS = {"hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "ivf_sq8": "IVF_SQ8", "flat": "FLAT"}
@@ -30,6 +31,7 @@ _SMALL_BYTES = 256 << 20
 #: Seconds after which a single small segment is taken for left over: the server looks each minute.
 _LEFT_OVER_S = 90.0
 _INDEXING_S = 3600.0
+_CHANNEL_NOT_AVAILABLE = 503  #: code of the server's error
 
 
 class Consistency(StrEnum):
@@ -192,7 +194,8 @@ class IndexProgress:
         self.until_indexed()
 
     def until_served(self) -> None:
-        """Wait until the query nodes hold exactly what is stored, with its indexes.
+        """Wait until the query nodes hold exactly what is stored, with its indexes, and answer a
+        strong count: no later read sees less.
 
         Raises:
             StoreError: they do not after an hour.
@@ -255,6 +258,19 @@ class IndexProgress:
                 f"{len(missing)} segments not up to date, {len(growing)} growing,"
                 f" {len(bare)} without an index"
             )
+        return self._not_answering()
+
+    def _not_answering(self) -> str:
+        """What keeps a shard from answering: for a moment after its segments changed, the
+        coordinator believes that its query node lacks one that the node itself lists as loaded."""
+        from pymilvus import MilvusException
+
+        try:
+            strong_count(self.client, self.collection)
+        except MilvusException as error:
+            if error.code != _CHANNEL_NOT_AVAILABLE:
+                raise
+            return str(error.message)
         return ""
 
 

@@ -30,6 +30,7 @@ from vectrial.stores.milvus.collection import (
     METRICS,
     collection_schema,
     entities,
+    strong_count,
 )
 from vectrial.stores.milvus.filters import expression
 from vectrial.stores.milvus.indexes import (
@@ -229,7 +230,6 @@ class Milvus(vt.ServerStore):
         progress = self._progress()
         progress.until_indexed()
         progress.until_served()
-        self.count()  # strong: from here on no read sees less
         segments = self._client.list_loaded_segments(self._name)
         scanned = sum(one.num_rows for one in segments if one.num_rows < INDEXED_FROM)
         known = (
@@ -317,10 +317,7 @@ class Milvus(vt.ServerStore):
         return vt.batch_of_rows(self._schema, ids, vectors, found, self._names)
 
     def count(self) -> int:
-        found = self._served().query(
-            self._name, filter="", output_fields=["count(*)"], consistency_level="Strong"
-        )
-        return int(found[0]["count(*)"])
+        return strong_count(self._served(), self._name)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         self.count()  # strong: the pages see at least as much
