@@ -122,13 +122,16 @@ class NativeSearch:
     options: of every search, as the protocol takes them: collection, search parameters, ….
     filter: the condition in the protocol's own words; None when there is none.
     convert: turns scores (k,), as the engine reads them from answers, into those that
-        `Capabilities.scores` declares; None when they are these.
+        `Capabilities.scores` declares; None when they are these. Searches of one index convert
+        alike, so it is not compared: functions made for each would differ.
     """
 
     target: LoadTarget
     options: Mapping[str, str] = field(default_factory=dict)
     filter: bytes | None = None
-    convert: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
+    convert: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = field(
+        default=None, compare=False
+    )
 
     def declared(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores (k,) of an answer as the store declares them."""

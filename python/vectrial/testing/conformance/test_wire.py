@@ -6,6 +6,7 @@ import pytest
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn
+from vectrial.model.capabilities import Returning
 from vectrial.model.lane import writes_natively
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of, vectors_of
@@ -18,6 +19,7 @@ from vectrial.testing.conformance.world import (
     queries,
 )
 from vectrial.workload.native.rows import columns_of, send
+from vectrial.workload.searchers import native_searches
 
 
 def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:
@@ -49,6 +51,17 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
                 assert score == pytest.approx(expected.get(id_, score), rel=1e-3, abs=1e-3)
         # Rows at equal distance may change places at the end of an answer.
         assert same >= 0.95 * len(vectors), where
+
+
+def test_each_query_may_have_a_filter_of_its_own(case: Case, loaded: Store) -> None:
+    """The searches of one load differ in their filters alone."""
+    if case.store.protocol is None:
+        pytest.skip("the engine does not speak its protocol")
+    conditions = list(case.filters(case.can.filters).values())[:8:3]
+    if not conditions:
+        pytest.skip("it has no filters")
+    asked = native_searches(loaded, Returning.IDS, K, case.high_recall, conditions)
+    assert len(asked.filters) == len(conditions)
 
 
 @one_index_of_a_server
