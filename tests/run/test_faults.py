@@ -163,11 +163,11 @@ def test_a_trial_at_its_time_limit_keeps_the_phases_that_it_finished(
     monkeypatch.setattr(process, "_UNWINDING_S", 2.0)
     monkeypatch.setenv(MOMENT, "delete")
     monkeypatch.setenv(HOW, how)
-    trials, _ = measured(frail, f"trial_timeout_s = 4\n{LIMITED}")
+    trials, _ = measured(frail, f"trial_timeout_s = 12\n{LIMITED}")
     assert Path(os.environ[NOTE]).read_text() == "delete"
     of = {trial["experiment"]: trial for trial in trials}
     assert (of["storage"]["status"], of["crud"]["status"]) == ("ok", "failed"), trials
-    assert of["crud"]["reason"] == "took longer than trial_timeout_s = 4"
+    assert of["crud"]["reason"] == "took longer than trial_timeout_s = 12"
     with RunReader(frail) as run:
         phases = run.rows(
             "select name, valid from phase join trial using (trial_id) where experiment = 'crud'"
