@@ -204,6 +204,7 @@ class IndexProgress:
             # Query nodes learn of new segments every 10 s, and by this call.
             self.client.refresh_load(self.collection)
         _until("query nodes", self._not_served)
+        _until("shards", self._not_answering)
 
     def indexed_rows(self) -> int:
         """Rows of the segments that the query nodes hold with their index. Growing segments are
@@ -258,7 +259,7 @@ class IndexProgress:
                 f"{len(missing)} segments not up to date, {len(growing)} growing,"
                 f" {len(bare)} without an index"
             )
-        return self._not_answering()
+        return ""
 
     def _not_answering(self) -> str:
         """What keeps a shard from answering: for a moment after its segments changed, the
