@@ -113,9 +113,12 @@ test-fast: setup ## the tests that need no server and no browser, and are not sl
 
 # Programs first: a test has ten minutes, and a slow machine needs as long to build one. Three
 # processes on two cores: much of a test's time is waiting for a server or for another process.
-test: setup setup-servers ## cargo test and pytest
+# A test that fails beside others decides alone, with the machine to itself.
+test: setup setup-servers ## cargo test and pytest; a test that fails runs once more, alone
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
-	$(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),3)
+	$(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),3) || { test $$? -eq 1 \
+		&& echo "== the tests that failed, once more, with nothing beside them" \
+		&& $(BIN)/python -m pytest -x --last-failed --last-failed-no-failures none; }
 
 SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)
