@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -144,6 +146,22 @@ def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     assert notes.count(said[0]) == 1, "once, however many trials"
 
 
+LIMIT_S = 600
+
+
+class Jumping:
+    """The clock of the parent: it jumps by the time limit at the moment of the test."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, moment: str) -> None:
+        self._note, self._moment = Path(os.environ[NOTE]), moment
+
+    def monotonic(self) -> float:
+        has_come = self._note.exists() and self._note.read_text() == self._moment
+        return time.monotonic() + LIMIT_S * has_come
+
+
 LIMITED = f"""
 {FRAIL}
 [[experiments]]
@@ -160,14 +178,16 @@ def test_a_trial_at_its_time_limit_keeps_the_phases_that_it_finished(
     how: str, frail: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless it cannot be interrupted; and the run goes on either way."""
-    monkeypatch.setattr(process, "_UNWINDING_S", 2.0)
+    monkeypatch.setattr(process, "time", Jumping("delete"))
+    if how == "wait":
+        monkeypatch.setattr(process, "_UNWINDING_S", 120.0)
     monkeypatch.setenv(MOMENT, "delete")
     monkeypatch.setenv(HOW, how)
-    trials, _ = measured(frail, f"trial_timeout_s = 12\n{LIMITED}")
+    trials, _ = measured(frail, f"trial_timeout_s = {LIMIT_S}\n{LIMITED}")
     assert Path(os.environ[NOTE]).read_text() == "delete"
     of = {trial["experiment"]: trial for trial in trials}
     assert (of["storage"]["status"], of["crud"]["status"]) == ("ok", "failed"), trials
-    assert of["crud"]["reason"] == "took longer than trial_timeout_s = 12"
+    assert of["crud"]["reason"] == f"took longer than trial_timeout_s = {LIMIT_S}"
     with RunReader(frail) as run:
         phases = run.rows(
             "select name, valid from phase join trial using (trial_id) where experiment = 'crud'"
@@ -210,9 +230,12 @@ def test_a_server_that_is_gone_is_no_wrong_answer(
     moment: str, how: str, experiment: str, frail: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever its store made of that; and whoever goes on with the run measures it."""
-    monkeypatch.setattr(heartbeat, "EVERY_S", 0.2)
-    monkeypatch.setattr(heartbeat, "SILENCE_S", 4.0)
-    monkeypatch.setattr(reaction, "REACTS_S", 1.0)
+    if how != "kill":
+        # Silence counts in short steps, so that a pause of the machine's is none of the server's.
+        monkeypatch.setattr(heartbeat, "EVERY_S", 0.2)
+        monkeypatch.setattr(heartbeat, "SILENCE_S", 12.0)
+        monkeypatch.setattr(heartbeat, "_STEP_S", 0.5)
+        monkeypatch.setattr(reaction, "REACTS_S", 1.0)
     monkeypatch.setenv(MOMENT, moment)
     monkeypatch.setenv(HOW, how)
     trials, _ = measured(frail, EVERYTHING)
@@ -302,19 +325,28 @@ def test_a_token_is_hidden_in_its_header_too_and_the_name_of_a_database_is_not()
     assert named.text(f"postgres of admin, {SECRET}") == f"postgres of admin, {HIDDEN}"
 
 
+@contextmanager
+def unanswered(count: int) -> Iterator[list[int]]:
+    """Ports on which nothing listens, and that nobody else takes meanwhile."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        yield [int(one.getsockname()[1]) for one in sockets]
+
+
 @pytest.mark.slow
 def test_a_run_with_a_key_keeps_it_nowhere(
     vectrial: Vectrial, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command as it is used, on a server that is not there: suite, environment, report."""
-    http_, grpc = free_ports(2)
-    monkeypatch.setitem(
-        variables, "VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http_},grpc={grpc}"
-    )
     monkeypatch.setitem(variables, "VECTRIAL_WEAVIATE_API_KEY", SECRET)
     suite = SUITE.replace('"frail"', '"weaviate"')
     (tmp_path / "s.toml").write_text(suite)
-    done = vectrial("run", "s.toml")
+    with unanswered(2) as (http_, grpc):
+        address = f"127.0.0.1:http={http_},grpc={grpc}"
+        monkeypatch.setitem(variables, "VECTRIAL_WEAVIATE_ADDRESS", address)
+        done = vectrial("run", "s.toml")
     assert done.returncode == 1, "nothing was measured"
     folder = Path(done.stdout.strip())
     assert (folder / "environment.json").is_file()
@@ -381,10 +413,12 @@ def test_a_port_that_was_taken_is_left_for_another(
 ) -> None:
     told: list[str] = []
     with answering(200, b"7") as port:
-        given = iter([[port, *free_ports(1)], free_ports(2)])
-        monkeypatch.setattr(
-            "vectrial.servers.managed_process.free_ports", lambda count: next(given)
-        )
+        first = [port]
+
+        def ports(count: int) -> list[int]:
+            return [first.pop(), *free_ports(count - 1)] if first else free_ports(count)
+
+        monkeypatch.setattr("vectrial.servers.managed_process.free_ports", ports)
         with Local(LITTLE, tmp_path, progress=told.append) as server:
             assert server.address.ports["http"] != port
             assert server.lives()

@@ -79,8 +79,7 @@ class Frail(MemoryStore):
     def _reach(self, moment: str) -> None:
         note = Path(os.environ[NOTE])
         if os.environ.get(MOMENT) == moment and not note.exists():
-            note.write_text(moment)
-            _wait()
+            _happen(note, moment)
             ports = set(self._address.ports.values())
             for one in psutil.net_connections("tcp"):
                 if one.pid and one.status == psutil.CONN_LISTEN and one.laddr.port in ports:
@@ -91,11 +90,14 @@ class Frail(MemoryStore):
             raise StoreError(f"cannot be reached: {error}") from error
 
 
-def _wait() -> None:
+def _happen(note: Path, moment: str) -> None:
+    """Note the moment, and wait from then on where that is asked for."""
     how = os.environ.get(HOW)
     while how == "cling":
         with suppress(BaseException):
+            note.write_text(moment)  # within, as whoever sees it may interrupt this at once
             time.sleep(600)
+    note.write_text(moment)
     if how == "wait":
         time.sleep(600)
 
