@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -167,9 +168,11 @@ def test_groups_of_a_process_that_has_ended_are_swept_with_what_is_in_them() -> 
     for group in groups:
         (group / "cgroup.procs").write_text(str(orphan.pid))
     try:
-        assert set(groups) <= set(limits.sweep())
-        assert orphan.wait(10) == -signal.SIGKILL
-        assert not any(group.exists() for group in groups)
+        ends = time.monotonic() + 60
+        while any(group.exists() for group in groups):  # another process may sweep them, too
+            assert time.monotonic() < ends, "they are left"
+            limits.sweep()
+        assert orphan.wait(60) == -signal.SIGKILL
         assert all(group.exists() for group in mine), "this process lives"
     finally:
         orphan.kill()
