@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small_suite import TRIALS, Vectrial
+from small_suite import SUITE, TRIALS, Vectrial
 
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.reader import RunReader
@@ -79,6 +79,9 @@ def test_sigkill_loses_nothing_finished_and_resume_completes(
     vectrial: Vectrial, suite: Path, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     assert vectrial("data", "fetch", "clustered-16-2k").returncode == 0
+    # Seconds are left after the ninth line, also to a test that stands still.
+    longer = SUITE.replace("min_s = 0.3", "min_s = 1.0")
+    suite.write_text(longer.replace("duration_s = 0.3", "duration_s = 1.0"))
     parent = subprocess.Popen(
         [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
         cwd=tmp_path,
@@ -97,7 +100,7 @@ def test_sigkill_loses_nothing_finished_and_resume_completes(
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stderr.close()
-    _gone, alive = psutil.wait_procs(children, timeout=10)
+    _gone, alive = psutil.wait_procs(children, timeout=60)
     assert not alive, "a measuring process outlived its run"
 
     (folder,) = (p for p in (tmp_path / "runs").iterdir() if not p.is_symlink())
@@ -134,7 +137,7 @@ def test_interrupt_ends_cleanly_and_says_how_to_go_on(
     _, errors = parent.communicate(timeout=60)
     assert parent.returncode == 130
     assert "--resume" in errors
-    assert not psutil.wait_procs(children, timeout=10)[1]
+    assert not psutil.wait_procs(children, timeout=60)[1]
 
 
 @pytest.mark.parametrize(
