@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from busy_machine import only_late, told_late
 from ray_cluster import RayCluster
 
 from vectrial.datasets import catalog, library, truth
@@ -111,15 +112,16 @@ def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path:
     lost = cluster.hosts[1]
     folders = tmp_path / "o"
     with cluster.running(
-        "run", suite_at(tmp_path, min_s=1.0), *on, "--out", str(folders)
+        "run", suite_at(tmp_path, min_s=4.0), *on, "--out", str(folders)
     ) as process:
         wait_for_status(folders, 1)
         cluster.kill(lost)
+        assert process.stderr is not None
+        assert any(f"({lost.address}) is lost" in line for line in process.stderr)
         wait_for_status(folders, TRIALS // 2)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=_SOON_S)
     assert process.returncode == 130, err
-    assert f"({lost.address}) is lost" in err
     (folder,) = (path for path in folders.iterdir() if not path.is_symlink())
     assert f"vectrial run --resume {folder} --on ray://{cluster.address}" in err
     before = statuses(folder)
@@ -217,17 +219,19 @@ duration_s = 35.0
 
 
 def phases(folder: Path) -> list[dict[str, object]]:
-    """Of each phase: whether it is valid, its reason, its parameters and its metrics."""
+    """Of each phase: whether it is valid, its reason, its parameters and its metrics; of those that
+    are missing, why."""
     with RunReader(folder) as reader:
         rows = reader.rows(
-            "select phase_id, p.valid as valid, p.reason as reason, params, m.name as name, value"
+            "select phase_id, p.valid as valid, p.reason as reason, params, m.name as name, value,"
+            " m.reason as why"
             " from phase p join metric m using (phase_id) order by phase_id"
         )
     found: dict[int, dict[str, object]] = {}
     for row in rows:
         one = found.setdefault(row["phase_id"], {"valid": row["valid"], "reason": row["reason"]})
         one |= json.loads(row["params"])
-        one[row["name"]] = row["value"]
+        one[row["name"]] = row["why"] if row["value"] is None else row["value"]
     return list(found.values())
 
 
@@ -249,20 +253,21 @@ def test_searches_from_client_machines(cluster: RayCluster, tmp_path: Path, mach
     assert statuses(folder) == ["ok", "ok"]
     closed, opened = phases(folder)
     names = " and ".join(f"machine-{number}" for number in range(2, 2 + machines))
+    assert closed["valid"], closed
+    faults, *_ = str(opened["reason"]).partition("; sent by")
+    assert opened["valid"] or only_late(faults), opened
     for phase in (closed, opened):
-        assert phase["valid"], phase
         assert phase["client_machines"] == machines
         assert f"sent by {names}; they began within" in str(phase["reason"])
         assert phase["errors"] == 0
         assert phase["recall_mean"] > 0.9
         assert phase["ceiling_qps"] > 0
-        assert phase["server_cpu_s"] > 0
+        assert told_late(str(phase["server_cpu_s"])) or float(str(phase["server_cpu_s"])) > 0
     # Whole passes of each machine over its part of the queries.
     assert closed["count"] % (50 // machines) == 0
     assert closed["clients"] == 4
     # One schedule: a Poisson process of 200 arrivals on average.
-    assert 140 < opened["count"] < 260
-    assert opened["unsent"] == 0
+    assert 140 < opened["count"] + opened["unsent"] < 260
 
 
 def test_a_lost_client_machine_invalidates_the_phase(cluster: RayCluster, tmp_path: Path) -> None:

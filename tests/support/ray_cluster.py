@@ -17,7 +17,7 @@ from vectrial.servers.namespaces import Network
 
 PORT = 6379
 BIN = Path(sys.executable).parent
-_STARTS_S = 90.0
+_STARTS_S = 200.0
 _OPTIONS = (
     "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", "--block",
     "--include-log-monitor=false",
@@ -93,7 +93,7 @@ class RayCluster:
         """A Python script with these arguments, on the head."""
         argv = ("-c", script, *arguments)
         with self.running(*argv, program="python") as process:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=300)
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     @contextmanager
