@@ -95,15 +95,17 @@ def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
     vectrial: Vectrial, variables: dict[str, str], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "vectrial.cli.main"]
-    path = suite(tmp_path, effort=1000)
+    path = suite(tmp_path, effort=2500)
+    # More than a second for each segment: time for a test that stands still before the last.
+    text = path.read_text().replace("clustered-16-8k", "clustered-16-20k")
+    path.write_text(text.replace("segment_rows = 1000", "segment_rows = 2500\nmerged = false"))
     first = subprocess.Popen(
         [*command, "run", str(path), "--no-report"], cwd=tmp_path, env=variables,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     receipts = "runs/*/objects/*/objects/indexes/*.receipt.json"
     ends = time.monotonic() + 120
-    # `runs/latest` leads to the same files.
-    while len({path.resolve() for path in tmp_path.glob(receipts)}) < 3:
+    while not list(tmp_path.glob(receipts)):
         assert time.monotonic() < ends
         assert first.poll() is None
         time.sleep(0.02)
@@ -114,7 +116,7 @@ def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
     ]
     for child in measuring:
         child.send_signal(signal.SIGKILL)
-    out, _ = first.communicate(timeout=60)
+    out, _ = first.communicate(timeout=200)
     folder = Path(out.strip())
     assert [trial.status for trial in load(folder).trials] == ["failed"]
     again = vectrial("run", "--resume", str(folder), "--no-report")
@@ -123,7 +125,7 @@ def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
     assert [trial.status for trial in run.trials] == ["ok"]
     (put,), (index,) = phases(run, "put"), phases(run, "index")
     assert put["resumed_segments"] == 8
-    assert 3 <= (index["resumed_segments"] or 0) < 8
+    assert 1 <= (index["resumed_segments"] or 0) < 8
     assert index["pipeline_wall_s"] is None, "no clock saw all of it"
     (found,) = phases(run, "search")
     assert (found["recall_mean"] or 0) > 0.95
