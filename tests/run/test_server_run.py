@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from busy_machine import told_late
 from small_suite import EASY, Vectrial
 
 from vectrial.results.reader import RunReader
@@ -84,7 +85,7 @@ def until_measuring(run: subprocess.Popen[str]) -> psutil.Process:
 
 
 def ended(process: psutil.Process) -> bool:
-    return not psutil.wait_procs([process], timeout=15)[1]
+    return not psutil.wait_procs([process], timeout=60)[1]
 
 
 def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
@@ -119,6 +120,22 @@ def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
     assert [one for one in open_ones if "report" not in one.parts] == [], "others may read them"
 
 
+def _cpu_of_phases(run: RunReader) -> tuple[dict[int, float], set[int]]:
+    """Processor seconds of the server by trial, where they are known, and the trials with a phase
+    that a busy machine told too late for that."""
+    found = run.rows(
+        "select trial_id, value, metric.reason as why from metric join phase using (phase_id)"
+        " where metric.name = 'server_cpu_s'"
+    )
+    missing = [row for row in found if row["value"] is None]
+    assert [row for row in missing if not told_late(row["why"])] == []
+    known: dict[int, float] = {}
+    for row in found:
+        if row["value"] is not None:
+            known[row["trial_id"]] = known.get(row["trial_id"], 0.0) + row["value"]
+    return known, {row["trial_id"] for row in missing}
+
+
 def _check_telemetry(run: RunReader) -> None:
     """Processor seconds of phases are those of the process, and memory and disk are its own."""
     used = run.rows(
@@ -126,22 +143,19 @@ def _check_telemetry(run: RunReader) -> None:
         " max(rss_bytes) as rss, max(disk_bytes) as disk from telemetry"
         " where process = 'server' group by trial_id order by trial_id"
     )
-    phases = {
-        row["trial_id"]: row["cpu_s"]
-        for row in run.rows(
-            "select trial_id, sum(value) as cpu_s from metric join phase using (phase_id)"
-            " where metric.name = 'server_cpu_s' group by trial_id"
-        )
-    }
+    phases, late = _cpu_of_phases(run)
     sweeps = run.rows("select trial_id from trial where experiment = 'search'")
     assert len(sweeps) == 4
     for trial in used:
-        assert phases[trial["trial_id"]] <= trial["cpu_s"] + 0.03, "more than the process used"
+        assert trial["trial_id"] in phases.keys() | late
+        in_phases = phases.get(trial["trial_id"], 0.0)
+        assert in_phases <= trial["cpu_s"] + 0.03, "more than the process used"
         # The kernel's record is kept in steps, so that a sample may be a little above it.
         assert trial["peak"] >= 0.95 * trial["rss"] > 20e6
         assert trial["disk"] > 2000 * 16 * 4
-    for sweep in sweeps:
-        assert phases[sweep["trial_id"]] > 0, "searching costs the server something"
+    searched = [phases[sweep["trial_id"]] for sweep in sweeps if sweep["trial_id"] in phases]
+    assert searched
+    assert min(searched) > 0, "searching costs the server something"
     # What one trial ends with, the next begins with: nothing is lost in between.
     ends = run.rows(
         "select min(cpu_s) as first, max(cpu_s) as last from telemetry"
@@ -159,18 +173,18 @@ def test_the_server_ends_with_a_run_that_is_killed(
     run = start(served, tmp_path, variables)
     server = until_measuring(run)
     run.send_signal(signal.SIGKILL)
-    run.communicate(timeout=60)
+    run.communicate(timeout=200)
     assert ended(server)
 
 
 def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
     served: Path, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    text = SUITE.replace("min_s = 0.3", "min_s = 3.0").replace("[16, 128]", "[16]") + EASY
+    text = SUITE.replace("min_s = 0.3", "min_s = 10.0").replace("[16, 128]", "[16]") + EASY
     served.write_text(text)
     run = start(served, tmp_path, variables)
     server = until_measuring(run)
-    time.sleep(1.0)  # into the first sweep
+    time.sleep(1.0)  # into the first sweep, of which most is left
     server.kill()
     run.communicate(timeout=200)
     (folder,) = (p for p in (tmp_path / "runs").iterdir() if not p.is_symlink())
