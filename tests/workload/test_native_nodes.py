@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from load_outcomes import only
 
+from vectrial._engine import LoadControl
 from vectrial.engine.client import Requests, arrivals, closed, drive, target
 from vectrial.engine.null_server import null_server
-from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import UserError
 
 K, QUERIES, DIM = 10, 50, 20
@@ -36,29 +36,41 @@ def test_connections_take_turns(protocol: str, family: str) -> None:
                 protocol, one.host, one.port, nodes=[(one.host, one.port), (two.host, two.port)]
             ),
             [search()],
-            [closed(4, count=200)],
+            # One for each client, which all send before the first is answered: of more requests
+            # the clients of the faster node would take those that are left.
+            [closed(4, count=4)],
             connections=4,
         )
     seen = only(outcome)["recorder"].summary()
-    assert seen["count"] + seen["errors"] == 200
-    assert seen["count"] == pytest.approx(100, abs=60), "clients take what is left"
+    assert (seen["count"], seen["errors"]) == (2, 2)
 
 
 @PROTOCOLS
 def test_every_node_is_asked_at_a_low_rate(protocol: str, family: str) -> None:
-    """Though one connection would do: there is never more than one request in flight."""
+    """Though one connection would do: there is never more than one request in flight.
+
+    Connections that did not take turns would ask one of the two a few times at most, however long
+    it lasts.
+    """
+
+    def until_both_were(control: LoadControl) -> None:
+        _, _, answered, failed = control.progress()
+        if min(answered, failed) >= 20:
+            control.cancel()
+
     with null_server(family, k=K) as one, null_server(family, k=K, faults=[("status", 1)]) as two:
         outcome = drive(
             target(
                 protocol, one.host, one.port, nodes=[(one.host, one.port), (two.host, two.port)]
             ),
             [search()],
-            [arrivals(rate=100.0, in_flight=64, count=120)],
+            [arrivals(rate=100.0, in_flight=64)],
+            duration_s=60,
             connections=6,
+            progress=until_both_were,
         )
     seen = only(outcome)["recorder"].summary()
-    assert seen["count"] + seen["errors"] == 120
-    assert seen["errors"] == pytest.approx(60, abs=20), "half of the connections are to the other"
+    assert min(seen["count"] or 0, seen["errors"] or 0) >= 20
 
 
 @PROTOCOLS
@@ -66,31 +78,36 @@ def test_every_node_is_asked_at_a_low_rate(protocol: str, family: str) -> None:
 def test_what_a_lost_node_leaves_goes_to_the_others(
     protocol: str, family: str, number: signal.Signals
 ) -> None:
+    """A connection that is refused goes to the next node after that, so that a few fail; then none
+    does."""
     with null_server(family, k=K) as one, null_server(family, k=K) as two:
-        lost: list[int] = []
+        lost: list[tuple[int, int]] = []
 
-        def lose(control: object) -> None:
+        def lose(control: LoadControl) -> None:
+            _, _, answered, failed = control.progress()
             if not lost:
                 os.kill(two.pid, number)
-                lost.append(perf_counter_ns())
+            if not lost or lost[-1][0] != failed:
+                lost.append((failed, answered))
+            # Of a node that stands still nothing is known before the first timeout.
+            elif answered > lost[-1][1] + 300 and (failed or number is signal.SIGKILL):
+                control.cancel()
 
         outcome = drive(
             target(
                 protocol, one.host, one.port, nodes=[(one.host, one.port), (two.host, two.port)]
             ),
-            [search(keep=True)],
+            [search()],
             [arrivals(rate=200.0, in_flight=64)],
-            duration_s=2.0,
+            duration_s=60,
             connections=4,
             timeout_s=0.3,
             progress=lose,
         )
         if number is signal.SIGSTOP:
             os.kill(two.pid, signal.SIGCONT)
-    late = sent_after(outcome, lost[0] + 1_000_000_000)
     assert outcome["reconnects"] > 0
-    # A connection that is refused goes to the next node after that, so that a few fail.
-    assert late.mean() > 0.6, "most are answered by the node that is left"
+    assert outcome["cancelled"], "300 in a row were answered by the node that is left"
 
 
 def test_writes_go_to_the_first_node_where_that_alone_takes_them() -> None:
@@ -130,14 +147,6 @@ def test_requests_that_share_connections_cannot_be_kept_to_a_node() -> None:
             [writes],
             [closed(1, count=1)],
         )
-
-
-def sent_after(outcome: LoadOutcome, instant_ns: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each request sent after an instant succeeded."""
-    requests = only(outcome)["requests"]
-    assert requests is not None
-    _, sent, _, succeeded = requests
-    return succeeded[sent > instant_ns]
 
 
 def test_the_instants_of_every_request_are_kept_where_they_are_wanted() -> None:
