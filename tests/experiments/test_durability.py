@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from experiment_worlds import dataset, index_of, target, world
 from own_thread import in_own_thread
 
 from vectrial.experiments.durability.experiment import DurabilityExperiment
+from vectrial.experiments.durability.holders import Holder
 from vectrial.experiments.durability.metrics import rate_at_most
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
@@ -24,11 +26,30 @@ from vectrial.util.volume import Volume, lacking
 
 QUICK = {"count": 2, "rows": 200, "least_s": 0.3, "most_s": 0.6}
 DISK_BYTES = 48 << 20
+#: Before an outage so many changes are made, the fortieth of which `SyncedLate` syncs, and those
+#: after it are lost; a busy machine has so long for them.
+CHANGES, CHANGES_S = 45, 60.0
 
 
 @pytest.fixture(autouse=True)
 def found_by_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(liar_stores.__file__).parent), prepend=os.pathsep)
+
+
+@pytest.fixture(autouse=True)
+def outages_after_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage comes no sooner than after enough changes, however slow the machine is."""
+    pause = Holder.pause
+
+    def patient(self: Holder, seconds: float) -> None:
+        pause(self, seconds)
+        writer, until = self._writer, time.monotonic() + CHANGES_S
+        assert writer is not None
+        while len(writer.outcomes()) < CHANGES and time.monotonic() < until:
+            if writer.wait(0.01):
+                return
+
+    monkeypatch.setattr(Holder, "pause", patient)
 
 
 @contextmanager

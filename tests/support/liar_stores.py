@@ -29,7 +29,7 @@ class Unsynced(SqliteStore):
 
 
 class SyncedLate(Unsynced):
-    """Syncs after every fortieth write."""
+    """Syncs after its fortieth write, and never again."""
 
     name = "synced-late"
     _writes = 0
@@ -48,7 +48,7 @@ class SyncedLate(Unsynced):
 
     def _wrote(self) -> None:
         self._writes += 1
-        if self._writes % 40 == 0:
+        if self._writes == 40:
             connection = self._connection()
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
