@@ -18,6 +18,7 @@ from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import Hits
+from vectrial.workload.python import client_pool
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.python.operations import timed_operations
@@ -58,7 +59,7 @@ class Log:
 
 @pytest.mark.parametrize("clients", [1, 3])
 def test_a_phase_has_every_figure_of_the_same_requests(clients: int) -> None:
-    phase = closed_loop(exact, VECTORS, TRUTH, clients=clients, warmup_count=5)
+    phase = closed_loop(exact, VECTORS, TRUTH, clients=clients, warmup_count=5, warmup_max_s=60)
     assert (phase.valid, phase.reason, phase.missing, phase.errors) == (True, None, {}, [])
     assert phase.metrics["count"] == QUERIES * clients
     assert phase.metrics["concurrency"] == clients
@@ -120,13 +121,15 @@ def test_no_request_is_sent_after_max_s(clients: int) -> None:
         return exact(vector)
 
     begun = time.perf_counter()
-    phase = closed_loop(slow, VECTORS, TRUTH, clients=clients, warmup_count=1, min_s=9, max_s=1.0)
-    assert time.perf_counter() - begun < 9, "min_s does not count"
+    phase = closed_loop(slow, VECTORS, TRUTH, clients=clients, warmup_count=1, min_s=60, max_s=1.0)
+    assert time.perf_counter() - begun < 60, "min_s does not count"
     assert phase.valid
     assert phase.ended_ns - phase.started_ns >= 1e9
     assert (phase.metrics["count"] or 0) <= clients * 5
-    # Who sleeps leaves no time to the harness: the clients were busy all the time.
-    assert (phase.metrics["littles_law"] or 0) > 0.5
+    if clients == 1:
+        # Who sleeps leaves no time to the harness: the client was busy all the time. One of
+        # several may have to wait for another whose last answer a busy machine holds up.
+        assert (phase.metrics["littles_law"] or 0) > 0.5
 
 
 @pytest.mark.parametrize("clients", [1, 3])
@@ -157,17 +160,18 @@ def test_count_is_kept_exactly(clients: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 3])
 def test_warm_up_is_not_in_the_phase(clients: int) -> None:
-    calls = iter(range(10**6))
+    calls, warm_ns = iter(range(10**6)), list[int]()
 
     def cold(vector: NDArray[np.float32]) -> Hits:
-        # None is timed before every client has warmed up.
         if next(calls) < clients:
-            time.sleep(1.5)
+            time.sleep(0.3)
+            warm_ns.append(time.perf_counter_ns())
         return exact(vector)
 
     phase = closed_loop(cold, VECTORS, TRUTH, clients=clients, warmup_count=100)
     assert phase.metrics["count"] == QUERIES * clients
-    assert (phase.metrics["latency_max"] or 0) < 1.5e6
+    assert len(warm_ns) == clients
+    assert max(warm_ns) <= phase.started_ns, "none is timed before every client has warmed up"
     late = closed_loop(exact, VECTORS, None, warmup_count=10**9, warmup_max_s=0.05)
     assert (late.metrics["warmup_count"] or 0) < 10**9
 
@@ -201,7 +205,7 @@ def test_a_store_that_always_fails_says_so_and_has_no_figures() -> None:
     def broken(vector: NDArray[np.float32]) -> Hits:
         raise OSError
 
-    phase = closed_loop(broken, VECTORS, TRUTH, clients=2, warmup_count=3)
+    phase = closed_loop(broken, VECTORS, TRUTH, clients=2, warmup_count=3, warmup_max_s=60)
     assert (phase.valid, phase.reason) == (False, "all 40 operations failed")
     assert phase.errors == [("OSError", 40, ["OSError()"])]
     assert phase.metrics["latency_p50"] is None
@@ -249,11 +253,17 @@ def test_an_interrupt_ends_it_at_once(clients: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 2])
-def test_progress_is_reported_between_samples(clients: int) -> None:
-    inside, seen, overlaps = threading.Event(), [], []
+def test_progress_is_reported_between_samples(
+    clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One client reports on its own behalf; of several the calling thread does, while they wait."""
+    monkeypatch.setattr(client_pool, "PROGRESS_S", 0.0)
+    inside, twice, seen, overlaps = threading.Event(), threading.Event(), [], []
 
     def slow(vector: NDArray[np.float32]) -> Hits:
         inside.set()
+        if clients > 1:
+            twice.wait(30)
         time.sleep(0.01)
         inside.clear()
         return exact(vector)
@@ -261,9 +271,11 @@ def test_progress_is_reported_between_samples(clients: int) -> None:
     def progress(done: float, of: float, what: str) -> None:
         seen.append((done, of, what))
         overlaps.append(inside.is_set())
+        if sum(what == "search" for _, _, what in seen) == 2:
+            twice.set()
 
-    closed_loop(slow, VECTORS, TRUTH, clients=clients, warmup_count=1, min_s=1.1, progress=progress)
-    assert len(seen) >= 2
+    closed_loop(slow, VECTORS, TRUTH, clients=clients, warmup_count=0, min_s=0.1, progress=progress)
+    assert twice.is_set()
     assert all(0 <= done <= of and what.startswith("search") for done, of, what in seen)
     if clients == 1:
         assert not any(overlaps)

@@ -56,12 +56,13 @@ def served(
 @pytest.mark.slow
 def test_every_figure_is_of_the_same_requests() -> None:
     library = Library(0.002)
-    phase = served(library, 25, duration_s=2.0)
+    # So few that a quarter of them are no overload even where none of them is answered in time.
+    phase = served(library, 15, duration_s=2.0)
     found = phase.metrics
     assert phase.valid, phase.reason
-    assert (found["count"], found["errors"], found["unsent"]) == (50, 0, 0)
+    assert (found["count"], found["errors"], found["unsent"]) == (30, 0, 0)
     assert found["recall_mean"] == 1
-    assert found["offered_rate"] == pytest.approx(25)
+    assert found["offered_rate"] == pytest.approx(15)
     assert found["concurrency"] == 64
     assert found["warmup_count"] == 64, "each client has at least one"
     assert len(library.threads) > 1
@@ -69,7 +70,7 @@ def test_every_figure_is_of_the_same_requests() -> None:
     assert found["service_p50"] >= 2000
     assert found["littles_law"] == pytest.approx(1, abs=1e-3)
     assert {"latency", "lag", "service"} <= set(phase.histograms)
-    assert phase.params == {"loop": "open", "arrivals": "constant", "rate": 25}
+    assert phase.params == {"loop": "open", "arrivals": "constant", "rate": 15}
     assert set(phase.missing) == {name for name, value in found.items() if value is None}
 
 
@@ -102,7 +103,9 @@ def test_wrong_answers_are_judged_and_failures_counted() -> None:
             raise RuntimeError("query 0 is refused")
         return np.array([int(np.argmax(vector))], dtype=np.int64), np.zeros(1, np.float32)
 
-    phase = search(fails, QUERIES, TRUTH, OpenLoop(200, 0.5, "constant"), alone=False)
+    # There is time for all of them, however late a busy machine sends them.
+    load = OpenLoop(200, 60.0, "trace", np.arange(100) * 5_000_000)
+    phase = search(fails, QUERIES, TRUTH, load, alone=False)
     assert phase.metrics["errors"] == 25
     assert phase.errors[0][0] == "RuntimeError"
     assert not phase.valid

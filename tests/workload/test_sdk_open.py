@@ -57,7 +57,7 @@ def serve(
 
 
 def test_a_slow_answer_holds_up_nobody_while_a_client_is_free() -> None:
-    queue, record = serve(8, [0, 2 * MS, 4 * MS, 6 * MS, 300 * MS], 400 * MS, 0.05)
+    queue, record = serve(8, [0, 2 * MS, 4 * MS, 6 * MS, 300 * MS], 60_000 * MS, 0.05)
     seen = record.summary()
     assert (seen["count"], seen["errors"]) == (3, 2), "failures are recorded in their own class"
     assert sum(queue.unsent) == 0
@@ -68,15 +68,19 @@ def test_a_slow_answer_holds_up_nobody_while_a_client_is_free() -> None:
 
 @pytest.mark.slow
 def test_who_is_late_is_late_from_when_it_was_due() -> None:
-    """One client at 300 ms a search, asked every 75 ms: it sends four at most, of which the first
-    is refused."""
-    due = [75 * MS * n + 15 * MS for n in range(20)]
-    queue, record = serve(1, due, 1200 * MS, 0.3)
-    unsent = sum(queue.unsent)
-    assert unsent >= 16, "who would be sent after the end is not sent"
-    assert sum(queue.late) >= 20 - unsent - 1
+    """One client at 300 ms a search, asked every 75 ms: some 225 ms later with each, of which the
+    first is refused. On a busy machine all of it takes longer."""
+    due = [75 * MS * n + 15 * MS for n in range(4)]
+    queue, record = serve(1, due, 60_000 * MS, 0.3)
+    assert sum(queue.unsent) == 0
+    assert sum(queue.late) >= 3
     latest, lag = record.summary()["latency_max"], queue.lags[0].summary()["latency_max"]
     assert latest is not None
     assert lag is not None
-    assert latest > 500_000, "some 225 ms later with each"
-    assert 200_000 < lag < latest
+    assert lag >= 3 * 225_000
+    assert latest >= lag + 300_000
+
+
+def test_who_would_be_sent_after_the_end_is_not_sent() -> None:
+    queue, _ = serve(1, [15 * MS + n for n in range(20)], MS, 0.05)
+    assert sum(queue.unsent) >= 19, "all but the first, which was taken before it was due"
