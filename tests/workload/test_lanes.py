@@ -65,6 +65,12 @@ NONSENSE = re.compile(
     r" of \d+ answers looked at, \d+ of \d+ scores differ from the l2 computed again;"
     r" the worst is [^;]+"
 )
+#: What may be said besides on a busy machine.
+BUSY = re.compile(
+    r"stalled [^;]+; an open loop shows how long clients would wait"
+    r"|the first answer to each query [^;]+"
+    r"|overloaded: [^;]+"
+)
 #: What the native lane tells of answers that it asks for twice after a phase.
 AGAIN = ("count", "p50", "p99")
 #: Nobody is too near to a ceiling here: a test machine may be busy.
@@ -194,7 +200,8 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
     # Nothing is wrong with it but that the store declares exact answers, and the server has none.
     bad = [row for row in rows if not row["valid"] and row["value"] is not None]
     told = {load_of(row): row["reason"] for row in bad}
-    assert [reason for reason in told.values() if not NONSENSE.fullmatch(reason)] == []
+    assert all(NONSENSE.search(reason) for reason in told.values()), told
+    assert {BUSY.sub("", NONSENSE.sub("", one)).strip("; ") for one in told.values()} == {""}, told
     assert set(told) == set(searches)
 
 
@@ -217,7 +224,9 @@ def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Pa
 @pytest.mark.slow
 def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> None:
     both = 'index = "flat"\nlane = ["sdk", "native"]'
-    rows = measured(folder, (STORE + CLIENTS).replace('index = "flat"', both) + EASY)
+    # So long that a busy machine answers something in it.
+    clients = CLIENTS.replace("duration_s = 0.2", "duration_s = 2")
+    rows = measured(folder, (STORE + clients).replace('index = "flat"', both) + EASY)
     sdk = {row["metric"]: row for row in rows if row["lane"] == "sdk"}
     native = {row["metric"]: row for row in rows if row["lane"] == "native"}
     assert sdk["qps"]["phase_params"] == native["qps"]["phase_params"]
@@ -268,7 +277,7 @@ def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> No
 
 @pytest.mark.slow
 def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
-    bound = EASY.replace("ceiling_share = 99", "ceiling_share = 0.01")
+    bound = EASY.replace("ceiling_share = 99", "ceiling_share = 1e-9")
     swept = measured(folder, STORE + SWEEP + bound)
     assert not any(row["valid"] for row in swept)
     assert all("client-bound" in row["reason"] for row in swept if row["value"] is not None)
