@@ -27,7 +27,7 @@ from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.memory import MemoryStore
 
 FLAT = Index("flat", NoParams())
-FAST = {"min_s": 0, "max_s": 5, "warmup_queries": 5}
+FAST = {"min_s": 0, "max_s": 600, "warmup_queries": 5}
 
 
 def by_name(phases: list[Phase]) -> dict[str, Phase]:

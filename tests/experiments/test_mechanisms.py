@@ -67,7 +67,7 @@ def test_parts_keep_each_row_together() -> None:
 
 
 def test_unindexed_rows_are_searched_before_and_after(tmp_path: Path) -> None:
-    asked = UnindexedRows(unindexed=(0.0, 0.2), duration_s=0.1, warmup_queries=0)
+    asked = UnindexedRows(unindexed=(0.0, 0.2), duration_s=1.0, warmup_queries=0)
     phases = by_name(run(asked, MemoryStore, tmp_path))
     assert phases.keys() == {"as_inserted", "indexed"}
     for phase in phases.values():

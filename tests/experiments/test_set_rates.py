@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from vectrial.experiments.common import mixed_open_loop
 from vectrial.experiments.common.live_set import Answer, Span, Version, judge
 from vectrial.experiments.common.mixed_open_loop import _blame_client
 from vectrial.experiments.mixed import Mixed
@@ -37,6 +38,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Schema
 from vectrial.model.store import Searcher
 from vectrial.stores.memory import MemoryStore
+from vectrial.workload.streams import Streamed, by_clients
 
 FLAT = Index("flat", NoParams())
 SPANS = st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda s: (s[0], s[0] + s[1]))
@@ -145,13 +147,26 @@ def test_every_kind_is_offered_and_recorded_apart(tmp_path: Path) -> None:
 
 
 def quick(**more: object) -> Mixed:
-    """So few requests that even a busy machine sends all of them; none is due at the very end."""
+    """So few requests that a machine which stands still for a while makes up for them."""
     rates = {"search": 12.0, "insert": 8.0, "update": 8.0, "delete": 8.0}
     fixed = {"rates": rates, "duration_s": 3.0, "arrivals": "constant"}
     return Mixed.model_validate({**fixed, **more})
 
 
+@pytest.fixture
+def every_request_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of these clients none leaves out what it could only send after the end: recall is judged
+    where all writes were sent."""
+
+    def patient(*asked: Any, **more: Any) -> Streamed:
+        *rest, _ = asked
+        return by_clients(*rest, 600.0, **more)
+
+    monkeypatch.setattr(mixed_open_loop, "by_clients", patient)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("every_request_sent")
 def test_one_caller_of_an_exact_store_is_judged_exactly(tmp_path: Path) -> None:
     search = run(quick(), MemoryStore, tmp_path)[0]
     assert search.metrics["recall_mean"] == search.metrics["recall_mean_lower"] == 1
@@ -175,6 +190,7 @@ class Stale(MemoryStore):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("every_request_sent")
 @pytest.mark.parametrize("kind", [Immortal, Stale])
 def test_rows_that_were_deleted_and_are_found_are_wrong(
     kind: type[MemoryStore], tmp_path: Path
@@ -244,6 +260,7 @@ class Unsearchable(MemoryStore):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("every_request_sent")
 def test_a_searcher_that_cannot_be_made_is_an_error_of_its_search(tmp_path: Path) -> None:
     rates = {"search": 30.0, "delete": 2.0}
     phases = by_name(run(quick(rates=rates), Unsearchable, tmp_path))

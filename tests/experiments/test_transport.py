@@ -93,7 +93,7 @@ def test_checking_what_was_read_is_no_part_of_the_reads(
         check(self)
 
     monkeypatch.setattr(_TransferLog, "_check", noted)
-    asked = Transport(operations=("put", "get"), sizes=(1.0,), clients=(1,), min_s=0.05)
+    asked = Transport(operations=("put", "get"), sizes=(1.0,), clients=(1,), min_s=1.0)
     get = by_name(run(asked, MemoryStore, tmp_path))["get"]
     assert (get.metrics["count"] or 0) > 1
     assert len(checked) == 1
