@@ -105,6 +105,7 @@ def test_the_sampler_looks_at_the_machine_with_every_sample() -> None:
     with Sampler({"client": os.getpid()}, [], started, every_s=0.05) as sampler:
         time.sleep(0.3)
         sampler.mark(0)
+    elapsed_s = (time.perf_counter_ns() - started) / 1e9
     rows = sampler.machine_rows()
     assert len(rows) >= 3
     assert [r["at_s"] for r in rows] == sorted(r["at_s"] for r in rows)
@@ -112,4 +113,6 @@ def test_the_sampler_looks_at_the_machine_with_every_sample() -> None:
     phase = Phase("search", started, started + SECOND)
     add_machine_metrics([phase], rows, sampler.rows(), started)
     if rows[0]["busy_s"] is not None:
-        assert 0 <= (phase.metrics["other_cores"] or 0) <= (os.cpu_count() or 1) + 1
+        # The last counters are read some time after the instant that is noted for them.
+        late = elapsed_s / max(row["at_s"] for row in rows if row["phase"] == 0)
+        assert 0 <= (phase.metrics["other_cores"] or 0) <= (os.cpu_count() or 1) * late + 1

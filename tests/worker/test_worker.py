@@ -212,13 +212,14 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same(
         while not ended.wait(0.05):
             theirs.send(Progress(1, 2, "loading"))
 
+    theirs.send(Progress(1, 2, "loading"))  # the thread may begin late
     thread = threading.Thread(target=tell)
     thread.start()
     heard = 0
     try:
         for _ in process.messages(2.0):
             heard += 1
-            assert heard < 100, "it goes on and on"
+            assert heard < 2000, "it goes on and on"
         assert heard
         assert process._child.wait(10) < 0
     finally:
