@@ -42,7 +42,7 @@ IDS = np.arange(ROWS, dtype=np.int64) + 2**40
 GROUP = np.arange(ROWS, dtype=np.int64) % 6
 WEIGHT = RANDOM.normal(size=ROWS)
 KNOWN = GROUP != 3
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 #: Roles, each let in by another way, and their passwords.
 ROLES = {"scram": "s'ecret ü", "digest": "md5 secret", "plain": "open secret"}
 PG_HBA = """
@@ -101,9 +101,12 @@ def server() -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="vectrial-postgres-"))
     running = None
     try:
-        running, port = start(programs, folder)
-        postgres = Postgres(port, programs)
-        wait(postgres, running, folder / "log")
+        prefix = initialise(programs, folder)
+        for last in (False, False, True):
+            running, port = start(prefix, programs, folder)
+            postgres = Postgres(port, programs)
+            if is_up(postgres, running, folder / "log", last=last):
+                break
         postgres.sql("CREATE EXTENSION vector")
         for role, password in ROLES.items():
             how = "md5" if role == "digest" else "scram-sha-256"
@@ -120,8 +123,8 @@ def server() -> Iterator[Postgres]:
         shutil.rmtree(folder)
 
 
-def start(programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a server in `folder` on a free port. It ends with this process."""
+def initialise(programs: Path, folder: Path) -> list[str]:
+    """Make the files of a server in `folder`; returns what its command line begins with."""
     # It refuses to run as root.
     prefix = ["setpriv", "--pdeathsig", "INT"]
     if os.geteuid() == 0:
@@ -132,6 +135,11 @@ def start(programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     initdb = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
     subprocess.run([*prefix, *initdb, "--no-sync"], check=True, stdout=subprocess.DEVNULL)
     (data / "pg_hba.conf").write_text(PG_HBA)
+    return prefix
+
+
+def start(prefix: list[str], programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the server of `folder` on a free port. It ends with this process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -141,20 +149,25 @@ def start(programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         "shared_buffers": "32MB",
         "fsync": "off",
     }
-    command = [programs / "postgres", "-D", data, "-p", str(port)]
+    command = [programs / "postgres", "-D", folder / "data", "-p", str(port)]
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen([*prefix, *command], stdout=log, stderr=log), port
 
 
-def wait(postgres: Postgres, running: subprocess.Popen[bytes], log: Path) -> None:
+def is_up(postgres: Postgres, running: subprocess.Popen[bytes], log: Path, *, last: bool) -> bool:
+    """Wait until a server answers; False if it has ended: somebody took its port in the meantime,
+    and there is another attempt, unless it was the last."""
     ready = [postgres.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(postgres.port)]
     until = time.monotonic() + DEADLINE_S
     while subprocess.run(ready, check=False).returncode != 0:
-        assert running.poll() is None, log.read_text()
+        if running.poll() is not None:
+            assert not last, log.read_text()
+            return False
         assert time.monotonic() < until, log.read_text()
         time.sleep(0.05)
+    return True
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from vectrial.engine.client import Requests, arrivals, closed, drive, target
 from vectrial.engine.null_server import NullServer, null_server
 from vectrial.engine.types import LoadRecord, LoadSource
 from vectrial.model.errors import UserError
+from vectrial.servers.managed_process import free_ports
 from vectrial.stores.redis.server import REDIS
 from vectrial.testing.server_programs import program
 
@@ -175,28 +176,31 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
     if int(said.split("v=")[1].split(".")[0]) < 8:
         pytest.skip(f"vector sets came with Redis 8; {binary} is {said.strip()}")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("redis")
-    command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    command += ["--save", "", "--requirepass", "secret"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+    process, port = start(binary, tmp_path_factory.mktemp("redis"))
     try:
-        until = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > until:
-                    pytest.fail(f"redis-server did not start: {(folder / 'log').read_text()}")
-                time.sleep(0.05)
         yield port
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
+
+
+def start(binary: str | Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A server and its port: another one where somebody took the first in the meantime."""
+    log = folder / "log"
+    for _ in range(3):
+        (port,) = free_ports(1)
+        command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        command += ["--save", "", "--requirepass", "secret"]
+        with log.open("wb") as said:
+            process = subprocess.Popen(command, stdout=said, stderr=said)
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            if "Ready to accept connections" in log.read_text():
+                return process, port
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+    pytest.fail(f"redis-server did not start: {log.read_text()}")
 
 
 @pytest.mark.server
