@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate import GateResult, Rows, Subject, run_gate
+from vectrial.gate import GateResult, Rows, Subject, reading, run_gate
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Capabilities, Index, NoParams
 from vectrial.model.metric import Metric
@@ -244,10 +244,30 @@ def test_a_dataset_without_metadata_leaves_the_gates_own(tmp_path: Path) -> None
     }
 
 
-def test_nodes_that_differ_are_named(tmp_path: Path) -> None:
+def test_nodes_that_differ_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "AGREE_S", 0.0)
     agree = judge_store(MemoryStore, tmp_path / "one", nodes=(N, N))
     assert agree["nodes_agree"].detail == "2 nodes agree"
     differ = judge_store(MemoryStore, tmp_path / "two", nodes=(N, N // 2))
     assert set(failed(differ)) == {"nodes_agree"}
     assert f"node 2 counts {N // 2} of {N} rows" in differ["nodes_agree"].detail
     assert "of 50 rows read by id" in differ["nodes_agree"].detail
+
+
+def test_a_node_may_have_the_last_rows_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_AGAIN_S", 0.0)
+    looks = list[int]()
+
+    class Late(MemoryStore):
+        """As a node that a quorum went without."""
+
+        def refresh(self) -> None:
+            looks.append(1)
+
+        def count(self) -> int:
+            return super().count() - (len(looks) == 1)
+
+    assert not failed(judge_store(Late, tmp_path, nodes=(N,)))
+    assert len(looks) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import closing
 
@@ -18,6 +19,9 @@ PROBES = 50
 #: Searches stop after this time, though not before `LEAST`: a store that scans everything in
 #: Python would take minutes for what others do in a moment.
 BUDGET_S, LEAST = 3.0, 10
+#: Seconds in which nodes have to agree: where a quorum acknowledges a write, the other nodes may
+#: have it a moment later. Seconds between two looks at them.
+AGREE_S, _AGAIN_S = 30.0, 0.5
 
 ANSWER_CHECKS = (
     "answer_length",
@@ -46,9 +50,16 @@ def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> No
 
 
 def nodes_agree(subject: Subject, report: Report, rng: np.random.Generator) -> None:
-    """Every node of a cluster has what was loaded."""
-    ids = subject.rows.ids
-    wanted, version = np.sort(rng.permutation(ids)[:PROBES]), subject.store.version()
+    """Every node of a cluster has what was loaded, within `AGREE_S`."""
+    wanted, ends = np.sort(rng.permutation(subject.rows.ids)[:PROBES]), time.monotonic() + AGREE_S
+    while (faults := _differences(subject, wanted)) and time.monotonic() < ends:
+        time.sleep(_AGAIN_S)
+    report("nodes_agree", not faults, "; ".join(faults) or f"{len(subject.at_node)} nodes agree")
+
+
+def _differences(subject: Subject, wanted: Ids) -> list[str]:
+    """What a node lacks of what was loaded. wanted: ids of rows to read."""
+    ids, version = subject.rows.ids, subject.store.version()
     length, faults = min(subject.k, len(ids)), list[str]()
     for number, opened in enumerate(subject.at_node, 1):
         with closing(opened()) as store:
@@ -63,7 +74,7 @@ def nodes_agree(subject: Subject, report: Report, rng: np.random.Generator) -> N
             short = sum(len(search(query)[0]) != length for query in subject.queries[:LEAST])
             if short:
                 faults.append(f"{short} of {LEAST} answers of node {number} are short")
-    report("nodes_agree", not faults, "; ".join(faults) or f"{len(subject.at_node)} nodes agree")
+    return faults
 
 
 def answers(subject: Subject, report: Report) -> float:
