@@ -30,7 +30,7 @@ def everything(server: Local) -> list[psutil.Process]:
     return [program, psutil.Process(int((folder / "child").read_text()))]
 
 
-def all_ended(processes: list[psutil.Process], within_s: float = 10.0) -> bool:
+def all_ended(processes: list[psutil.Process], within_s: float = 60.0) -> bool:
     def runs(process: psutil.Process) -> bool:
         try:
             return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
