@@ -11,15 +11,16 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from experiment_worlds import dataset, index_of
+from test_local import all_ended
 
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported, UserError
@@ -203,16 +204,17 @@ def test_a_server_that_stands_still_is_not_waited_for_without_end(
     minio: ObjectsAccess, access: ObjectsAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (pid,) = minio.processes.values()
+    patient = Objects(access)
+    patient.put("one", b"data")
     monkeypatch.setattr(of_objects, "_TIMEOUT_S", 1.0)
     hurried = Objects(access)
-    hurried.put("one", b"data")
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(ObjectError, match=r"^one: the object store does not answer in time"):
             hurried.get("one")
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert bytes(hurried.get("one")) == b"data"
+    assert bytes(patient.get("one")) == b"data"
 
 
 #: Loaded before the C library, sets the clock an hour forward.
@@ -264,8 +266,9 @@ def test_a_server_that_was_killed_loses_nothing_that_was_done(tmp_path: Path) ->
         half.bounds = half.bounds[:3]
         assert not half.index().failed
         (pid,) = access.processes.values()
+        server = psutil.Process(pid)
         os.kill(pid, signal.SIGKILL)
-        time.sleep(0.5)
+        assert all_ended([server])
         with pytest.raises(StoreError, match=r"does not answer|connection broke"):
             pipeline(access, rows, tmp_path / "a").index()
     finally:

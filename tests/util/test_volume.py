@@ -76,13 +76,16 @@ with Volume(Path({str(tmp_path / "image")!r}), Path({str(tmp_path / "disk")!r}),
     assert not list((tmp_path / "disk").iterdir()), "others do not see it"
     maker.kill()
     maker.wait()
-    image, ends = str(tmp_path / "image"), time.monotonic() + 10
-    files = Path("/sys/block").glob("loop*/loop/backing_file")
-    while any(_read(one).startswith(image) for one in files) and time.monotonic() < ends:
+    ends = time.monotonic() + 60
+    while (held := _holds(tmp_path / "image")) and time.monotonic() < ends:
         time.sleep(0.1)
-    assert not any(
-        _read(one).startswith(image) for one in Path("/sys/block").glob("loop*/loop/backing_file")
-    )
+    assert not held
+
+
+def _holds(image: Path) -> bool:
+    """Whether a loop device holds the image."""
+    files = Path("/sys/block").glob("loop*/loop/backing_file")
+    return any(_read(one).startswith(str(image)) for one in files)
 
 
 def _read(path: Path) -> str:
