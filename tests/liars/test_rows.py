@@ -10,6 +10,7 @@ import rows
 
 from run import Run, measure
 from vectrial.experiments.common import visibility
+from vectrial.experiments.common.readiness import COLD_S, COLD_SEARCHES
 from vectrial.gate import contents
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
@@ -172,8 +173,10 @@ def test_an_index_that_the_first_search_builds_is_built_before_the_store_is_read
 
 
 def test_cold_searches_are_kept_and_shown(loads: Run) -> None:
-    cold = loads.phase(rows.SlowWhenCold, "ingest", "cold_searches").metrics
-    assert (cold["cold_count"] or 0) > 50
+    phase = loads.phase(rows.SlowWhenCold, "ingest", "cold_searches")
+    cold, took_s = phase.metrics, (phase.ended_ns - phase.started_ns) / 1e9
+    count = cold["cold_count"] or 0
+    assert count == COLD_SEARCHES or (count >= 2 and took_s > COLD_S), "a busy machine has fewer"
     for name in ("cold_first", "cold_p50", "cold_max"):
         assert (cold[name] or 0) >= rows.SlowWhenCold.pause_s * 1e6
     assert "First searches, cold" in loads.text
