@@ -39,7 +39,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Store
 from vectrial.results.reader import RunReader
 from vectrial.run.existing import Reading, describe, index_of, name_of, read_rows, suite_of
-from vectrial.servers.base import NotReady
+from vectrial.servers.base import NotReady, wait_until
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of, without_own_ids
@@ -302,7 +302,7 @@ def test_both_lanes_under_tls(
     over = replace(reading, address=encrypted)
     recipe = recipe_of(reading.store)
     assert recipe is not None
-    recipe.ready(encrypted)
+    wait_until(recipe, encrypted, 60.0, still_there=lambda: None)
     found = describe(over)
     dataset = read_rows(over, found)
     store, rows = opened(over, dataset)
@@ -340,7 +340,7 @@ def test_an_unknown_certificate_is_refused(
         native = plain.native_search(K, kind.search())
         target = {**native.target, "tls": tls(strange.host, other)}
         requests = Requests("search", vectors=VECTORS[:5], k=K, options=native.options)
-        (record,) = drive(target, [requests], [closed(1, count=2)], timeout_s=2.0)["classes"]
+        (record,) = drive(target, [requests], [closed(1, count=2)], timeout_s=60.0)["classes"]
         kinds = {kind for kind, _, _ in record["recorder"].errors()}
         assert kinds
         assert all("tls" in one for one in kinds), kinds

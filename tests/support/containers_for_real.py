@@ -32,7 +32,9 @@ def nodes_of(address: Address) -> Any:
     """The nodes of a cluster, as one of them says."""
     url = f"http://{address.host}:{address.ports['http']}/v1/nodes"
     headers = {"authorization": f"Bearer {address.secrets['api_key']}"}
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(url, headers=headers), timeout=180
+    ) as answer:
         return [[node["name"], node["status"]] for node in json.load(answer)["nodes"]]
 
 
@@ -65,7 +67,7 @@ def together(folder: Path) -> dict[str, Any]:
             server.strike(1, fault)
             during = server.lives()
             server.mend(1, fault)
-            server.wait_ready(60.0)
+            server.wait_ready(180.0)
             seen[fault] = [during, len(server.processes())]
         return seen
 

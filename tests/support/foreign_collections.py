@@ -80,7 +80,8 @@ def elasticsearch(address: Address, *, text: bool) -> Foreign:
 
     keys: list[Any] = [f"sku-{key}" for key in NUMBERS] if text else NUMBERS
     name = f"products-{text}".lower()
-    client = Elasticsearch(f"http://{address.host}:{address.ports['http']}")
+    url = f"http://{address.host}:{address.ports['http']}"
+    client = Elasticsearch(url, request_timeout=60)
     options = {"type": "hnsw", "m": 10, "ef_construction": 60}
     vector = {"type": "dense_vector", "dims": DIM, "similarity": "cosine", "index_options": options}
     fields = {"embedding": vector, "price": {"type": "double"}, "title": {"type": "text"}}

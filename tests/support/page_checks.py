@@ -50,7 +50,7 @@ def served(root: Path, home: Path, token: str | None = None) -> Iterator[str]:
         assert process.stdout is not None
         yield process.stdout.readline().strip().rstrip("/")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
         assert "Traceback" not in said
     finally:
         process.kill()

@@ -15,7 +15,7 @@ from pathlib import Path
 from vectrial.servers.namespaces import Network
 from vectrial.testing.server_programs import not_here
 
-_STARTS_S = 60.0
+_STARTS_S = 180.0
 
 
 @contextmanager
