@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_calls import call
+from command_calls import Done, call
 from small_suite import EASY
 
 from vectrial.analysis.fit import Outcome, fits
@@ -20,7 +20,7 @@ from vectrial.tune import least
 SMALL = ("--dataset", "clustered-16-2k")
 #: Limits that a busy machine keeps, and as few steps as there can be.
 QUICK = (
-    "--p99", "5s", "--load-factor", "1000", "--rate", "50", "--seconds", "0.3", "--warmup", "0.1",
+    "--p99", "60s", "--load-factor", "1000", "--rate", "50", "--seconds", "0.3", "--warmup", "0.1",
     "--confirm-seconds", "0.3", "--confirmations", "1", "--resolution", "1",
     "--search", "ef_search=64",
 )  # fmt: skip
@@ -37,10 +37,21 @@ index = "hnsw"
 experiment = "fit"
 memory = ["2GiB", "48MiB"]
 processors = 0.5
-p99_ms = 5000
+p99_ms = 60000
+clients = 1
 duration_s = 0.3
 warmup_s = 0.1
 """
+
+
+def undisturbed(*words: str) -> Done:
+    """What the command says when the figures of every step say something, which is tried three
+    times: where the machine stands still in a step, too many arrivals may be left over."""
+    for _ in range(3):
+        done = call(*words)
+        if not any(json.loads(line).get("outcome") == "unknown" for line in done.out.splitlines()):
+            break
+    return done
 
 
 @pytest.mark.slow
@@ -76,7 +87,7 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(least, "_LEAST_CPUS", 0.5)  # fewer steps
     monkeypatch.setattr(least, "_LEAST_BYTES", least.MIB)  # it has few rows
     words = ("fit", "redis-search", *SMALL, *QUICK, "--format", "jsonl")
-    done = call(*words)
+    done = undisturbed(*words)
     assert done.code == 0, done.err
     *steps, result = map(json.loads, done.out.splitlines())
     assert {one["kind"] for one in steps} == {"step"}
@@ -89,7 +100,7 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
     assert below["memory_bytes"] < result["memory_bytes"] <= 2 * below["memory_bytes"] + 2**21
     assert below["outcome"] in ("killed", "refused", "slow")
     assert below["reason"]
-    (folder,) = (home / "runs").glob("*-fit-redis-search")
+    *_, folder = sorted((home / "runs").glob("*-fit-redis-search"))
     suite = read_suite(folder / "suite.toml")
     assert len(suite.experiments) == len(steps)
     # What is there is not measured again.
