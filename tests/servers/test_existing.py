@@ -23,6 +23,7 @@ from foreign_collections import (
     Foreign,
 )
 from quick_servers import quick_servers
+from readiness import ready
 from tls_front import make_certificate, tls_front
 
 from vectrial._engine import Judge
@@ -39,7 +40,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Store
 from vectrial.results.reader import RunReader
 from vectrial.run.existing import Reading, describe, index_of, name_of, read_rows, suite_of
-from vectrial.servers.base import NotReady, wait_until
+from vectrial.servers.base import NotReady
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of, without_own_ids
@@ -302,7 +303,7 @@ def test_both_lanes_under_tls(
     over = replace(reading, address=encrypted)
     recipe = recipe_of(reading.store)
     assert recipe is not None
-    wait_until(recipe, encrypted, 60.0, still_there=lambda: None)
+    ready(recipe, encrypted)
     found = describe(over)
     dataset = read_rows(over, found)
     store, rows = opened(over, dataset)

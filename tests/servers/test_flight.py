@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
+from readiness import ready
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn
@@ -288,7 +289,7 @@ def test_a_wrong_token_names_where_it_is_given(error: type[Exception]) -> None:
     with Strict(error) as strict:
         address = Address("127.0.0.1", {"grpc": strict.port}, {"token": "hush"})
         with pytest.raises(Refused, match=r"not you.*; see VECTRIAL_FLIGHT_TOKEN") as told:
-            FLIGHT.ready(address)
+            ready(FLIGHT, address)
     assert "hush" not in str(told.value)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from minio.error import S3Error
+from readiness import ready
 
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.minio import MINIO, connect
@@ -53,7 +54,7 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
         with pytest.raises(S3Error):
             connect(stranger, 10.0).list_buckets()
         with pytest.raises(Refused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"):
-            MINIO.ready(stranger)
+            ready(MINIO, stranger)
     (pid,) = server.processes().values()
     shown = Path(f"/proc/{pid}/cmdline").read_text() + repr(server.address) + str(server.facts())
     logs = [path.read_text(errors="replace") for path in folder.rglob("*.log")]

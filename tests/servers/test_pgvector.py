@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from readiness import ready
 from search_check import SearchCheck
 
 from vectrial.model.capabilities import Durability, Index, Returning
@@ -244,9 +245,9 @@ def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> Non
     wrong = Address(known.host, known.ports, {"user": "guest", "password": "not this one"})
     for stranger in (known, wrong):
         with pytest.raises(Refused, match=r"password.*VECTRIAL_POSTGRES_PASSWORD") as told:
-            POSTGRES.ready(stranger)
+            ready(POSTGRES, stranger)
         assert "not this one" not in str(told.value)
-    POSTGRES.ready(right)
+    ready(POSTGRES, right)
     tmp_path.joinpath("guest").mkdir()
     store = PgVector(tmp_path / "guest", right)
     store.create(schema(), Index("flat", store.capabilities.indexes["flat"].build()))
@@ -287,5 +288,5 @@ def test_standbys_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> No
             assert standby.count() == ROWS - 5, "it has what it missed"
         wrong = replace(second, nodes=(second, first))
         with pytest.raises(ServerError, match="follows another node: give the node that"):
-            POSTGRES.ready(wrong)
+            ready(POSTGRES, wrong)
         store.close()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers import base
 from vectrial.servers.base import External, NoProgram, ServerError
-from vectrial.servers.local import Local, free_ports
+from vectrial.servers.local import Local
 from vectrial.servers.programs import base as programs
 from vectrial.servers.programs.base import GoProgram, go_program, go_program_at_hand
 from vectrial.servers.provide import external_address, provide, recipe_of, serving
@@ -125,14 +128,22 @@ def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(
         external_address(WEAVIATE)
 
 
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """A port at which nobody listens: it is kept, so that no process beside this one can."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
+
+
 def test_an_external_server_that_is_not_there_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    http, grpc = free_ports(2)
-    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http},grpc={grpc}")
-    server = provide(WEAVIATE, tmp_path)
-    with pytest.raises(ServerError, match=rf"weaviate at 127.0.0.1 \(http {http}"):
-        server.wait_ready(0.2)
+    with silent_port() as http, silent_port() as grpc:
+        monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http},grpc={grpc}")
+        server = provide(WEAVIATE, tmp_path)
+        with pytest.raises(ServerError, match=rf"weaviate at 127.0.0.1 \(http {http}"):
+            server.wait_ready(0.2)
 
 
 def test_an_external_server_is_used_and_left_alone(
@@ -315,12 +326,11 @@ def test_every_node_of_a_cluster_elsewhere_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of the two does not."""
-    monkeypatch.setattr(base, "_EXTERNAL_S", 0.5)
-    with Local(LITTLE, tmp_path) as one:
-        first = one.address
-        (gone,) = free_ports(1)
-        second = Address("127.0.0.1", {"http": gone})
+    with Local(LITTLE, tmp_path) as one, silent_port() as silent:
+        first, second = one.address, Address("127.0.0.1", {"http": silent})
         server = External(LITTLE, replace(first, nodes=(first, second)))
-        with pytest.raises(ServerError, match=rf"little at 127.0.0.1 \(http {gone}\)"):
-            server.wait_ready()
+        with monkeypatch.context() as patch:
+            patch.setattr(base, "_EXTERNAL_S", 0.5)
+            with pytest.raises(ServerError, match=rf"little at 127.0.0.1 \(http {silent}\)"):
+                server.wait_ready()
         External(LITTLE, replace(first, nodes=(first, first))).wait_ready()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from readiness import ready
 from search_check import SearchCheck
 
 from vectrial.model.capabilities import Durability, Index, Returning
@@ -153,7 +154,7 @@ def test_expressions_say_every_value(server: Server, value: Any, other: Any) -> 
     kind = {int: "INT", float: "FLOAT", str: "STRING", bool: "BOOL"}[type(value)]
     types = {"x": FieldType[kind]}
     key = "vectrial:test:expressions"
-    with connect(server.address, 5) as client:
+    with connect(server.address, 60) as client:
         vectors, one = client.vset(), np.ones(4, np.float32).tobytes()
         vectors.vadd(key, one, "1", attributes=expressions.attributes({"f0": value}))
 
@@ -178,7 +179,7 @@ def test_bounds_beyond_the_integers_of_float64_are_not_taken_for_the_last_of_the
     server: Server,
 ) -> None:
     types, key = {"x": FieldType.INT}, "vectrial:test:edges"
-    with connect(server.address, 5) as client:
+    with connect(server.address, 60) as client:
         vectors, one = client.vset(), np.ones(4, np.float32).tobytes()
         for value in [edge for edge in _EDGES if abs(edge) <= 2**53]:
             vectors.vadd(key, one, "1", attributes=expressions.attributes({"f0": value}))
@@ -245,7 +246,7 @@ def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability)
     prepared(REDIS)
     with provide(REDIS, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", "hnsw", durability)
-        with connect(own.address, 5) as client:
+        with connect(own.address, 60) as client:
             told = client.config_get("append*")
         assert told["appendonly"] == ("no" if durability is Durability.MEMORY else "yes")
         assert told["appendfsync"] == ("always" if durability is Durability.SYNCED else "everysec")
@@ -270,13 +271,13 @@ def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
     with provide(REDIS, tmp_path / "server") as own:
         at = own.address
         known = replace(at, secrets={"password": "s'ecret"})
-        with connect(at, 5) as client:
+        with connect(at, 60) as client:
             client.execute_command("ACL", "SETUSER", "guest", "on", ">guest", "+ping")
             client.config_set("requirepass", "s'ecret")
         for secrets in ({}, {"password": "another"}, {"user": "guest", "password": "guest"}):
             with pytest.raises(Refused, match="VECTRIAL_REDIS_USER and VECTRIAL_REDIS_PASSWORD"):
-                REDIS.ready(replace(at, secrets=secrets))
-        REDIS.ready(known)
+                ready(REDIS, replace(at, secrets=secrets))
+        ready(REDIS, known)
 
 
 def test_versions_that_do_not_fit_are_said(loaded: Redis) -> None:
@@ -300,7 +301,7 @@ def test_without_the_query_engine_it_is_said(
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_ADDRESS", f"127.0.0.1:redis={port}")
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_PASSWORD", server.address.secrets["password"])
     with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
-        provide(REDIS_SEARCH, tmp_path / "search").wait_ready(5)
+        provide(REDIS_SEARCH, tmp_path / "search").wait_ready(60)
 
 
 def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None:
@@ -350,7 +351,7 @@ def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> No
         replica = Redis(tmp_path / "rows", second)
         replica.open(SCHEMA, store._index)
         assert replica.count() == ROWS
-        with connect(second, 5) as client, pytest.raises(ReadOnlyError):
+        with connect(second, 60) as client, pytest.raises(ReadOnlyError):
             client.set("any", 1)
         cluster.strike(1, Fault.KILL)
         store.delete(IDS[:5])
@@ -360,6 +361,6 @@ def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> No
         replica.refresh()
         assert replica.count() == ROWS - 5, "it has what it missed"
         with pytest.raises(ServerError, match="takes writes: give the node that"):
-            REDIS.ready(replace(first, nodes=(second, first)))
+            ready(REDIS, replace(first, nodes=(second, first)))
         replica.close()
         store.close()

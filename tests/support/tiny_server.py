@@ -62,12 +62,12 @@ def service(host: str) -> Recipe:
 def starts(address: Address) -> int:
     """How often the server was started on its data, as it says."""
     told: list[int] = []
-    _ask(address, lambda answer: told.append(int(answer)))
+    _ask(address, lambda answer: told.append(int(answer)), timeout_s=60)
     return told[0]
 
 
-def _ask(address: Address, use: Callable[[str], None]) -> None:
-    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=5)
+def _ask(address: Address, use: Callable[[str], None], timeout_s: float = 5) -> None:
+    connection = http.client.HTTPConnection(address.host, address.ports["http"], timeout=timeout_s)
     try:
         connection.request("GET", "/")
         use(connection.getresponse().read().decode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import other_user
 import pytest
+from readiness import ready
 
 from vectrial.model.errors import VectrialError
 from vectrial.model.store import Address
@@ -26,7 +27,7 @@ def test_a_server_lets_in_only_those_who_know_its_secret(case: Case) -> None:
     if recipe is None or not recipe.generated:
         pytest.skip("it has none")
     address = serving.address(case.store)
-    recipe.ready(address)
+    ready(recipe, address)
     for secrets in ({}, dict.fromkeys(recipe.generated, "wrong")):
         with pytest.raises(VectrialError, match=r"not let us in|API key"):
-            recipe.ready(Address(address.host, address.ports, secrets))
+            ready(recipe, Address(address.host, address.ports, secrets))
