@@ -22,11 +22,14 @@ from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.telemetry.disk import allocated_bytes, on_disk
 from vectrial.testing.server_programs import prepared
+from vectrial.util.child_environment import PASS
 
 pytestmark = pytest.mark.server
 
 ROWS, DIM, PARTS = 3_000, 32, 3
 RAW = ROWS * DIM * 4
+#: Of Weaviate: seconds after which it writes out what is in memory.
+_FLUSH_S = "PERSISTENCE_MEMTABLES_FLUSH_DIRTY_AFTER_SECONDS"
 SCHEMA = Schema(DIM, Metric.L2, (Field("number", FieldType.INT), Field("word", FieldType.STRING)))
 
 
@@ -72,7 +75,10 @@ def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, in
     return before, loaded, ended
 
 
-def test_weaviate(tmp_path: Path) -> None:
+def test_weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By itself it writes out a minute later what is in memory, which a busy machine may need.
+    monkeypatch.setenv(_FLUSH_S, "3600")
+    monkeypatch.setenv(PASS, _FLUSH_S)
     before, loaded, ended = held("weaviate", tmp_path)
     assert FileKind.INDEX not in before
     assert loaded[FileKind.INDEX] > ROWS * 4 * 16
