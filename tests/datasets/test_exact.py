@@ -78,7 +78,9 @@ def assert_same(found: Truth, expected: Truth) -> None:
 
 
 def random(rng: np.random.Generator, n: int, d: int) -> NDArray[np.float32]:
-    return rng.standard_normal((n, d), dtype=np.float32)
+    rows = rng.standard_normal((n, d), dtype=np.float32)
+    rows[rows == 0] = 1  # a row of one component has a direction
+    return rows
 
 
 def duplicates(rng: np.random.Generator, n: int, d: int) -> NDArray[np.float32]:

@@ -17,7 +17,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.limits import Limits
 from vectrial.model.placement import Placement
 from vectrial.servers import limits
-from vectrial.servers.limits import NotPossible, change_memory, enter, make_groups
+from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
 from vectrial.servers.local import Local
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.telemetry.groups import Group
@@ -29,7 +29,7 @@ ROOT = Path("/sys/fs/cgroup")
 @pytest.fixture
 def possible() -> None:
     try:
-        groups = make_groups(Limits(0.5, 2**28), "vectrial-test-possible")
+        groups = make_groups(Limits(0.5, 2**28), group_name())
     except NotPossible as error:
         pytest.skip(f"this machine sets no limits: {error}")
     for group in groups:
@@ -38,7 +38,10 @@ def possible() -> None:
 
 def left_over() -> list[Path]:
     """Groups that this process made; others may be at work on this machine."""
-    return list(ROOT.rglob(f"vectrial-{os.getpid()}-*"))
+    mine = f"vectrial-{os.getpid()}-"
+    # Not `rglob`, which fails where another process removes a group meanwhile.
+    groups = (Path(top, one) for top, within, _ in os.walk(ROOT) for one in within)
+    return [group for group in groups if group.name.startswith(mine)]
 
 
 @pytest.mark.slow
@@ -75,7 +78,8 @@ def test_the_use_of_memory_is_read_in_both_versions(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("possible")
 def test_a_command_runs_in_the_groups_from_its_start(tmp_path: Path) -> None:
-    groups = make_groups(Limits(memory_bytes=2**26), "vectrial-test-enter")
+    name = group_name()
+    groups = make_groups(Limits(memory_bytes=2**26), name)
     report = "import sys; print(open('/proc/self/cgroup').read(), sys.argv)"
     try:
         argv = enter(groups, [sys.executable, "-c", report, "a b", "$c"])
@@ -85,10 +89,22 @@ def test_a_command_runs_in_the_groups_from_its_start(tmp_path: Path) -> None:
         use = memory_use(groups)
     finally:
         remove(groups)
-    assert "vectrial-test-enter" in said
+    assert name in said
     assert "['-c', 'a b', '$c']" in said
     assert killed.returncode == -signal.SIGKILL
     assert use["oom_kills"] == 1
+
+
+@pytest.mark.usefixtures("possible")
+def test_a_group_of_that_name_is_left_alone() -> None:
+    name, limited = group_name(), Limits(memory_bytes=2**26)
+    groups = make_groups(limited, name)
+    try:
+        with pytest.raises(NotPossible, match="File exists"):
+            make_groups(limited, name)
+        assert all(group.is_dir() for group in groups)
+    finally:
+        remove(groups)
 
 
 @pytest.mark.slow
@@ -116,7 +132,7 @@ def test_a_group_is_not_told_to_have_less_than_it_holds(tmp_path: Path) -> None:
     """Version 1 refuses; version 2 ends what holds it."""
     if is_unified():
         pytest.skip("version 2 refuses nothing")
-    groups = make_groups(Limits(memory_bytes=2**28), "vectrial-test-refused")
+    groups = make_groups(Limits(memory_bytes=2**28), group_name())
     code = (
         f"import os\nfor g in {[str(g) for g in groups]!r}:\n"
         " open(g + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
@@ -183,7 +199,7 @@ def test_groups_of_a_process_that_has_ended_are_swept_with_what_is_in_them() -> 
 @pytest.mark.usefixtures("possible")
 def test_no_more_than_its_memory(tmp_path: Path) -> None:
     """The limit is the kernel's to enforce: what asks for more is ended."""
-    groups = make_groups(Limits(memory_bytes=2**26), "vectrial-test-memory")
+    groups = make_groups(Limits(memory_bytes=2**26), group_name())
     code = (
         f"import os\nfor g in {[str(g) for g in groups]!r}:\n"
         " open(g + '/cgroup.procs', 'w').write(str(os.getpid()))\n"

@@ -36,7 +36,7 @@ def test_no_more_normal_things_than_asked_for_are_below_the_threshold(
 ) -> None:
     """The rule itself: with the new thing among them, any of the n + 1 is as likely to be it."""
     threshold = threshold_for(normal, rate)
-    rank = math.floor(rate * (len(normal) + 1) + 1e-9)
+    rank = math.floor(round(rate * (len(normal) + 1), 9))
     if rank < 1:
         assert threshold is None
         return

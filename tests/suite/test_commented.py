@@ -13,8 +13,9 @@ from vectrial.experiments.search import Search
 from vectrial.suite.commented import commented, field_texts
 from vectrial.suite.model import StoreRef, Suite, parse_suite
 
-names = st.text(min_size=1, max_size=20).filter(
-    lambda text: text.strip() and text.isprintable() and text.isascii()
+#: Of printable ASCII.
+names = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=20).filter(
+    str.strip
 )
 scalars = st.one_of(
     st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False),

@@ -119,7 +119,10 @@ def _check_rights(one: psutil.Process) -> None:
 
 
 def _check_files(server: Server, data: Path, tree: list[psutil.Process]) -> None:
-    places = [data.parent, data, *data.parent.rglob("*")]
+    # Not `rglob`, which fails where the server removes a folder meanwhile.
+    places = [data.parent]
+    for top, folders, files in os.walk(data.parent):
+        places += [Path(top, name) for name in (*folders, *files)]
 
     def look() -> list[str]:
         got = []

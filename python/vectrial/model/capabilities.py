@@ -65,8 +65,8 @@ class IndexKind:
         nlist, nprobe. Defaults are the store's own, so that a suite may leave them out.
     exact: every search returns the true neighbours. Such an index is called "flat".
     recall_floor: the recall that the gate demands at `high_recall_params`, on data with structure;
-        recall_floors: by metric, where it differs; filtered_floor: of filtered searches, where
-        these lose more.
+        recall_floors: by metric, where it differs; filtered_floor and filtered_floors: the same of
+        filtered searches, where these lose more.
     high_recall_params: search parameters at which a correct index is nearly exact; the first is
         the one that trades speed for recall.
     tuning_ranges: least and greatest values of build parameters worth tuning, where these differ
@@ -86,6 +86,7 @@ class IndexKind:
     recall_floor: float = 0.9
     recall_floors: Mapping[Metric, float] = field(default_factory=dict)
     filtered_floor: float | None = None
+    filtered_floors: Mapping[Metric, float] = field(default_factory=dict)
     high_recall_params: Mapping[str, Any] = field(default_factory=dict)
     tuning_ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     strong_consistency_params: Mapping[str, Any] = field(default_factory=dict)
@@ -117,9 +118,11 @@ class IndexKind:
 
     def floor(self, metric: Metric, *, filtered: bool = False) -> float:
         """The recall that the gate demands under a metric, and under a filter or none."""
-        if filtered and self.filtered_floor is not None:
-            return self.filtered_floor
-        return self.recall_floors.get(metric, self.recall_floor)
+        unfiltered = self.recall_floors.get(metric, self.recall_floor)
+        if not filtered:
+            return unfiltered
+        floor = self.filtered_floors.get(metric, self.filtered_floor)
+        return unfiltered if floor is None else floor
 
 
 @dataclass(frozen=True)

@@ -115,11 +115,18 @@ def sweep(root: Path = ROOT) -> list[Path]:
         ]
     found = [group for parent in parents for group in parent.glob("vectrial-*") if _orphan(group)]
     for group in found:
-        for pid in (group / "cgroup.procs").read_text().split():
+        for pid in _processes(group):
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
     remove(found)
     return [group for group in found if not group.exists()]
+
+
+def _processes(group: Path) -> list[int]:
+    """Those in a group; none where another process has just removed it."""
+    with suppress(OSError):
+        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+    return []
 
 
 def _orphan(group: Path) -> bool:
@@ -176,12 +183,14 @@ def _make(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
     group = parent / name
     try:
         group.mkdir()
+    except OSError as error:  # also where there is one of that name, which is not ours
+        raise NotPossible(f"{group}: {error.strerror}") from error
+    try:
         for key, value in settings.items():
             if key in _NO_SWAP and not (group / key).exists():
                 continue  # a kernel without swap accounting
             (group / key).write_text(value)
     except OSError as error:
-        if group.is_dir():
-            group.rmdir()
+        group.rmdir()
         raise NotPossible(f"{error.filename or group}: {error.strerror}") from error
     return group

@@ -110,15 +110,17 @@ def at_equal_pace(
     y, x = (_logs(a), _logs(b)), (_logs(pace_a), _logs(pace_b))
     if any(len(one) != len(other) for one, other in zip(y, x, strict=True)):
         raise ValueError("each repeat needs a pace")
-    xx, xy, yy = (
-        sum(float(np.dot(p - p.mean(), q - q.mean())) for p, q in zip(left, right, strict=True))
-        for left, right in ((x, x), (x, y), (y, y))
+    xx, xy = (
+        sum(float(np.dot(p - p.mean(), q - q.mean())) for p, q in zip(x, other, strict=True))
+        for other in (x, y)
     )
     if xx <= 1e-18:  # the same pace every time: there is nothing to take away
         return unpaired(a, b)
     slope, apart = xy / xx, float(x[1].mean() - x[0].mean())
     df = float(len(a) + len(b) - 3)
-    variance = max(0.0, yy - slope * xy) / df
+    # Of the residuals themselves: a difference of sums is rounding where the model fits exactly.
+    residuals = [q - q.mean() - slope * (p - p.mean()) for p, q in zip(x, y, strict=True)]
+    variance = sum(float(np.dot(one, one)) for one in residuals) / df
     se = math.sqrt(variance * (1 / len(a) + 1 / len(b) + apart**2 / xx))
     shift = float(y[1].mean() - y[0].mean()) - slope * apart
     return replace(_effect(shift, se, df, paired=False), at_pace=True)

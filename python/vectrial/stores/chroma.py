@@ -55,11 +55,12 @@ class Chroma(vt.Store):
         },
         indexes={
             # Tried with rows replaced by far ones under inner product: filtered recall is between
-            # 0.78 and 0.95 however large ef_search, and under the other metrics nearly 1.
+            # 0.68 and 0.95 however large ef_search, and under the other metrics nearly 1.
             "hnsw": vt.IndexKind(
                 HnswBuild,
                 HnswSearch,
                 recall_floors={vt.Metric.IP: 0.7},
+                filtered_floors={vt.Metric.IP: 0.5},
                 high_recall_params={"ef_search": 1000},
             )
         },

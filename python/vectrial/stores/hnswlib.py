@@ -58,8 +58,9 @@ class HnswlibStore(vt.LibraryIndex):
                 build=HnswBuild,
                 search=HnswSearch,
                 high_recall_params={"ef_search": 512},
-                # After replacements and deletes, 0.75 was seen under a filter.
-                recall_floors={vt.Metric.IP: 0.7},
+                # After replacements and deletes under inner product, 0.7 was seen under a filter in
+                # 6 % of graphs of the same rows, and 0.68 in Chroma's, which are of this library.
+                filtered_floors={vt.Metric.IP: 0.5},
             )
         },
         filters=vt.ALL_OPERATORS,

@@ -70,6 +70,7 @@ class AnnLiteStore(vt.Store):
                 search=HnswSearch,
                 high_recall_params={"ef_search": 400},
                 recall_floor=0.95,
+                recall_floors={vt.Metric.IP: 0.9},
             )
         },
         find=frozenset({"eq", "in", "range", "and", "or", "not"}),
