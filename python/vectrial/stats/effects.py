@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
+from vectrial.stats import student
 from vectrial.stats.intervals import LEAST_REPEATS
 
 #: How often a comparison may be alarmed, over all its cells, where nothing differs.
@@ -53,9 +53,9 @@ class Effect:
         """
         if self.se == 0:
             return threshold
-        least = max(float(stats.t.ppf(1 - level / 2, self.df)) * self.se, math.log1p(threshold))
+        least = max(student.quantile(1 - level / 2, self.df) * self.se, math.log1p(threshold))
         # Of three repeats that lie apart nothing may be seen at all: then it is infinite.
-        exponent = least + float(stats.t.ppf(power, self.df)) * self.se
+        exponent = least + student.quantile(power, self.df) * self.se
         return math.expm1(exponent) if exponent < 700 else math.inf
 
 
@@ -139,8 +139,8 @@ def _effect(shift: float, se: float, df: float, *, paired: bool) -> Effect:
     if se <= 1e-12:
         ratio = _ratio(shift) if abs(shift) > 1e-12 else 1.0
         return Effect(ratio, ratio, ratio, 1.0 if ratio == 1 else 0.0, 0.0, df, paired)
-    half = float(stats.t.ppf(1 - ALPHA / 2, df)) * se
-    p = 2 * float(stats.t.sf(abs(shift) / se, df))
+    half = student.quantile(1 - ALPHA / 2, df) * se
+    p = 2 * student.below(-abs(shift) / se, df)
     return Effect(_ratio(shift), _ratio(shift - half), _ratio(shift + half), p, se, df, paired)
 
 

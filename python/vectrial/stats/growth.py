@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+
+from vectrial.stats import student
 
 #: Sizes that a forecast needs: three are fitted, and the next one chooses between the laws.
 LEAST_SIZES = 4
@@ -121,16 +122,17 @@ class Growth:
 
     def _quantile(self, parts: Sequence[tuple[float, float]], quantile: float) -> float:
         """Of the mixture of the laws' t distributions."""
+        from scipy import optimize  # every report imports this file, and few need it
 
         def share_below(value: float) -> float:
             return math.fsum(
-                weight * float(special.stdtr(fit.freedom, (value - centre) / error))
+                weight * student.below((value - centre) / error, fit.freedom)
                 for weight, fit, (centre, error) in zip(self.weights, self.fits, parts, strict=True)
             )
 
         # Each law's own quantiles enclose that of the mixture.
         own = [
-            centre + error * float(special.stdtrit(fit.freedom, quantile))
+            centre + error * student.quantile(quantile, fit.freedom)
             for fit, (centre, error) in zip(self.fits, parts, strict=True)
         ]
         margin = 1e-9 * (1.0 + max(map(abs, own)))

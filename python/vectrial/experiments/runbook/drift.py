@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from vectrial.stats import student
 
 #: Of the two-sided 95 % interval.
 _QUANTILE = 0.975
@@ -31,8 +31,10 @@ def slope(rows: Sequence[float], values: Sequence[float]) -> Slope | None:
     rounding = 1e-9 * max(map(abs, values))
     if max(values) - min(values) <= rounding:
         return Slope(0.0, 0.0, 0.0)
+    from scipy import stats  # takes seconds to import, and every report imports this file
+
     fit = stats.linregress(rows, values)
     rise = float(fit.slope) * (max(rows) - min(rows))
     per_row = 0.0 if abs(rise) <= rounding else float(fit.slope)
-    margin = float(stats.t.ppf(_QUANTILE, len(values) - 2)) * float(fit.stderr)
+    margin = student.quantile(_QUANTILE, len(values) - 2) * float(fit.stderr)
     return Slope(per_row, per_row - margin, per_row + margin)
