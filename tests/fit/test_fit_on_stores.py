@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_calls import Done, call
+from command_calls import call
 from small_suite import EASY
 
 from vectrial.analysis.fit import Outcome, fits
@@ -44,16 +44,6 @@ warmup_s = 0.1
 """
 
 
-def undisturbed(*words: str) -> Done:
-    """What the command says when the figures of every step say something, which is tried three
-    times: where the machine stands still in a step, too many arrivals may be left over."""
-    for _ in range(3):
-        done = call(*words)
-        if not any(json.loads(line).get("outcome") == "unknown" for line in done.out.splitlines()):
-            break
-    return done
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("possible")
 def test_a_library_in_a_process_with_limits(home: Path) -> None:
@@ -87,7 +77,7 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(least, "_LEAST_CPUS", 0.5)  # fewer steps
     monkeypatch.setattr(least, "_LEAST_BYTES", least.MIB)  # it has few rows
     words = ("fit", "redis-search", *SMALL, *QUICK, "--format", "jsonl")
-    done = undisturbed(*words)
+    done = call(*words)
     assert done.code == 0, done.err
     *steps, result = map(json.loads, done.out.splitlines())
     assert {one["kind"] for one in steps} == {"step"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from vectrial.tune.least import MIB, Found, Reply, Try, seek
 
 TOTAL = 64 * 2**30
 #: More steps than any search takes.
-MANY = 100
+MANY = 150
 
 Store = Callable[[Try], Reply]
 
@@ -89,20 +90,21 @@ def test_nothing_is_found_of_a_store_that_never_holds() -> None:
     assert tried == [Try(Purpose.WHOLE, TOTAL, 8.0)]
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=MANY, max_size=MANY))
-def test_any_replies_come_to_an_end(replies: list[tuple[bool, bool]]) -> None:
+@given(st.lists(st.sampled_from(("holds", "slow", "unknown", "")), min_size=MANY, max_size=MANY))
+def test_any_replies_come_to_an_end(replies: list[str]) -> None:
     """What is found was confirmed by the last replies, whatever came before."""
-    left: Iterator[tuple[bool, bool]] = iter(replies)
+    left: Iterator[str] = iter(replies)
     held: list[tuple[Try, bool]] = []
 
     def reply(attempt: Try) -> Reply:
-        holds, slow = next(left)
-        held.append((attempt, holds))
-        return Reply(holds, slow and not holds, 2**30)
+        how = next(left)
+        if how != "unknown":
+            held.append((attempt, how == "holds"))
+        return Reply(how == "holds", how == "slow", 2**30, how == "unknown")
 
     found, _ = searched(reply)
     if found.memory_bytes is None:
-        assert not all(holds for _, holds in held)
+        assert not all(how == "holds" for how in replies)
         return
     answer = (found.memory_bytes, found.cpus)
     confirming = [
@@ -113,16 +115,32 @@ def test_any_replies_come_to_an_end(replies: list[tuple[bool, bool]]) -> None:
     assert [holds for _, holds in confirming[-3:]] == [True] * 3
 
 
-def test_a_step_that_is_slow_once_is_made_again() -> None:
+@pytest.mark.parametrize("how", ["slow", "unknown"])
+def test_a_step_that_a_pause_spoils_is_made_again(how: str) -> None:
     """A pause of the machine at the first half of the memory."""
     store, paused = needing(200 * MIB, 1.0, 1000 * MIB), iter([True])
 
     def reply(attempt: Try) -> Reply:
         if attempt.memory_bytes == 500 * MIB and next(paused, False):
-            return Reply(holds=False, slow=True)
+            return Reply(holds=False, **{how: True})
         return store(attempt)
 
     found, tried = searched(reply)
     assert found.memory_bytes is not None
     assert 200 * MIB <= found.memory_bytes <= 220 * MIB
     assert [one.memory_bytes for one in tried].count(500 * MIB) == 3
+
+
+def test_figures_that_say_nothing_do_not_raise_an_answer() -> None:
+    store = needing(200 * MIB, 1.0, 1000 * MIB)
+    calm, _ = searched(store)
+    paused = iter([True, True])
+
+    def reply(attempt: Try) -> Reply:
+        if attempt.purpose is Purpose.CONFIRM and next(paused, False):
+            return Reply(holds=False, unknown=True)
+        return store(attempt)
+
+    found, tried = searched(reply)
+    assert found == calm
+    assert [one.purpose for one in tried].count(Purpose.CONFIRM) == 5

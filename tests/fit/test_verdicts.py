@@ -147,6 +147,21 @@ def test_an_answer_that_did_not_hold_again_is_none() -> None:
     assert "126 MB, 0.5 processor did not hold in step 10" in first
 
 
+def test_a_step_that_says_nothing_is_none_that_confirms_or_contradicts() -> None:
+    *before, one, two, three = steps()
+    void = {"server": {"limits": "1 processors: not applied: no groups"}}
+    spoilt = trial(8, Purpose.CONFIRM, 120, 0.5, **void)
+    again = [
+        replace(each, trial_id=n, params={**each.params, "step": n})
+        for n, each in ((9, two), (10, three))
+    ]
+    found = fit_of([*before, one, spoilt, *again])
+    assert [step.number for step in found.confirmed] == [7, 9, 10]
+    assert found.contradictions == ()
+    last = trial(10, Purpose.CONFIRM, 120, 0.5, **void)
+    assert fit_of([*steps(), last]).confirmed == ()
+
+
 def test_steps_that_a_resumed_search_does_not_have_are_left_out() -> None:
     """The first search was interrupted; the second went another way from step 4 on."""
     first = [

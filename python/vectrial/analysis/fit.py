@@ -303,13 +303,16 @@ def step_of(trial: Trial) -> FitStep:
 
 
 def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
-    """The last limits that were to be confirmed, where every step there held."""
+    """The steps at the last limits that were to be confirmed, where all of them held; those whose
+    figures say nothing were made again, unless they are the last."""
     confirming = [step for step in steps if step.purpose == Purpose.CONFIRM]
     if not confirming:
         return ()
     limits = confirming[-1].memory_bytes, confirming[-1].cpus
-    last = [step for step in confirming if (step.memory_bytes, step.cpus) == limits]
-    return tuple(last) if all(step.verdict.holds for step in last) else ()
+    there = [step for step in confirming if (step.memory_bytes, step.cpus) == limits]
+    known = [step for step in there if step.verdict.outcome is not Outcome.UNKNOWN]
+    held = there[-1].verdict.holds and all(step.verdict.holds for step in known)
+    return tuple(known) if held else ()
 
 
 def _below(
@@ -341,7 +344,7 @@ def contradictions(steps: Sequence[FitStep]) -> tuple[str, ...]:
             and held.memory_bytes <= failed.memory_bytes
             and held.cpus <= failed.cpus
         ]
-        if not failed.verdict.holds and lower:
+        if not failed.verdict.holds and failed.verdict.outcome is not Outcome.UNKNOWN and lower:
             found.append(
                 f"{failed.limits} did not hold in step {failed.number} ({failed.verdict}), and"
                 f" {lower[0].limits} did in step {lower[0].number}"

@@ -350,6 +350,7 @@ def _reply(step: FitStep) -> Reply:
         step.verdict.holds,
         step.verdict.outcome is Outcome.SLOW,
         None if peak is None else int(peak),
+        step.verdict.outcome is Outcome.UNKNOWN,
     )
 
 

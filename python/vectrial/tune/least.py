@@ -2,9 +2,9 @@
 
 The memory is halved until a limit does not hold, then the greatest that does not and the least that
 does are brought together. The processors are halved at the memory found. Then new steps have to
-confirm the answer, and one more looks just below it. While searching, a step that is slow is made
-again until two agree. The search is a generator: it yields the limits to try and is sent what
-happened there.
+confirm the answer, and one more looks just below it. While searching, a step that is slow or that
+says nothing is made again until two agree. The search is a generator: it yields the limits to try
+and is sent what happened there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ MIB = 2**20
 _LEAST_BYTES, _LEAST_CPUS = 4 * MIB, 0.1
 #: Times that an answer which was not confirmed is raised.
 _MOST_RAISES = 6
+#: Times that a step which is to confirm is made, where its figures say nothing.
+_MOST_LOOKS = 3
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,13 @@ class Try:
 @dataclass(frozen=True)
 class Reply:
     """What happened there. slow: it does not hold for the time that something took.
-    peak_bytes: the most memory that was used; None where it is not known."""
+    peak_bytes: the most memory that was used; None where it is not known. unknown: its figures say
+    nothing, as where the client was the limit, so that it does not hold."""
 
     holds: bool
     slow: bool = False
     peak_bytes: int | None = None
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,9 @@ def _least_processors(
 
 
 def _agreed(attempt: Try) -> Generator[Try, Reply, Reply]:
-    """What two steps agree on: a pause of the machine can make one slow."""
+    """What two steps agree on: a pause of the machine can make one slow, or its figures void."""
     reply = yield attempt
-    if reply.holds or not reply.slow:
+    if reply.holds or not (reply.slow or reply.unknown):
         return reply
     again = yield attempt
     return (yield attempt) if again.holds else again
@@ -134,7 +138,10 @@ def _confirm(attempt: Try, count: int) -> Generator[Try, Reply, Reply]:
     """The first reply that does not hold, or the last."""
     reply = Reply(holds=False)
     for _ in range(count):
-        reply = yield attempt
+        for _ in range(_MOST_LOOKS):
+            reply = yield attempt
+            if not reply.unknown:
+                break
         if not reply.holds:
             break
     return reply
