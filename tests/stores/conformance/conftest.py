@@ -14,6 +14,7 @@ from vectrial.testing.conformance.plugin import (  # noqa: F401
     loaded,
     pytest_collection_modifyitems,
     pytest_generate_tests,
+    pytest_runtest_teardown,
     world,
 )
 

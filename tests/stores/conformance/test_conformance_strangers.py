@@ -26,7 +26,7 @@ def test_a_server_lets_in_only_those_who_know_its_secret(case: Case) -> None:
     recipe = recipe_of(case.store)
     if recipe is None or not recipe.generated:
         pytest.skip("it has none")
-    address = serving.address(case.store)
+    address = serving.server(case.store).address
     ready(recipe, address)
     for secrets in ({}, dict.fromkeys(recipe.generated, "wrong")):
         with pytest.raises(VectrialError, match=r"not let us in|API key"):

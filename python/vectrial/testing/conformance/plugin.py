@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -169,9 +169,18 @@ def _is_selected(item: pytest.Item) -> bool:
     return case.metric is next(iter(case.can.scores))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
+    """A server ends with the last of its store's tests, or where a skipped one is next, later."""
+    yield
+    case = None if nextitem is None else _case(nextitem)
+    if case is not None or "case" not in getattr(nextitem, "fixturenames", ()):
+        serving.stop_but_of(None if case is None else case.store)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers are started by the first test that needs one, and end with the last."""
+    """Servers are started by the first test that needs one, and end with the last of its store."""
     with serving.in_folder(tmp_path_factory.mktemp("servers")):
         yield
 

@@ -1,4 +1,5 @@
-"""The servers that these tests run: one of each kind, started when first asked for."""
+"""The servers that these tests run: each is started when first asked for, and stopped when tests of
+another store are next."""
 
 from __future__ import annotations
 
@@ -6,42 +7,56 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from vectrial.model.store import Address, Store
-from vectrial.servers.base import NoProgram, Server
+from vectrial.model.store import Store
+from vectrial.servers.base import NoProgram, Recipe, Server
 from vectrial.servers.provide import prepare, provide, recipe_of
 from vectrial.testing.server_programs import no_program
 
 
 class Servers:
-    """Server addresses by kind; or why there is none."""
+    """Servers that run, by kind, with what has to end before each; or why there is none."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found: dict[str, Server | NoProgram] = {}
-        self._stack = ExitStack()
+        self._running: dict[str, tuple[Server, ExitStack]] = {}
+        self._missing: dict[str, NoProgram] = {}
+        self._started = 0
 
     def server(self, store: type[Store]) -> Server:
         """The server of `store`, which runs. Where its program cannot be had the test is skipped,
         or fails: see `no_program`."""
+        return self._found(store)[0]
+
+    def make(self, store: type[Store], location: Path) -> Store:
+        """A store on its server, closed before the server is stopped."""
+        server, stack = self._found(store)
+        made = store(location, server.address)
+        stack.callback(made.close)  # a second time, as a rule, which is harmless
+        return made
+
+    def stop(self, but: Recipe | None = None) -> None:
+        """Stop every server of another kind. Idle ones keep the machine busy: a Milvus that looks
+        for work often takes two fifths of a core."""
+        for name in [name for name in self._running if but is None or name != but.name]:
+            _, stack = self._running.pop(name)
+            stack.close()
+
+    def _found(self, store: type[Store]) -> tuple[Server, ExitStack]:
         recipe = recipe_of(store)
         assert recipe is not None
-        if recipe.name not in self._found:
+        if recipe.name in self._missing:
+            no_program(recipe, self._missing[recipe.name])
+        if recipe.name not in self._running:
             try:
                 choice = prepare(recipe, print)
             except NoProgram as error:
-                self._found[recipe.name] = error
-            else:
-                server = self._stack.enter_context(
-                    provide(recipe, self._folder / recipe.name, provider=choice.provider)
-                )
-                self._found[recipe.name] = server
-        found = self._found[recipe.name]
-        if isinstance(found, NoProgram):
-            no_program(recipe, found)
-        return found
-
-    def stop(self) -> None:
-        self._stack.close()
+                self._missing[recipe.name] = error
+                no_program(recipe, error)
+            self._started += 1
+            folder, stack = self._folder / f"{recipe.name}-{self._started}", ExitStack()
+            server = stack.enter_context(provide(recipe, folder, provider=choice.provider))
+            self._running[recipe.name] = server, stack
+        return self._running[recipe.name]
 
 
 _session: list[Servers] = []
@@ -49,7 +64,7 @@ _session: list[Servers] = []
 
 @contextmanager
 def in_folder(folder: Path) -> Iterator[None]:
-    """Servers are started in `folder`, and stopped when the block ends."""
+    """Servers are started in `folder`, and stopped when the block ends at the latest."""
     _session.append(Servers(folder))
     try:
         yield
@@ -57,11 +72,17 @@ def in_folder(folder: Path) -> Iterator[None]:
         _session.pop().stop()
 
 
-def address(store: type[Store]) -> Address:
-    """Address of the server of `store`; see `Servers.server`."""
-    return server(store).address
-
-
 def server(store: type[Store]) -> Server:
     """See `Servers.server`."""
     return _session[-1].server(store)
+
+
+def make(store: type[Store], location: Path) -> Store:
+    """See `Servers.make`."""
+    return _session[-1].make(store, location)
+
+
+def stop_but_of(store: type[Store] | None) -> None:
+    """Stop every server that is not this store's."""
+    for servers in _session:
+        servers.stop(None if store is None else recipe_of(store))

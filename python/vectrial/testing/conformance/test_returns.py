@@ -41,7 +41,7 @@ def watched(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
     """The loaded collection, opened through a stand-in that counts."""
     if case.store.server is None:
         pytest.skip("it has no server")
-    with counted(serving.address(case.store)) as (address, received):
+    with counted(serving.server(case.store).address) as (address, received):
         store = case.store(loaded.location, address)
         with closing(store):
             store.open(case.schema, case.build)

@@ -119,7 +119,7 @@ class Case:
         """The store at this folder, in the one server of its kind where it needs a server."""
         if self.store.server is None:
             return self.store(location)
-        return self.store(location, serving.address(self.store))
+        return serving.make(self.store, location)
 
     @property
     def build(self) -> Index:
