@@ -78,7 +78,6 @@ def text_store(
     store = case.make(tmp_path_factory.mktemp("hybrid"))
     load(store, case, texts_world)
     yield store
-    store.drop()
     store.close()
 
 
