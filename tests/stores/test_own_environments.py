@@ -55,8 +55,8 @@ def test_there_are_such_stores() -> None:
     assert {store.name for store in STORES if store.server is not None} >= servers
 
 
-# A whole suite is one test here: DocArray's on Elasticsearch took 128 s on a quiet machine and 556 s
-# on a busy one.
+# A whole suite is one test here: DocArray's on Elasticsearch took 128 s on a quiet machine and
+# 556 s on a busy one.
 @pytest.mark.timeout(1500)
 @pytest.mark.slow
 @pytest.mark.parametrize("store", CASES)
