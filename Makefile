@@ -113,7 +113,7 @@ test-fast: setup ## the tests that need no server and no browser, and are not sl
 
 # Programs first: a test has ten minutes, and a slow machine needs as long to build one. Three
 # processes on two cores: much of a test's time is waiting for a server or for another process.
-# A test that fails beside others decides alone, with the machine to itself.
+# A test that fails beside others runs once more with the machine to itself, and that decides.
 test: setup setup-servers ## cargo test and pytest; a test that fails runs once more, alone
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
 	$(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),3) || { test $$? -eq 1 \

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.analysis.fit import Purpose
+from vectrial.analysis.fit import Outcome, Purpose
 from vectrial.tune.least import MIB, Found, Reply, Try, seek
 
 TOTAL = 64 * 2**30
@@ -35,9 +35,9 @@ def needing(memory_bytes: int, cpus: float, peak_bytes: int) -> Store:
     """A store that holds from these limits on."""
 
     def reply(attempt: Try) -> Reply:
-        enough = attempt.memory_bytes >= memory_bytes
-        slow = enough and attempt.cpus < cpus
-        return Reply(enough and not slow, slow, peak_bytes)
+        if attempt.memory_bytes < memory_bytes:
+            return Reply(Outcome.KILLED, peak_bytes)
+        return Reply(Outcome.SLOW if attempt.cpus < cpus else Outcome.HOLDS, peak_bytes)
 
     return reply
 
@@ -85,26 +85,26 @@ def test_an_answer_that_is_not_confirmed_is_raised(memory: int, short: float) ->
 
 
 def test_nothing_is_found_of_a_store_that_never_holds() -> None:
-    found, tried = searched(lambda attempt: Reply(holds=False))
+    found, tried = searched(lambda attempt: Reply(Outcome.KILLED))
     assert found == Found(None, None)
     assert tried == [Try(Purpose.WHOLE, TOTAL, 8.0)]
 
 
-@given(st.lists(st.sampled_from(("holds", "slow", "unknown", "")), min_size=MANY, max_size=MANY))
-def test_any_replies_come_to_an_end(replies: list[str]) -> None:
+@given(st.lists(st.sampled_from(Outcome), min_size=MANY, max_size=MANY))
+def test_any_replies_come_to_an_end(replies: list[Outcome]) -> None:
     """What is found was confirmed by the last replies, whatever came before."""
-    left: Iterator[str] = iter(replies)
+    left: Iterator[Outcome] = iter(replies)
     held: list[tuple[Try, bool]] = []
 
     def reply(attempt: Try) -> Reply:
-        how = next(left)
-        if how != "unknown":
-            held.append((attempt, how == "holds"))
-        return Reply(how == "holds", how == "slow", 2**30, how == "unknown")
+        outcome = next(left)
+        if outcome is not Outcome.UNKNOWN:
+            held.append((attempt, outcome is Outcome.HOLDS))
+        return Reply(outcome, 2**30)
 
     found, _ = searched(reply)
     if found.memory_bytes is None:
-        assert not all(how == "holds" for how in replies)
+        assert not all(outcome is Outcome.HOLDS for outcome in replies)
         return
     answer = (found.memory_bytes, found.cpus)
     confirming = [
@@ -115,14 +115,14 @@ def test_any_replies_come_to_an_end(replies: list[str]) -> None:
     assert [holds for _, holds in confirming[-3:]] == [True] * 3
 
 
-@pytest.mark.parametrize("how", ["slow", "unknown"])
-def test_a_step_that_a_pause_spoils_is_made_again(how: str) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.SLOW, Outcome.UNKNOWN])
+def test_a_step_that_a_pause_spoils_is_made_again(outcome: Outcome) -> None:
     """A pause of the machine at the first half of the memory."""
     store, paused = needing(200 * MIB, 1.0, 1000 * MIB), iter([True])
 
     def reply(attempt: Try) -> Reply:
         if attempt.memory_bytes == 500 * MIB and next(paused, False):
-            return Reply(holds=False, **{how: True})
+            return Reply(outcome)
         return store(attempt)
 
     found, tried = searched(reply)
@@ -138,7 +138,7 @@ def test_figures_that_say_nothing_do_not_raise_an_answer() -> None:
 
     def reply(attempt: Try) -> Reply:
         if attempt.purpose is Purpose.CONFIRM and next(paused, False):
-            return Reply(holds=False, unknown=True)
+            return Reply(Outcome.UNKNOWN)
         return store(attempt)
 
     found, tried = searched(reply)

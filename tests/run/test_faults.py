@@ -5,12 +5,11 @@ from __future__ import annotations
 import http.server
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -18,6 +17,7 @@ import faulty_store
 import numpy as np
 import pytest
 from faulty_store import HOW, LITTLE, MOMENT, NOTE, Frail
+from silent_ports import silent_ports
 from small_suite import Vectrial
 
 from vectrial.analysis.run_data import load
@@ -325,16 +325,6 @@ def test_a_token_is_hidden_in_its_header_too_and_the_name_of_a_database_is_not()
     assert named.text(f"postgres of admin, {SECRET}") == f"postgres of admin, {HIDDEN}"
 
 
-@contextmanager
-def unanswered(count: int) -> Iterator[list[int]]:
-    """Ports on which nothing listens, and that nobody else takes meanwhile."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        yield [int(one.getsockname()[1]) for one in sockets]
-
-
 @pytest.mark.slow
 def test_a_run_with_a_key_keeps_it_nowhere(
     vectrial: Vectrial, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -343,7 +333,7 @@ def test_a_run_with_a_key_keeps_it_nowhere(
     monkeypatch.setitem(variables, "VECTRIAL_WEAVIATE_API_KEY", SECRET)
     suite = SUITE.replace('"frail"', '"weaviate"')
     (tmp_path / "s.toml").write_text(suite)
-    with unanswered(2) as (http_, grpc):
+    with silent_ports(2) as (http_, grpc):
         address = f"127.0.0.1:http={http_},grpc={grpc}"
         monkeypatch.setitem(variables, "VECTRIAL_WEAVIATE_ADDRESS", address)
         done = vectrial("run", "s.toml")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from busy_machine import told_late
+from busy_machine import missed_by_sampler
 from small_suite import EASY, Vectrial
 
 from vectrial.results.reader import RunReader
@@ -128,7 +128,7 @@ def _cpu_of_phases(run: RunReader) -> tuple[dict[int, float], set[int]]:
         " where metric.name = 'server_cpu_s'"
     )
     missing = [row for row in found if row["value"] is None]
-    assert [row for row in missing if not told_late(row["why"])] == []
+    assert [row for row in missing if not missed_by_sampler(row["why"])] == []
     known: dict[int, float] = {}
     for row in found:
         if row["value"] is not None:

@@ -15,8 +15,9 @@ from typing import Any
 
 import psutil
 import pytest
+from busy_machine import until
 from served_pages import TOKEN, client_of
-from start_forms import TINY, Forms, end, faults, hidden, sleeping_runs, until
+from start_forms import TINY, Forms, end, faults, hidden, sleeping_runs
 from synthetic_runs import write_run
 
 from vectrial.results.progress import Status, write_status

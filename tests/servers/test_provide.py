@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_server
+from silent_ports import silent_ports
 from tiny_server import LITTLE
 
 from vectrial.model.errors import StoreError, Unsupported, UserError
@@ -128,18 +126,10 @@ def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(
         external_address(WEAVIATE)
 
 
-@contextmanager
-def silent_port() -> Iterator[int]:
-    """A port at which nobody listens: it is kept, so that no process beside this one can."""
-    with socket.socket() as kept:
-        kept.bind(("127.0.0.1", 0))
-        yield kept.getsockname()[1]
-
-
 def test_an_external_server_that_is_not_there_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with silent_port() as http, silent_port() as grpc:
+    with silent_ports(2) as (http, grpc):
         monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http},grpc={grpc}")
         server = provide(WEAVIATE, tmp_path)
         with pytest.raises(ServerError, match=rf"weaviate at 127.0.0.1 \(http {http}"):
@@ -326,7 +316,7 @@ def test_every_node_of_a_cluster_elsewhere_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of the two does not."""
-    with Local(LITTLE, tmp_path) as one, silent_port() as silent:
+    with Local(LITTLE, tmp_path) as one, silent_ports(1) as (silent,):
         first, second = one.address, Address("127.0.0.1", {"http": silent})
         server = External(LITTLE, replace(first, nodes=(first, second)))
         with monkeypatch.context() as patch:

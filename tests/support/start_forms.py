@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
+from busy_machine import until
 from served_pages import client_of
 from starlette.testclient import TestClient
 
 from vectrial.serve import launcher
 from vectrial.serve.launcher import Launcher
 from vectrial.serve.runs import Runs
-
-T = TypeVar("T")
 
 #: A form of a run of about a second.
 TINY: Mapping[str, Any] = {
@@ -71,15 +69,6 @@ def faults(page: str) -> dict[str, str]:
     """The messages of a form by field."""
     found = re.findall(r'class="fault" id="fault-(\w+)">([^<]+)', page)
     return {name: unescape(message) for name, message in found}
-
-
-def until(look: Callable[[], T], timeout_s: float = 120) -> T:
-    """What `look` finds, once it finds something."""
-    deadline = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"nothing was found in {timeout_s} s"
-        time.sleep(0.1)
-    return found
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -29,6 +28,7 @@ from vectrial._engine import Judge
 from vectrial.engine.client import Requests, arrivals, closed, drive, target, tls
 from vectrial.engine.types import LoadColumn, LoadOutcome, LoadRecord, LoadSource
 from vectrial.model.errors import UserError
+from vectrial.servers.managed_process import free_ports
 from vectrial.stores.postgres.server import POSTGRES
 from vectrial.testing.server_programs import no_program
 
@@ -140,9 +140,7 @@ def initialise(programs: Path, folder: Path) -> list[str]:
 
 def start(prefix: list[str], programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """Start the server of `folder` on a free port. It ends with this process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     settings = {
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": folder,

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from vectrial.analysis.fit import FitStep, Outcome, Purpose, fit_of, phase_of, step_of
+from vectrial.analysis.fit import FitStep, Purpose, fit_of, phase_of, step_of
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Trial
 from vectrial.cli import one_store as one
@@ -346,12 +346,7 @@ def _check_limits(store: type[Store]) -> None:
 
 def _reply(step: FitStep) -> Reply:
     peak = step.peak_bytes or step.figure("server_peak_rss_bytes")
-    return Reply(
-        step.verdict.holds,
-        step.verdict.outcome is Outcome.SLOW,
-        None if peak is None else int(peak),
-        step.verdict.outcome is Outcome.UNKNOWN,
-    )
+    return Reply(step.verdict.outcome, None if peak is None else int(peak))
 
 
 def _sentence(trials: Sequence[Trial]) -> str:

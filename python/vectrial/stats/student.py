@@ -1,4 +1,4 @@
-"""Student's t distribution, without the second that importing all of SciPy's takes."""
+"""Student's t distribution by SciPy's special functions: to import `scipy.stats` takes a second."""
 
 from __future__ import annotations
 

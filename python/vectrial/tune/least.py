@@ -13,7 +13,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from vectrial.analysis.fit import Purpose
+from vectrial.analysis.fit import Outcome, Purpose
 
 MIB = 2**20
 #: Nothing below these is tried.
@@ -35,14 +35,15 @@ class Try:
 
 @dataclass(frozen=True)
 class Reply:
-    """What happened there. slow: it does not hold for the time that something took.
-    peak_bytes: the most memory that was used; None where it is not known. unknown: its figures say
-    nothing, as where the client was the limit, so that it does not hold."""
+    """What happened there. peak_bytes: the most memory that was used; None if it is not known."""
 
-    holds: bool
-    slow: bool = False
+    outcome: Outcome
     peak_bytes: int | None = None
-    unknown: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """True if the store held."""
+        return self.outcome is Outcome.HOLDS
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def seek(
             if low is not None:
                 yield Try(Purpose.BELOW, low, most_cpus)
             return Found(high, cpus, low, low_cpus)
-        if reply.slow and cpus < most_cpus:
+        if reply.outcome is Outcome.SLOW and cpus < most_cpus:
             low_cpus, cpus = cpus, min(most_cpus, 2 * cpus)
         else:
             low, high = high, max(high + MIB, _mib(high * (1 + resolution)))
@@ -128,7 +129,7 @@ def _least_processors(
 def _agreed(attempt: Try) -> Generator[Try, Reply, Reply]:
     """What two steps agree on: a pause of the machine can make one slow, or its figures void."""
     reply = yield attempt
-    if reply.holds or not (reply.slow or reply.unknown):
+    if reply.outcome not in (Outcome.SLOW, Outcome.UNKNOWN):
         return reply
     again = yield attempt
     return (yield attempt) if again.holds else again
@@ -136,11 +137,11 @@ def _agreed(attempt: Try) -> Generator[Try, Reply, Reply]:
 
 def _confirm(attempt: Try, count: int) -> Generator[Try, Reply, Reply]:
     """The first reply that does not hold, or the last."""
-    reply = Reply(holds=False)
+    reply = Reply(Outcome.UNKNOWN)
     for _ in range(count):
         for _ in range(_MOST_LOOKS):
             reply = yield attempt
-            if not reply.unknown:
+            if reply.outcome is not Outcome.UNKNOWN:
                 break
         if not reply.holds:
             break

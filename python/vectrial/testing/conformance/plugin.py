@@ -171,16 +171,17 @@ def _is_selected(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
-    """A server ends with the last of its store's tests, or where a skipped one is next, later."""
+    """Stop a server after the last test of its store. A skipped test may stand between two of
+    them, and stops nothing."""
     yield
     case = None if nextitem is None else _case(nextitem)
     if case is not None or "case" not in getattr(nextitem, "fixturenames", ()):
-        serving.stop_but_of(None if case is None else case.store)
+        serving.stop_others(None if case is None else case.store)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers are started by the first test that needs one, and end with the last of its store."""
+    """A server is started by the first test that needs it, and stopped after the last."""
     with serving.in_folder(tmp_path_factory.mktemp("servers")):
         yield
 

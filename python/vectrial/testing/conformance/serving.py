@@ -20,16 +20,16 @@ class Servers:
         self._folder = folder
         self._running: dict[str, tuple[Server, ExitStack]] = {}
         self._missing: dict[str, NoProgram] = {}
-        self._started = 0
+        self._starts = 0
 
     def server(self, store: type[Store]) -> Server:
         """The server of `store`, which runs. Where its program cannot be had the test is skipped,
         or fails: see `no_program`."""
-        return self._found(store)[0]
+        return self._provide(store)[0]
 
     def make(self, store: type[Store], location: Path) -> Store:
-        """A store on its server, closed before the server is stopped."""
-        server, stack = self._found(store)
+        """A store on its server. It is closed before the server stops."""
+        server, stack = self._provide(store)
         made = store(location, server.address)
         stack.callback(made.close)  # a second time, as a rule, which is harmless
         return made
@@ -41,7 +41,8 @@ class Servers:
             _, stack = self._running.pop(name)
             stack.close()
 
-    def _found(self, store: type[Store]) -> tuple[Server, ExitStack]:
+    def _provide(self, store: type[Store]) -> tuple[Server, ExitStack]:
+        """The server of `store`, and what ends before it."""
         recipe = recipe_of(store)
         assert recipe is not None
         if recipe.name in self._missing:
@@ -52,8 +53,8 @@ class Servers:
             except NoProgram as error:
                 self._missing[recipe.name] = error
                 no_program(recipe, error)
-            self._started += 1
-            folder, stack = self._folder / f"{recipe.name}-{self._started}", ExitStack()
+            self._starts += 1
+            folder, stack = self._folder / f"{recipe.name}-{self._starts}", ExitStack()
             server = stack.enter_context(provide(recipe, folder, provider=choice.provider))
             self._running[recipe.name] = server, stack
         return self._running[recipe.name]
@@ -82,7 +83,7 @@ def make(store: type[Store], location: Path) -> Store:
     return _session[-1].make(store, location)
 
 
-def stop_but_of(store: type[Store] | None) -> None:
-    """Stop every server that is not this store's."""
+def stop_others(store: type[Store] | None) -> None:
+    """Stop every server but this store's; all of them where there is no store."""
     for servers in _session:
         servers.stop(None if store is None else recipe_of(store))
