@@ -109,7 +109,7 @@ def test_figures_say_how_they_are_embedded(site: Built) -> None:
 def test_raw_data_lie_beside_a_run(site: Built) -> None:
     folder = site.folder / "runs" / "demo"
     bundle = (site.runs / "demo" / "run.vectrial.tar.gz").read_bytes()
-    assert (folder / "run.vectrial.tar.gz").read_bytes() == bundle
+    assert (folder / "demo.vectrial.tar.gz").read_bytes() == bundle
     assert pq.read_table(folder / "trial.parquet").num_rows == 120
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from vectrial.analysis.trial import Trial
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.util import formatting
+from vectrial.util.file_names import slug
 
 _T = TypeVar("_T")
 #: The recalls at which stores are compared; the first is that of the headline.
@@ -45,13 +45,6 @@ class Facet:
         parts = [self.dataset, str(self.rows), *([f"k{self.k}"] if self.k is not None else [])]
         parts += [self.returns] if self.returns is not None else []
         return slug("-".join(parts))
-
-
-def slug(name: str) -> str:
-    """A name that is safe in a file name and an anchor, and unlike that of any other name."""
-    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
-    short = "-".join(part for part in kept.split("-") if part)[:80]
-    return short if short == name else f"{short}-{zlib.crc32(name.encode()):08x}".strip("-")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from vectrial.model.results_schema import METRICS, MetricName
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
+from vectrial.util.file_names import file_name
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import Point
@@ -108,7 +109,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """name: of the CSV file. notes: under the table.
+    """name: the name of its files (`file_name` makes one of any text). notes: under the table.
 
     grouped_by: index of the column whose value parts the rows into groups, for a line between.
     folded: on a page and in Markdown it is opened by a click.
@@ -121,6 +122,9 @@ class Table:
     notes: tuple[str, ...] = ()
     grouped_by: int | None = None
     folded: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", file_name(self.name))
 
     def narrow(self) -> Table:
         """The table without its minor columns."""
@@ -142,8 +146,9 @@ class Table:
 class Figure:
     """A chart, defined once.
 
-    spec: plot width in pixels, whether a legend is drawn → a Vega-Lite specification.
-    series: those that appear, for the legend. alt: what it shows, in words. notes: under it.
+    name: as that of a `Table`. spec: plot width in pixels, whether a legend is drawn → a Vega-Lite
+    specification. series: those that appear, for the legend. alt: what it shows, in words.
+    notes: under it.
     """
 
     name: str
@@ -153,6 +158,9 @@ class Figure:
     spec: Callable[[int, bool], Mapping[str, Any]]
     series: tuple[Series, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", file_name(self.name))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from vectrial.stores import registry
 from vectrial.stores.attached import attached
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.suite.model import Suite, validated
+from vectrial.util.file_names import legible
 
 #: Queries that are drawn from the rows unless a number is given.
 DEFAULT_QUERIES = 1000
@@ -159,8 +159,7 @@ def read_rows(reading: Reading, found: Description, progress: Progress = silent)
 
 def name_of(reading: Reading) -> str:
     """Name of the dataset that the rows are read into."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", reading.existing.collection).strip("-._")
-    return f"existing-{reading.store.name}-{safe}"[:100]
+    return f"existing-{reading.store.name}-{legible(reading.existing.collection)}"[:100]
 
 
 def index_of(store: type[Store], found: Description) -> Index:

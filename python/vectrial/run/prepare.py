@@ -34,6 +34,7 @@ from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
 from vectrial.telemetry.environment import environment_facts
 from vectrial.util import interrupts
 from vectrial.util.file_modes import readable_files
+from vectrial.util.file_names import legible
 from vectrial.util.version import version
 
 #: Default folder of runs.
@@ -95,8 +96,7 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
 def new_folder(out: Path | None, suite: Suite) -> Path:
     """The path of a new run folder in `out`, by default `RUNS`; it is not created yet."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in suite.name)
-    folder = ((out or RUNS) / f"{stamp}-{safe}").resolve()
+    folder = ((out or RUNS) / f"{stamp}-{legible(suite.name)}".rstrip("-")).resolve()
     if folder.exists():
         raise UserError("the run folder exists already", where=str(folder))
     return folder

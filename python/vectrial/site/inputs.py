@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vectrial.analysis.analysis import slug
 from vectrial.model.errors import UserError
 from vectrial.results.bundle import SUFFIX
 from vectrial.results.database import DATABASE
+from vectrial.util.file_names import slug
 
 #: What a run's folder holds that is no run.
 _NOT_RUNS = ("work", "logs", "report")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import quote
 
-from vectrial.analysis.analysis import slug
 from vectrial.document.blocks import Figure, Source, Table
 from vectrial.document.render.html import Kinds
+from vectrial.util.file_names import slug
 
 #: Pages below the root of a site.
 HOME, RUNS, VERSIONS = "index.html", "runs.html", "versions.html"

@@ -14,7 +14,7 @@ from vectrial.document.blocks import Block, Figure, Report, Section
 from vectrial.document.render import draw, html
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.report.build import build
-from vectrial.results.bundle import run_folder
+from vectrial.results.bundle import SUFFIX, run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.serve.files import DATA, table_file, tables_of
@@ -98,8 +98,9 @@ def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
         (folder / name).write_bytes(content)
     written = list(found)
     if bundled:
-        shutil.copyfile(source.path, folder / source.path.name)
-        written.insert(0, source.path.name)
+        bundle = f"{source.id}{SUFFIX}"  # whoever sent the file chose its own name
+        shutil.copyfile(source.path, folder / bundle)
+        written.insert(0, bundle)
     return written
 
 

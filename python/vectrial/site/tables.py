@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from vectrial.analysis.analysis import slug
 from vectrial.compare.judge import Kind
 from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, plain
 from vectrial.experiments.registry import all_metrics
@@ -18,6 +17,7 @@ from vectrial.site.questions import Question
 from vectrial.site.ranking import Place, Ranking
 from vectrial.site.run_pages import RunResult
 from vectrial.util import formatting
+from vectrial.util.file_names import slug
 
 #: Rows of one table on a page; all are in the files beside it.
 MOST_ROWS = 400

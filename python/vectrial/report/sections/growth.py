@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vectrial.analysis.analysis import TARGETS, slug
+from vectrial.analysis.analysis import TARGETS
 from vectrial.analysis.growths import Curve, Outlook, curves, holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import (
@@ -24,6 +24,7 @@ from vectrial.document.charts.theme import Looks
 from vectrial.model.results_schema import METRICS
 from vectrial.stats.growth import COVERAGE, LEAST_SIZES, Law
 from vectrial.util import formatting
+from vectrial.util.file_names import slug
 
 _HEAD = (
     Column("store", "Store", numeric=False),
