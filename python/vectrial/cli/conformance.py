@@ -29,8 +29,8 @@ def conformance(
         bool,
         typer.Option(
             "--every-case",
-            help="Check every index of a server under every metric, instead of each index under"
-            " its first metric and the first index under every metric.",
+            help="Run every check on every index under every metric, instead of on those that can"
+            " change its outcome.",
         ),
     ] = False,
     form: options.FormatOption = Format.TABLE,

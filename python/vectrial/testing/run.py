@@ -29,7 +29,8 @@ class Check:
     """Outcome of one check on one index and metric.
 
     module: the part of the suite. case: "STORE-INDEX-METRIC". outcome: "passed", "failed", or
-    "skipped" if the store does not declare the capability. reason: empty unless it did not pass.
+    "skipped" if the store does not declare the capability (case: "STORE"). reason: empty unless it
+    did not pass.
     """
 
     module: str
@@ -48,9 +49,8 @@ def conformance(
     """Run the suite on `store`, in the store's own environment where it has one.
 
     Args:
-        every_case: of a server, every check on every index under every metric; else every index
-            under its first metric, the first index under every metric, and what no index changes
-            on one.
+        every_case: every check on every index under every metric; else each on the indexes and
+            metrics that can change its outcome.
         show: gets each line that pytest prints.
 
     Raises:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
 from indexed_columns import LISTS, indexed_columns
 
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
-from vectrial.testing.conformance.world import DIM, Case, make_world, one_index_of_a_server
+from vectrial.testing.conformance.cases import needs
+from vectrial.testing.conformance.world import DIM, Case, make_world
 
 
-@one_index_of_a_server
+@needs("payload_index")
 def test_columns_have_an_index_where_one_is_asked_for_and_nowhere_else(
     case: Case, loaded: Store, empty: Store
 ) -> None:
     """By the store's own list: answers are the same when a column is indexed all the same."""
-    if not case.can.payload_index:
-        pytest.skip(f"{case.store.name} declares no choice of payload index")
     assert case.store.name in LISTS, "how it lists its indexes belongs into indexed_columns.py"
     never = LISTS[case.store.name].never
     wanted = {field.name for field in case.schema.fields if field.type not in never}

@@ -1,4 +1,5 @@
-"""Fixtures of the conformance suite, which runs every check over every store, index and metric.
+"""Fixtures of the conformance suite, which runs every check over the stores, indexes and metrics
+that can change its outcome: see `cases`. VECTRIAL_EVERY_CASE=1 runs it over all of them.
 
 The stores are those that are registered, or those that VECTRIAL_STORES names as
 `module:Class`, comma-separated: how the suite runs inside a store's own environment, where
@@ -15,6 +16,7 @@ import json
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +25,17 @@ from vectrial.model.store import Store
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.testing.conformance import serving
+from vectrial.testing.conformance.cases import cases_of, lack_of, telling_case
 from vectrial.testing.conformance.world import ROWS, Case, World, folder, load, make_world
 from vectrial.testing.server_programs import must_run
 
-#: The variable that names the file of outcomes.
+#: The variable that names the file of outcomes. Where it is set, a check that a store does not
+#: declare is skipped; elsewhere there is no such test.
 OUTCOMES = "VECTRIAL_OUTCOMES"
+#: The check that is skipped, once, for a store that cannot run here.
+EVERY_STORE_HAS_IT = "test_version_and_footprint"
+#: The case of a check that none of the stores declares.
+_NO_CASE = object()
 
 
 @functools.cache  # every check asks, and to find out whether a server can run takes a while
@@ -44,11 +52,11 @@ def _stores() -> tuple[list[type[Store]], dict[str, str]]:
         except PluginError as error:
             skipped[name] = str(error)
             continue
+        if store.environment is not None:
+            continue  # it is tested inside
         available = registry.availability(store)
         if available.works is False and not _must_run(store):
             skipped[name] = available.text
-        elif store.environment is not None:
-            skipped[name] = f"runs inside its own environment '{store.environment.name}'"
         else:
             stores.append(store)
     return stores, skipped
@@ -59,36 +67,12 @@ def _must_run(store: type[Store]) -> bool:
     return recipe is not None and must_run(recipe)
 
 
-def _cases(store: type[Store]) -> list[Case]:
-    """Every index kind under every metric. Of a server, whose every step takes its time, every kind
-    under its first metric and the first kind under every metric, unless VECTRIAL_EVERY_CASE is
-    set."""
-    thorough = store.server is None or _every_case()
-    first = next(iter(store.capabilities.indexes))
-    return [
-        Case(store, index, metric)
-        for index in store.capabilities.indexes
-        for number, metric in enumerate(store.capabilities.under(index).scores)
-        if thorough or number == 0 or index == first
-    ]
-
-
-def _every_case() -> bool:
-    return bool(os.environ.get("VECTRIAL_EVERY_CASE"))
-
-
-def _telling_index(store: type[Store]) -> str:
-    """The kind of index whose answers under a filter say most."""
-    can = store.capabilities
-    return max(can.indexes, key=lambda one: (len(can.under(one).filters), can.indexes[one].exact))
-
-
 def _marks(case: Case) -> list[pytest.MarkDecorator]:
     """The tier of a case: of a library, one case is fast, and the others are slow."""
-    if case.store.server is not None:
-        return [pytest.mark.server]
-    fast = _telling_index(case.store), next(iter(case.can.scores))
-    return [] if (case.index, case.metric) == fast else [pytest.mark.slow]
+    recipe = recipe_of(case.store)
+    if recipe is not None:
+        return [pytest.mark.server(recipe.name)]
+    return [] if case == telling_case(case.store) else [pytest.mark.slow]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -122,21 +106,27 @@ def _reason(report: pytest.TestReport) -> str:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" not in metafunc.fixturenames:
         return
-    stores, skipped = _stores()
-    cases = [case for store in stores for case in _cases(store)]
-    parameters = [pytest.param(case, id=str(case), marks=_marks(case)) for case in cases]
-    parameters += [
-        pytest.param(None, id=name, marks=pytest.mark.skip(reason=f"{name} skipped: {reason}"))
-        for name, reason in skipped.items()
-    ]
-    metafunc.parametrize("case", parameters, scope="session")
+    stores, absent = _stores()
+    check, every = metafunc.function, bool(os.environ.get("VECTRIAL_EVERY_CASE"))
+    parameters: list[Any] = []
+    for store in stores:
+        cases = cases_of(check, store, every=every)
+        parameters += [pytest.param(case, id=str(case), marks=_marks(case)) for case in cases]
+        if not cases and OUTCOMES in os.environ:
+            parameters.append(_skipped(store.name, str(lack_of(check, telling_case(store)))))
+    if check.__name__ == EVERY_STORE_HAS_IT:
+        parameters += [_skipped(name, f"{name}: {reason}") for name, reason in absent.items()]
+    metafunc.parametrize("case", parameters or [_NO_CASE], scope="session")
+
+
+def _skipped(name: str, reason: str) -> Any:
+    return pytest.param(None, id=name, marks=pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what no metric changes under the first metric of each index only, and what no index
-    changes under one: a kind that may filter, exact where there is one. Tests that change the rows
-    of `loaded` come after those that read them."""
-    items[:] = [item for item in items if _is_selected(item)]
+    """Leave out checks that no store declares. Tests of one case are together, and those that
+    change the rows of `loaded` come after those that read them."""
+    items[:] = [item for item in items if _parameter(item) is not _NO_CASE]
     places = [at for at, item in enumerate(items) if _case(item) is not None]
     order = list(dict.fromkeys(_case(items[at]) for at in places))
 
@@ -150,23 +140,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _case(item: pytest.Item) -> Case | None:
     """The case of a conformance test; None of other tests, and where its store is skipped."""
-    callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("case") if callspec is not None else None
+    case = _parameter(item)
     return case if isinstance(case, Case) else None
 
 
-def _is_selected(item: pytest.Item) -> bool:
-    case, check = _case(item), getattr(item, "function", None)
-    if case is None or not hasattr(check, "one_metric"):
-        return True
-    one_index = hasattr(check, "one_index") or (
-        hasattr(check, "one_index_of_a_server")
-        and case.store.server is not None
-        and not _every_case()
-    )
-    if one_index and case.index != _telling_index(case.store):
-        return False
-    return case.metric is next(iter(case.can.scores))
+def _parameter(item: pytest.Item) -> object:
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("case")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
+from vectrial.testing.conformance.cases import needs
 from vectrial.testing.conformance.world import (
     BATCH,
     DIM,
@@ -28,11 +30,13 @@ from vectrial.testing.conformance.world import (
     folder,
     load,
     make_world,
-    one_metric,
     queries,
 )
 
 ROWS, CANDIDATES = 2 * BATCH, 100
+ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Those at which both rankings count.
+INNER_ALPHAS = (0.3, 0.6)
 #: Agreement with an exact fusion of the same rankings, of who ranks text by BM25. Less than all:
 #: some servers' own text searches skip rows, and rows whose scores tie have any rank.
 AGREEMENT = {
@@ -44,12 +48,25 @@ AGREEMENT = {
 FUSES = 0.9
 
 
+def hybrid_search(case: Case) -> str | None:
+    can = case.can.hybrid
+    return f"{case.store.name} {can}" if isinstance(can, str) else None
+
+
+def no_hybrid_search(case: Case) -> str | None:
+    return None if hybrid_search(case) else f"{case.store.name} has it"
+
+
+def weights(case: Case) -> str | None:
+    can = case.can.hybrid
+    alike = isinstance(can, Hybrid) and not any(map(can.weighs, INNER_ALPHAS))
+    return f"{case.store.name} weighs both rankings alike" if alike else None
+
+
 @pytest.fixture(scope="session")
 def hybrid(case: Case) -> Hybrid:
-    can = case.can.hybrid
-    if isinstance(can, str):
-        pytest.skip(f"it {can}")
-    return can
+    assert isinstance(case.can.hybrid, Hybrid)
+    return case.can.hybrid
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +102,7 @@ def blend(hybrid: Hybrid, alpha: float, fusion: Fusion | None = None) -> Blend:
     return Blend("text", alpha, fusion or next(iter(hybrid.fusions)), CANDIDATES)
 
 
-@one_metric
+@needs(hybrid_search)
 def test_every_row_is_found_by_a_word_that_only_it_has(
     case: Case, hybrid: Hybrid, texts_world: World, text_store: Store
 ) -> None:
@@ -97,7 +114,7 @@ def test_every_row_is_found_by_a_word_that_only_it_has(
     assert ids.tolist() == []
 
 
-@one_metric
+@needs(hybrid_search)
 def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, text_store: Store) -> None:
     plain = text_store.searcher(K, case.high_recall)
     for fusion in hybrid.fusions:
@@ -108,7 +125,7 @@ def test_at_one_it_is_the_search_by_vector(case: Case, hybrid: Hybrid, text_stor
             assert (np.diff(scores) <= 0).all()
 
 
-@one_metric
+@needs(hybrid_search)
 def test_at_zero_the_vector_makes_no_difference_and_all_rows_have_a_word(
     case: Case, hybrid: Hybrid, texts_world: World, texts: list[str], text_store: Store
 ) -> None:
@@ -124,23 +141,19 @@ def test_at_zero_the_vector_makes_no_difference_and_all_rows_have_a_word(
             assert all(set(texts[row].split()) & set(texts[at].split()) for row in rows)
 
 
-@one_metric
-@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 0.75, 1.0])
+@needs(hybrid_search)
 def test_it_agrees_with_an_exact_fusion(
     case: Case,
     hybrid: Hybrid,
     texts_world: World,
     texts: list[str],
     text_store: Store,
-    alpha: float,
 ) -> None:
-    if "BM25" not in hybrid.text and alpha < 1:
-        pytest.skip(f"its text is not ranked by BM25: {hybrid.text}")
-    if not hybrid.weighs(alpha):
-        pytest.skip("it weighs both rankings alike")
+    # The exact ranking of words is by BM25, as most stores do it.
+    alphas = [alpha for alpha in ALPHAS if alpha == 1 or "BM25" in hybrid.text]
     most = hybrid.candidates(CANDIDATES, K)
     index = Bm25(texts)
-    for fusion in hybrid.fusions:
+    for fusion, alpha in product(hybrid.fusions, filter(hybrid.weighs, alphas)):
         search = text_store.hybrid_searcher(K, case.high_recall, blend(hybrid, alpha, fusion))
         right = 0
         for query, at in zip(queries(count=20), range(0, ROWS, 69), strict=False):
@@ -150,27 +163,23 @@ def test_it_agrees_with_an_exact_fusion(
             words = best(index.scores(text), ROWS if hybrid.whole_text else most)
             exact = fuse(near, words, alpha, fusion)
             right += accepted(texts_world, exact, search(query, text)[0])
-        assert right / (20 * K) >= AGREEMENT[fusion], fusion
+        assert right / (20 * K) >= AGREEMENT[fusion], (fusion, alpha)
 
 
-@one_metric
-@pytest.mark.parametrize("alpha", [0.3, 0.6])
+@needs(hybrid_search, weights)
 def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
     case: Case,
     hybrid: Hybrid,
     texts_world: World,
     texts: list[str],
     text_store: Store,
-    alpha: float,
 ) -> None:
-    if not hybrid.weighs(alpha):
-        pytest.skip("it weighs both rankings alike")
     at = {int(id_): row for row, id_ in enumerate(texts_world.ids)}
 
     def ranking(found: tuple[np.ndarray, np.ndarray]) -> Ranking:
         return Ranking(np.array([at[int(id_)] for id_ in found[0]]), found[1].astype(np.float64))
 
-    for fusion in hybrid.fusions:
+    for fusion, alpha in product(hybrid.fusions, filter(hybrid.weighs, INNER_ALPHAS)):
         both = blend(hybrid, alpha, fusion)
         dense = text_store.hybrid_searcher(CANDIDATES, case.high_recall, replace(both, alpha=1.0))
         most = ROWS if hybrid.whole_text else CANDIDATES
@@ -181,7 +190,7 @@ def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
             text = " ".join(texts[row].split()[:5])
             sides = ranking(dense(query, text)), ranking(words(query, text))
             right += accepted(texts_world, fuse(*sides, alpha, fusion), search(query, text)[0])
-        assert right / (10 * K) >= FUSES, fusion
+        assert right / (10 * K) >= FUSES, (fusion, alpha)
 
 
 def accepted(texts_world: World, exact: Ranking, ids: np.ndarray) -> int:
@@ -192,12 +201,10 @@ def accepted(texts_world: World, exact: Ranking, ids: np.ndarray) -> int:
     return len(set(ids.tolist()) & set(texts_world.ids[within].tolist()))
 
 
-@one_metric
+@needs(hybrid_search, "inserts_after_build")
 def test_rows_written_later_are_found_once_indexed(
     case: Case, hybrid: Hybrid, texts_world: World, tmp_path: Path
 ) -> None:
-    if not case.can.inserts_after_build:
-        pytest.skip("rows are not added after the build")
     store = case.make(folder(tmp_path, "store"))
     try:
         store.create(texts_world.schema, case.build)
@@ -216,12 +223,8 @@ def test_rows_written_later_are_found_once_indexed(
         store.close()
 
 
-@one_metric
+@needs(no_hybrid_search)
 def test_a_store_without_it_says_why(case: Case, tmp_path: Path) -> None:
-    can = case.can.hybrid
-    if isinstance(can, Hybrid):
-        assert can.fusions
-        return
     store = case.make(folder(tmp_path, "store"))
     try:
         with pytest.raises(Unsupported, match=case.store.name):

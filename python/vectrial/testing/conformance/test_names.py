@@ -15,7 +15,8 @@ from vectrial.model.filters import And, Eq, Filter, IsNull, Not, evaluate, opera
 from vectrial.model.lane import writes_natively
 from vectrial.model.schema import ARROW_TYPES, Field, FieldType, Schema
 from vectrial.model.store import Store
-from vectrial.testing.conformance.world import DIM, Case, World, as_rows, folder, load, one_index
+from vectrial.testing.conformance.cases import a_protocol, needs
+from vectrial.testing.conformance.world import DIM, Case, World, as_rows, folder, load
 from vectrial.workload.native.rows import columns_of, send
 
 ROWS = 60
@@ -37,8 +38,6 @@ LONG = 30_000
 def named(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, World]]:
     """A loaded store with all these columns, and its rows."""
     kinds = [kind for kind in KINDS if kind in case.can.field_types]
-    if not kinds:
-        pytest.skip(f"{case.store.name} keeps no metadata")
     # An index of every column takes its time in some stores; those of the first kinds suffice.
     fields = tuple(
         Field(name, kinds[at % len(kinds)], indexed=at < 6 or case.can.filters_need_index)
@@ -95,7 +94,7 @@ def conditions(world: World, honoured: frozenset[str]) -> list[Filter]:
     return [one for one in each if operators(one) <= honoured]
 
 
-@one_index
+@needs("field_types")
 def test_rows_are_read_as_they_were_written(case: Case, named: tuple[Store, World]) -> None:
     store, world = named
     expected = as_rows(world.batch(), world.schema)
@@ -107,7 +106,7 @@ def test_rows_are_read_as_they_were_written(case: Case, named: tuple[Store, Worl
     assert store.count() == ROWS
 
 
-@one_index
+@needs("field_types")
 def test_finds_and_searches_read_the_right_column(case: Case, named: tuple[Store, World]) -> None:
     store, world = named
     for where in conditions(world, case.can.find):
@@ -121,13 +120,11 @@ def test_finds_and_searches_read_the_right_column(case: Case, named: tuple[Store
             assert set(found) == expected, where
 
 
-@one_index
+@needs("field_types", a_protocol)
 def test_the_native_lane_names_columns_as_the_client_does(
     case: Case, named: tuple[Store, World], empty: Store
 ) -> None:
     store, world = named
-    if case.store.protocol is None:
-        pytest.skip("the engine does not speak its protocol")
     for where in conditions(world, case.can.filters):
         native = store.native_search(10, case.high_recall, where)
         assert native.filter is not None

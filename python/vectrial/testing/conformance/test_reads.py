@@ -9,9 +9,16 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from vectrial.model.filters import Filter
+from vectrial.model.filters import Filter, operators
 from vectrial.model.metric import LARGER_IS_CLOSER, Metric, distances, score_from_distance
 from vectrial.model.store import Hits, Searcher, Store
+from vectrial.testing.conformance.cases import (
+    conditions,
+    each_index,
+    each_metric,
+    filtered_search,
+    needs,
+)
 from vectrial.testing.conformance.world import (
     DIM,
     FILTERS,
@@ -20,7 +27,6 @@ from vectrial.testing.conformance.world import (
     K,
     World,
     as_rows,
-    one_metric,
     queries,
 )
 
@@ -73,6 +79,7 @@ def floor(case: Case, where: Filter | None = None) -> float:
     return 1.0 if kind.exact else kind.floor(case.metric, filtered=where is not None)
 
 
+@each_index
 def test_version_and_footprint(loaded: Store) -> None:
     assert loaded.version().strip()
     footprint = loaded.footprint()
@@ -85,12 +92,14 @@ def test_count(loaded: Store) -> None:
 
 
 @pytest.mark.parametrize("k", [1, K, 100])
+@each_metric
 def test_search_is_right(case: Case, loaded: Store, world: World, k: int) -> None:
     search = loaded.searcher(k, case.high_recall)
     assert recall(case, world, search, k) >= floor(case)
     assert len(search(queries()[0])[0]) == k
 
 
+@each_metric
 def test_a_row_finds_itself(case: Case, loaded: Store, world: World) -> None:
     search = loaded.searcher(1 if case.kind.exact_scores else K, case.high_recall)
     hits = 0
@@ -100,12 +109,14 @@ def test_a_row_finds_itself(case: Case, loaded: Store, world: World) -> None:
     assert hits >= floor(case) * 20
 
 
+@each_index
 def test_default_parameters_search(case: Case, loaded: Store, world: World) -> None:
     answer = loaded.searcher(K, case.kind.search())(queries()[0])
     check_answer(case, world, queries()[0], answer)
     assert 0 < len(answer[0]) <= K
 
 
+@each_index
 def test_an_answer_is_not_overwritten_by_the_next(case: Case, loaded: Store) -> None:
     search = loaded.searcher(K, case.high_recall)
     first = search(queries()[0])
@@ -115,6 +126,7 @@ def test_an_answer_is_not_overwritten_by_the_next(case: Case, loaded: Store) -> 
     np.testing.assert_array_equal(first[1], kept[1])
 
 
+@each_index
 def test_searchers_do_not_disturb_each_other(case: Case, loaded: Store) -> None:
     one, ten = loaded.searcher(1, case.kind.search()), loaded.searcher(K, case.high_recall)
     expected = ten(queries()[0])[0]
@@ -122,22 +134,18 @@ def test_searchers_do_not_disturb_each_other(case: Case, loaded: Store) -> None:
     np.testing.assert_array_equal(ten(queries()[0])[0], expected)
 
 
+@each_metric
+@needs(filtered_search)
 def test_filtered_search(case: Case, loaded: Store, world: World) -> None:
-    usable = case.filters(case.can.filters)
-    if not usable:
-        pytest.skip(f"{case.store.name} declares no filtered search")
-    for label, where in usable.items():
+    for label, where in case.filters(case.can.filters).items():
         search = loaded.searcher(K, case.high_recall, where)
         got = recall(case, world, search, K, where)
         assert got >= floor(case, where), f"{label}: recall {got}"
 
 
-@one_metric
+@needs("find")
 def test_find(case: Case, loaded: Store, world: World) -> None:
-    usable = case.filters(case.can.find)
-    if not usable:
-        pytest.skip(f"{case.store.name} declares no find by condition")
-    for number, (label, where) in enumerate(usable.items()):
+    for number, (label, where) in enumerate(case.filters(case.can.find).items()):
         expected = set(world.ids[world.matching(where)].tolist())
         found = loaded.find(where, ROWS)
         assert found.dtype == np.int64
@@ -150,13 +158,11 @@ def test_find(case: Case, loaded: Store, world: World) -> None:
         assert set(some.tolist()) <= expected, label
 
 
+@each_index
+@needs(conditions)
 def test_every_declared_operator_was_tried(case: Case) -> None:
     can = case.can
-    if not (can.filters | can.find):
-        pytest.skip(f"{case.store.name} declares no filters")
     for declared in (can.filters, can.find):
-        from vectrial.model.filters import operators
-
         used = frozenset().union(*map(operators, case.filters(declared).values()), frozenset())
         assert used == declared
     assert len(FILTERS) > 30
@@ -190,9 +196,9 @@ def check_rows(case: Case, table: pa.Table, world: World, ids: NDArray[np.int64]
     assert as_rows(table, case.schema) == expected
 
 
+@each_index
+@needs("get")
 def test_get(case: Case, loaded: Store, world: World) -> None:
-    if not case.can.get:
-        pytest.skip(f"{case.store.name} declares no get")
     wanted = world.ids[[5, 0, 1_999]]
     check_rows(case, loaded.get(np.append(wanted, 7)), world, wanted)
     check_rows(case, loaded.get(wanted[:1]), world, wanted[:1])
@@ -200,18 +206,17 @@ def test_get(case: Case, loaded: Store, world: World) -> None:
     assert loaded.get(np.array([], np.int64)).num_rows == 0
 
 
+@each_index
+@needs("scan")
 def test_scan(case: Case, loaded: Store, world: World) -> None:
-    if not case.can.scan:
-        pytest.skip(f"{case.store.name} declares no scan")
     batches = list(loaded.scan(batch_size=300))
     assert max(batch.num_rows for batch in batches) <= 300
     check_rows(case, pa.Table.from_batches(batches), world, world.ids)
 
 
-@one_metric
+@each_index
+@needs("concurrent_search")
 def test_concurrent_searches(case: Case, loaded: Store) -> None:
-    if not case.can.concurrent_search:
-        pytest.skip(f"{case.store.name} declares no concurrent search")
     usable = list(case.filters(case.can.filters).values())
     vectors = queries()
     for where in (None, *usable[:1]):

@@ -13,34 +13,36 @@ from vectrial.model.capabilities import Returning
 from vectrial.model.lane import Lane, lanes_of
 from vectrial.model.store import Store
 from vectrial.testing.conformance import serving
+from vectrial.testing.conformance.cases import a_server, needs
 from vectrial.testing.conformance.counting import Received, counted
-from vectrial.testing.conformance.world import DIM, ROWS, Case, K, World, one_metric, queries
+from vectrial.testing.conformance.world import DIM, ROWS, Case, K, World, queries
 
+#: Makes of a case, a store and what to return the function that sends searches.
+Ask = Callable[[Case, Store, Returning], Callable[[np.ndarray], None]]
 #: Of what k vectors take as float32: the least that must come.
 SHARE = 0.9
 #: Of a whole row with what a client's library puts around it: the most that may come.
 WHOLE_BYTES = 4_000
 
 
-@one_metric
-@pytest.mark.parametrize("returning", Returning)
-def test_answers_are_the_same_whatever_comes_with_them(
-    case: Case, loaded: Store, returning: Returning
-) -> None:
-    if returning not in case.can.returns and not case.can.get:
-        pytest.skip("rows are not read by id")
+def test_answers_are_the_same_whatever_comes_with_them(case: Case, loaded: Store) -> None:
     plain = loaded.searcher(K, case.high_recall)
-    more = loaded.searcher_returning(returning, K, case.high_recall)
-    for query in queries(count=5):
-        for one, other in zip(plain(query), more(query), strict=True):
-            np.testing.assert_array_equal(one, other)
+    # What a search does not bring by itself is read by id.
+    for returning in Returning if case.can.get else case.can.returns:
+        more = loaded.searcher_returning(returning, K, case.high_recall)
+        for query in queries(count=5):
+            for one, other in zip(plain(query), more(query), strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=str(returning))
+
+
+def finds_numbers(case: Case) -> str | None:
+    finds = "eq int" in case.filters(case.can.find)
+    return None if finds else f"{case.store.name} finds no numbers by condition"
 
 
 @pytest.fixture
 def watched(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
     """The loaded collection, opened through a stand-in that counts."""
-    if case.store.server is None:
-        pytest.skip("it has no server")
     with counted(serving.server(case.store).address) as (address, received):
         store = case.store(loaded.location, address)
         with closing(store):
@@ -48,14 +50,16 @@ def watched(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
             yield store, received
 
 
-@one_metric
-@pytest.mark.parametrize("lane", [Lane.NATIVE, Lane.SDK])
-def test_what_is_asked_for_comes(case: Case, watched: tuple[Store, Received], lane: Lane) -> None:
+@needs(a_server)
+def test_what_is_asked_for_comes(case: Case, watched: tuple[Store, Received]) -> None:
     store, received = watched
-    if lane not in lanes_of(case.store):
-        pytest.skip(f"it has no lane '{lane}'")
+    lanes = {Lane.NATIVE: by_engine, Lane.SDK: by_client}
+    for lane in lanes_of(case.store):
+        _check_what_comes(case, store, received, lanes[lane])
+
+
+def _check_what_comes(case: Case, store: Store, received: Received, ask: Ask) -> None:
     vectors = queries()
-    ask = by_engine if lane is Lane.NATIVE else by_client
     came: dict[Returning, int] = {}
     for returning in sorted(case.can.returns):
         if returning is Returning.METADATA and not case.schema.fields:
@@ -71,13 +75,11 @@ def test_what_is_asked_for_comes(case: Case, watched: tuple[Store, Received], la
         assert came[Returning.METADATA] > came[Returning.IDS]
 
 
-@one_metric
+@needs(a_server, finds_numbers)
 def test_a_condition_is_answered_by_the_server(
     case: Case, watched: tuple[Store, Received], world: World
 ) -> None:
     """Trap 001-3: all rows were fetched, and the client chose."""
-    if "eq" not in case.can.find or not case.schema.fields:
-        pytest.skip(f"{case.store.name} finds nothing by condition")
     store, received = watched
     where = case.filters(case.can.find)["eq int"]
     kept = world.ids[world.matching(where)]

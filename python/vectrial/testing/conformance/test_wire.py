@@ -7,24 +7,23 @@ import pytest
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn
 from vectrial.model.capabilities import Returning
-from vectrial.model.lane import writes_natively
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of, vectors_of
-from vectrial.testing.conformance.world import (
-    Case,
-    K,
-    World,
-    as_rows,
-    one_index_of_a_server,
-    queries,
+from vectrial.testing.conformance.cases import (
+    a_protocol,
+    each_metric,
+    filtered_search,
+    native_writes,
+    needs,
 )
+from vectrial.testing.conformance.world import Case, K, World, as_rows, queries
 from vectrial.workload.native.rows import columns_of, send
 from vectrial.workload.searchers import native_searches
 
 
+@each_metric
+@needs(a_protocol)
 def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:
-    if case.store.protocol is None:
-        pytest.skip("the engine does not speak its protocol")
     vectors = queries()
     for where in (None, *list(case.filters(case.can.filters).values())[:8:3]):
         native = loaded.native_search(K, case.high_recall, where)
@@ -53,23 +52,16 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
         assert same >= 0.95 * len(vectors), where
 
 
+@needs(a_protocol, filtered_search)
 def test_each_query_may_have_a_filter_of_its_own(case: Case, loaded: Store) -> None:
     """The searches of one load differ in their filters alone."""
-    if case.store.protocol is None:
-        pytest.skip("the engine does not speak its protocol")
     conditions = list(case.filters(case.can.filters).values())[:8:3]
-    if not conditions:
-        pytest.skip("it has no filters")
     asked = native_searches(loaded, Returning.IDS, K, case.high_recall, conditions)
     assert len(asked.filters) == len(conditions)
 
 
-@one_index_of_a_server
+@needs(native_writes, "get")
 def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, empty: Store) -> None:
-    if not writes_natively(case.store):
-        pytest.skip("the engine does not write its rows")
-    if not case.can.get:
-        pytest.skip("rows are not read by id: nothing to compare with")
     empty.create(case.schema, case.build)
     native, rows = empty.native_rows(), 300
     part = world.batch(slice(0, rows))
@@ -86,12 +78,8 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
     assert near[0] in world.accepted(world.vectors[7], 1, None) or not case.kind.exact
 
 
-@one_index_of_a_server
+@needs(native_writes, "get")
 def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> None:
-    if not writes_natively(case.store):
-        pytest.skip("the engine does not write its rows")
-    if not case.can.get:
-        pytest.skip("rows are not read by id: nothing to compare with")
     empty.create(case.schema, case.build)
     empty.insert(world.batch(slice(0, 100)))
     empty.flush()

@@ -20,6 +20,13 @@ from vectrial.model.refusals import refuse
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
+from vectrial.testing.conformance.cases import (
+    a_server,
+    each_index,
+    each_index_of_a_library,
+    each_metric,
+    needs,
+)
 from vectrial.testing.conformance.test_reads import check_answer, check_rows, floor, recall
 from vectrial.testing.conformance.world import (
     BATCH,
@@ -32,8 +39,6 @@ from vectrial.testing.conformance.world import (
     folder,
     load,
     make_world,
-    one_index_of_a_server,
-    one_metric,
     queries,
 )
 
@@ -115,22 +120,23 @@ def check_everything(case: Case, store: Store, world: World) -> None:
         assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
 
+@each_metric
 def test_everything_after_changes(case: Case, changed: Changed) -> None:
     check_everything(case, changed.store, changed.world)
 
 
+@each_index
+@needs("inserts_after_build")
 def test_inserted_rows_are_found(case: Case, changed: Changed) -> None:
-    if not case.can.inserts_after_build:
-        pytest.skip(f"{case.store.name} declares no inserts after build")
     search = changed.store.searcher(K, case.high_recall)
     added = changed.world.vectors[changed.world.ids >= 50_000][::4]
     hits = [bool(set(search(v)[0].tolist()) & changed.world.accepted(v, 1, None)) for v in added]
     assert np.mean(hits) >= floor(case)
 
 
+@each_index
+@needs("upsert")
 def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed) -> None:
-    if not case.can.upsert:
-        pytest.skip(f"{case.store.name} declares no upsert")
     assert changed.replaced is not None
     search = changed.store.searcher(K, case.high_recall)
     new = changed.replaced
@@ -145,9 +151,9 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
         check_rows(case, changed.store.get(new.ids), new, new.ids)
 
 
+@each_index
+@needs("delete")
 def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
-    if not case.can.delete:
-        pytest.skip(f"{case.store.name} declares no delete")
     original = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
     gone = set(changed.gone.tolist())
     search = changed.store.searcher(K, case.high_recall)
@@ -159,9 +165,9 @@ def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
         assert not gone & set(changed.store.find(where, 10 * ROWS).tolist())
 
 
+@each_metric
+@needs("persistent")
 def test_persistence(case: Case, changed: Changed) -> None:
-    if not case.can.persistent:
-        pytest.skip(f"{case.store.name} declares no persistence")
     changed.insert_more(first_id=60_000)
     changed.delete()
     changed.store.flush()
@@ -174,7 +180,7 @@ def test_persistence(case: Case, changed: Changed) -> None:
     assert changed.store.count() == len(changed.world.ids)
 
 
-@one_index_of_a_server
+@each_index_of_a_library
 def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     assert empty.count() == 0
@@ -187,13 +193,11 @@ def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     assert [path for path in empty.location.rglob("*") if path.is_file()] == []
 
 
-@one_index_of_a_server
+@needs(a_server)
 def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
     case: Case, tmp_path: Path
 ) -> None:
     """The searches that it answered find nothing of it, though they be asked again."""
-    if case.store.server is None:
-        pytest.skip("a library's folder is a new one each time")
     old, new = (
         make_world(case.schema, case.can.nulls, rows=300, first_id=first_id, seed=3)
         for first_id in (1, 90_000)
@@ -256,6 +260,7 @@ def small(case: Case, few: World, tmp_path_factory: pytest.TempPathFactory) -> I
     store.close()
 
 
+@each_index
 def test_k_beyond_the_rows(case: Case, small: Store, few: World) -> None:
     search = small.searcher(310, case.high_recall)
     answer = search(queries()[0])
@@ -263,11 +268,10 @@ def test_k_beyond_the_rows(case: Case, small: Store, few: World) -> None:
     assert len(answer[0]) == 300 or (not case.kind.exact and len(answer[0]) < 300)
 
 
-@one_metric
+@each_index
+@needs("inserts_after_build")
 def test_what_was_written_is_seen_when_it_has_settled(case: Case, small: Store, few: World) -> None:
     """By a searcher that was made before, which `mixed` does outside the clock."""
-    if not case.can.inserts_after_build:
-        pytest.skip(f"{case.store.name} declares no inserts after build")
     more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
     small.insert(more.batch(slice(0, 20)))
     small.auto_refresh = False
@@ -280,7 +284,6 @@ def test_what_was_written_is_seen_when_it_has_settled(case: Case, small: Store, 
     assert np.mean(hits) >= floor(case)
 
 
-@one_index_of_a_server
 def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     empty.insert(world.batch(slice(0, BATCH)))
@@ -288,10 +291,9 @@ def test_an_empty_batch_changes_nothing(case: Case, empty: Store, world: World) 
     assert empty.count() == BATCH
 
 
-@one_index_of_a_server
+@each_index_of_a_library
+@needs("refuses_duplicates")
 def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
-    if not case.can.refuses_duplicates:
-        pytest.skip(f"{case.store.name} does not declare that it refuses duplicates")
     empty.create(case.schema, case.build)
     empty.insert(world.batch(slice(0, 300)))
     again = world.batch(slice(299, 301))
@@ -303,7 +305,7 @@ def test_duplicates_are_refused(case: Case, empty: Store, world: World) -> None:
     assert empty.count() == 300, "a refused batch left rows behind"
 
 
-@one_index_of_a_server
+@each_index_of_a_library
 def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     narrow = Schema(DIM - 1, case.metric, case.schema.fields)
@@ -317,10 +319,8 @@ def test_wrong_dimension_is_refused(case: Case, empty: Store, world: World) -> N
     assert empty.count() == 0
 
 
-@one_index_of_a_server
+@needs("payload_index")
 def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World) -> None:
-    if not case.can.payload_index:
-        pytest.skip(f"{case.store.name} declares no choice of payload index")
     fields = tuple(Field(f.name, f.type, indexed=False) for f in case.schema.fields)
     _load(case, empty, world, fields)
     assert recall(case, world, empty.searcher(K, case.high_recall), K) >= floor(case)
@@ -335,10 +335,8 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
         assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
 
-@one_index_of_a_server
+@needs("partitions")
 def test_partitions_change_no_answer(case: Case, empty: Store, world: World) -> None:
-    if case.can.partitions is None:
-        pytest.skip(f"{case.store.name} declares no partitions by a column")
     by = next(f for f in case.schema.fields if f.type is FieldType.INT)
     fields = tuple(replace(f, partitions=f is by) for f in case.schema.fields)
     _load(case, empty, world, fields)
@@ -380,6 +378,7 @@ def _an_example(operator: str) -> Filter:
     return next(where for where in FILTERS.values() if operator in operators(where))
 
 
+@each_index
 def test_what_is_not_declared_is_refused_at_plan_time(case: Case) -> None:
     store, schema, build = case.store, case.schema, case.build
     refuse(store, schema, build)
@@ -402,6 +401,7 @@ def test_what_is_not_declared_is_refused_at_plan_time(case: Case) -> None:
             refuse(store, schema, build, Range("number", gt=1))
 
 
+@each_index
 def test_operations_that_are_not_declared_say_so(case: Case, loaded: Store) -> None:
     no_ids = np.array([], np.int64)
     attempts: dict[str, Callable[[], object]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,6 @@ from vectrial.model.schema import ARROW_TYPES, Field, FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of, columns_of, ids_of
 from vectrial.testing.conformance import serving
-
-T = TypeVar("T")
 
 ROWS, DIM, K = 2_000, 24, 10
 BATCH = 700
@@ -234,25 +232,6 @@ def queries(seed: int = 9, count: int = 20) -> NDArray[np.float32]:
     """Vectors like the rows, none of them a row; (count, DIM)."""
     schema = Schema(DIM, Metric.L2)
     return make_world(schema, False, rows=count, first_id=0, seed=seed, between=0).vectors
-
-
-def one_metric(test: T) -> T:
-    """Mark a test that the metric makes no difference to: it runs once for each index."""
-    test.one_metric = True  # type: ignore[attr-defined]
-    return test
-
-
-def one_index(test: T) -> T:
-    """Mark a test that no kind of index makes a difference to: it runs once for each store."""
-    test.one_index = True  # type: ignore[attr-defined]
-    return one_metric(test)
-
-
-def one_index_of_a_server(test: T) -> T:
-    """Mark a test of what a server does alike for every kind of index: it runs for one of them,
-    unless VECTRIAL_EVERY_CASE is set."""
-    test.one_index_of_a_server = True  # type: ignore[attr-defined]
-    return one_metric(test)
 
 
 def load(store: Store, case: Case, world: World) -> None:

@@ -1,0 +1,146 @@
+"""Which cases of a store a check runs on.
+
+A check runs on one case of each store, unless it is marked with what can change its outcome: the
+kind of index (`each_index`, `each_index_of_a_library`), or the metric as well (`each_metric`).
+What a store has to declare for it is `needs`. Where every case is asked for, marks but `needs`
+make no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from vectrial.model.lane import writes_natively
+from vectrial.model.store import Store
+from vectrial.testing.conformance.world import Case
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+#: Why a check cannot run on a case; None if it can.
+Lack = Callable[[Case], str | None]
+
+
+class Scope(IntEnum):
+    """How many cases of a store a check runs on."""
+
+    ONE = 0
+    INDEXES_OF_A_LIBRARY = 1
+    INDEXES = 2
+    METRICS = 3
+
+
+def each_index(test: T) -> T:
+    """Mark a check that the kind of index can change: it runs on each, under its first metric."""
+    return _within(test, Scope.INDEXES)
+
+
+def each_index_of_a_library(test: T) -> T:
+    """Mark a check that the kind of index can change in a library, which has a way to write of its
+    own for each, and in no server."""
+    return _within(test, Scope.INDEXES_OF_A_LIBRARY)
+
+
+def each_metric(test: T) -> T:
+    """Mark a check that the metric can change: it runs on each index under each metric. Of a
+    server, whose every step takes its time, on each index under its first metric, and on the first
+    index under each metric."""
+    return _within(test, Scope.METRICS)
+
+
+def needs(*what: str | Lack) -> Callable[[T], T]:
+    """Mark a check of what not every store has: a name of one of its `Capabilities`, which must not
+    be empty or false, or a function that says what a case lacks."""
+
+    def mark(test: T) -> T:
+        marked: Any = test
+        marked.needs = (*getattr(test, "needs", ()), *what)
+        return test
+
+    return mark
+
+
+def cases_of(check: Callable[..., Any], store: type[Store], *, every: bool) -> list[Case]:
+    """The cases of `store` on which `check` runs; none if the store lacks what it needs.
+
+    every: all those on which it can run, whatever its marks say.
+    """
+    able = [case for case in all_cases(store) if lack_of(check, case) is None]
+    scope = getattr(check, "scope", Scope.ONE)
+    served = store.server is not None
+    if every or (scope is Scope.METRICS and not served):
+        return able
+    first_metric = [case for case in able if case.metric is next(iter(case.can.scores))]
+    if scope is Scope.METRICS:
+        first = next(iter(store.capabilities.indexes))
+        return [case for case in able if case.index == first or case in first_metric]
+    if scope is Scope.INDEXES or (scope is Scope.INDEXES_OF_A_LIBRARY and not served):
+        return first_metric
+    return [max(first_metric, key=_says)] if first_metric else []
+
+
+def lack_of(check: Callable[..., Any], case: Case) -> str | None:
+    """Why `check` cannot run on `case`; None if it can."""
+    for what in getattr(check, "needs", ()):
+        if isinstance(what, str):
+            if not getattr(case.can, what):
+                return f"{case.store.name} declares no {what.replace('_', ' ')}"
+            continue
+        lack: str | None = what(case)
+        if lack is not None:
+            return lack
+    return None
+
+
+def all_cases(store: type[Store]) -> list[Case]:
+    """Every kind of index under every metric."""
+    return [
+        Case(store, index, metric)
+        for index in store.capabilities.indexes
+        for metric in store.capabilities.under(index).scores
+    ]
+
+
+def telling_case(store: type[Store]) -> Case:
+    """The case that says most: its filters are the most, and its answers exact if any are."""
+    return max(all_cases(store), key=_says)
+
+
+def _says(case: Case) -> tuple[int, bool]:
+    return len(case.can.filters), case.kind.exact
+
+
+def _within(test: T, scope: Scope) -> T:
+    marked: Any = test
+    marked.scope = scope
+    return test
+
+
+# -- What a store may lack that is no capability of its own --------------------------------------
+
+
+def a_server(case: Case) -> str | None:
+    return None if case.store.server is not None else f"{case.store.name} is a library"
+
+
+def a_protocol(case: Case) -> str | None:
+    if case.store.protocol is not None:
+        return None
+    return f"the engine does not speak {case.store.name}'s protocol"
+
+
+def native_writes(case: Case) -> str | None:
+    return (
+        None if writes_natively(case.store) else f"the engine writes no rows of {case.store.name}"
+    )
+
+
+def conditions(case: Case) -> str | None:
+    some = case.can.filters | case.can.find
+    return None if some else f"{case.store.name} declares neither filters nor find"
+
+
+def filtered_search(case: Case) -> str | None:
+    usable = case.filters(case.can.filters)
+    return None if usable else f"{case.store.name} declares no filtered search"
