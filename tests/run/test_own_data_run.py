@@ -35,6 +35,25 @@ samples = 20
 )
 
 
+ALONE = (
+    """
+name = "alone"
+repeats = 1
+[[datasets]]
+name = "alone"
+[[stores]]
+store = "chroma"
+[[experiments]]
+experiment = "search"
+clients = [1]
+min_s = 0.05
+max_s = 1
+warmup_queries = 5
+"""
+    + EASY
+)
+
+
 def write(file: Path) -> None:
     """Text ids in `id`, the vectors in another column, and metadata of unlucky names."""
     rng = np.random.default_rng(1)
@@ -80,3 +99,19 @@ def test_own_data_go_the_whole_way(vectrial: Vectrial, tmp_path: Path) -> None:
     assert sealed.returncode == 0, sealed.stderr
     again = vectrial("run", "--from", "mine.vectrial.tar.gz", "--no-report")
     assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.slow
+def test_vectors_alone_are_measured_in_chroma(vectrial: Vectrial, tmp_path: Path) -> None:
+    """Its client has None for the metadata of a row without any: it was called wrong for that."""
+    rng = np.random.default_rng(2)
+    np.save(tmp_path / "alone.npy", rng.normal(size=(ROWS, DIM)).astype(np.float32))
+    (tmp_path / "alone.toml").write_text(ALONE)
+    made = vectrial("data", "import", "alone.npy", "--metric", "cosine", "--queries", "20")
+    assert made.returncode == 0, made.stderr
+    run = vectrial("run", "alone.toml", "--no-report")
+    assert run.returncode == 0, run.stderr
+    folder = Path(run.stdout.splitlines()[-1])
+    with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
+        trials = db.execute("select store, status, reason from trial").fetchall()
+    assert trials == [("chroma", "ok", None)]

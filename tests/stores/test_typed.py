@@ -179,6 +179,18 @@ def test_a_fitted_filter_keeps_the_same_rows(where: Filter) -> None:
     assert evaluate(where, TABLE).tolist() == want
 
 
+def test_a_list_of_values_may_be_long() -> None:
+    """As a chain of comparisons it ended the process, from some ten thousand values on."""
+    whole = tuple(range(40_000))
+    assert evaluate(In("count", whole), TABLE).tolist() == [*[False] * 4, *[True] * 4, *[False] * 4]
+    missing = [cell is None for cell in TABLE["price"].to_pylist()]
+    zeros = evaluate(In("price", (*map(float, whole[1:]), -0.0, math.nan)), TABLE)
+    others = evaluate(Not(In("price", (*map(float, whole[1:]), -0.0, math.nan))), TABLE)
+    assert zeros.tolist() == [False] * 4 + [True, False, True, False, True] + [False] * 3
+    assert (zeros | others | missing).all()
+    assert not (zeros & others).any()
+
+
 @given(FILTERS)
 def test_every_value_has_the_type_of_its_column(where: Filter) -> None:
     types = {"count": int, "price": float, "name": str, "flag": bool}

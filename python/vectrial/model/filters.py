@@ -12,6 +12,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -230,7 +232,8 @@ def _floating(where: Eq | In | Range) -> Filter:
         case Eq(name, value):
             return Eq(name, _float(value))
         case In(name, values):
-            return In(name, tuple(map(_float, values)))
+            equal = tuple(v for v in map(_float, values) if v == v)  # NaN equals nothing
+            return In(name, equal) if equal else _nothing(name)
         case Range():
             bounds = {
                 key: float(bound) + 0.0
@@ -249,12 +252,8 @@ def _expression(where: Filter) -> pc.Expression:
         case Eq(name, value):
             return pc.field(name) == pc.scalar(value)
         case In(name, values):
-            # Null is in no set: isin answers false for it, which Not would turn into true.
-            parts = [pc.field(name) == pc.scalar(value) for value in values]
-            out = parts[0]
-            for part in parts[1:]:
-                out = out | part
-            return out
+            alike = [[v for v in values if type(v) is kind] for kind in set(map(type, values))]
+            return reduce(or_, (_among(pc.field(name), one) for one in alike))
         case Range():
             column = pc.field(where.field)
             bounds = [
@@ -278,6 +277,17 @@ def _expression(where: Filter) -> pc.Expression:
             return out
         case Not(part):
             return ~_expression(part)
+
+
+def _among(column: pc.Expression, values: list[Any]) -> pc.Expression:
+    """The column is one of these values of one type. A chain of comparisons would be too deep for
+    Arrow, which ends the process at some ten thousand."""
+    # Null is in no set: isin answers false for it, which Not would turn into true. A comparison
+    # with any of them is unknown for it, and refuses what cannot be compared.
+    comparison = column == pc.scalar(values[0])
+    if isinstance(values[0], float):
+        column = column + pc.scalar(0.0)  # minus zero is in no set that has zero
+    return comparison | column.isin(pa.array(values))
 
 
 def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:

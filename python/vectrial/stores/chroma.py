@@ -156,23 +156,22 @@ class Chroma(vt.Store):
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         for part in vt.slices(batch, self._client.get_max_batch_size()):
-            ids = _texts(vt.ids_of(part))
+            ids = _texts(vt.ids_of(part).tolist())
             write(ids=ids, embeddings=vt.vectors_of(part), metadatas=_metadatas(part, self._schema))
             self._last = ids[-1]
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        most = self._client.get_max_batch_size()
-        # Deleting an id that is not there only logs; asking first keeps the log quiet.
-        there = self._rows.get(ids=_texts(ids), include=[])["ids"] if len(ids) else []
-        for start in range(0, len(there), most):
-            self._rows.delete(ids=there[start : start + most])
+        for page in vt.id_pages(np.unique(ids), self._client.get_max_batch_size()):
+            # Deleting an id that is not there only logs; asking first keeps the log quiet.
+            if there := self._rows.get(ids=_texts(page), include=[])["ids"]:
+                self._rows.delete(ids=there)
         self._last = None
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        if not len(ids):
-            return vt.table_of(self._schema, [])
-        found = self._rows.get(ids=_texts(ids), include=["embeddings", "metadatas"])
-        return vt.table_of(self._schema, [self._batch(found)])
+        return vt.get_pages(self._schema, ids, self._client.get_max_batch_size(), self._read)
+
+    def _read(self, ids: list[int]) -> pa.RecordBatch:
+        return self._batch(self._rows.get(ids=_texts(ids), include=["embeddings", "metadatas"]))
 
     def count(self) -> int:
         return int(self._rows.count())
@@ -189,8 +188,8 @@ class Chroma(vt.Store):
             start += batch_size
 
     def _batch(self, found: Any) -> pa.RecordBatch:
-        rows = [
-            {name: None if value == _MISSING else value for name, value in row.items()}
+        rows = [  # a row without metadata has None
+            {name: None if value == _MISSING else value for name, value in (row or {}).items()}
             for row in found["metadatas"]
         ]
         return vt.batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
@@ -258,15 +257,16 @@ def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
 
 
 def _none_of(name: str, values: list[Any]) -> dict[str, Any]:
-    return _joined("$and", [{name: {"$ne": value}} for value in (*values, _MISSING)])
+    # One condition for each value would be too deep for SQLite from a thousand on.
+    return {"$and": [{name: {"$nin": values}}, {name: {"$ne": _MISSING}}]}
 
 
 def _joined(word: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
     return conditions[0] if len(conditions) == 1 else {word: conditions}
 
 
-def _texts(ids: NDArray[np.int64]) -> list[str]:
-    return list(map(str, ids.tolist()))
+def _texts(ids: list[int]) -> list[str]:
+    return list(map(str, ids))
 
 
 def _numbers(ids: list[str]) -> NDArray[np.int64]:
