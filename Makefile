@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-.PHONY: matrix lies results results-list results-pages site setup setup-stores setup-servers test test-fast fuzz demo wheel image bench lint lock clean help
+.PHONY: matrix lies results results-list results-pages site setup setup-stores setup-servers test test-full test-fast landed fuzz demo wheel image bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
@@ -31,11 +31,11 @@ $(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
 
 setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
 
-setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes)
-	$(BIN)/python -m vectrial.util.environments
+setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes), or ENVIRONMENTS=docarray
+	$(BIN)/python -m vectrial.util.environments $(ENVIRONMENTS)
 
-setup-servers: setup ## programs of the servers that can be had here (some are built: minutes)
-	$(BIN)/python -m vectrial.stores
+setup-servers: setup ## programs of the servers that can be had here (some are built: minutes), or SERVERS="redis milvus"
+	$(BIN)/python -m vectrial.stores $(SERVERS)
 
 demo: setup ## measure real word vectors on embedded stores, and write the report
 	$(BIN)/vectrial data fetch glove-words-50-20k
@@ -106,19 +106,31 @@ lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with
 
 # Tests start hundreds of processes. Without Python's cache, which some containers turn off, each
 # compiles every module that it imports.
-test test-fast setup-servers: export PYTHONDONTWRITEBYTECODE :=
+test test-full test-fast setup-servers: export PYTHONDONTWRITEBYTECODE :=
 
 test-fast: setup ## the tests that need no server and no browser, and are not slow
 	$(BIN)/python -m pytest -q -n $(or $(TEST_PROCESSES),3) -m "not server and not browser and not slow"
 
-# Programs first: a test has ten minutes, and a slow machine needs as long to build one. Three
-# processes on two cores: much of a test's time is waiting for a server or for another process.
-# A test that fails beside others runs once more with the machine to itself, and that decides.
-test: setup setup-servers ## cargo test and pytest; a test that fails runs once more, alone
+# Three processes on two cores: much of a test's time is waiting for a server or for another process.
+# A test that fails beside others runs once more with the machine to itself, and that decides; one
+# that passes then is named at the end.
+PYTEST = $(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),3)
+ALONE = { test $$? -eq 1 \
+	&& echo "== the tests that failed, once more, with nothing beside them" \
+	&& $(BIN)/python -m pytest -x --alone --last-failed --last-failed-no-failures none; }
+
+test: setup ## cargo test, and pytest as far as the change since origin/main can break something
 	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
-	$(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),3) || { test $$? -eq 1 \
-		&& echo "== the tests that failed, once more, with nothing beside them" \
-		&& $(BIN)/python -m pytest -x --last-failed --last-failed-no-failures none; }
+	$(BIN)/python tests/support/changes.py --fetch
+	$(PYTEST) --changed || $(ALONE)
+
+# Programs first: a test has ten minutes, and a slow machine needs as long to build one.
+test-full: setup setup-stores setup-servers ## cargo test and all of pytest, on every kind of server that can be had here
+	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
+	VECTRIAL_EVERY_CASE=1 $(PYTEST) || $(ALONE)
+
+landed: setup ## at the beginning of a change: .ci/landed names the commit that it starts from, and the next quarter
+	$(BIN)/python tests/support/changes.py --landed
 
 SECONDS ?= 10
 fuzz: setup ## every decoder against bytes that a fuzzer makes up, SECONDS each (needs a nightly toolchain)

@@ -37,6 +37,24 @@ _HOME = os.environ.get("VECTRIAL_HOME")
 os.environ["VECTRIAL_DOCKER"] = "no-engine-in-tests"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--changed", action="store_true", help="run the tests that the change can break"
+    )
+    parser.addoption(
+        "--alone", action="store_true", help="name tests of --last-failed that pass now"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--changed") or config.getoption("--alone"):
+        import changes
+        from selection import Alone, Changed
+
+        wanted = config.getoption("--changed")
+        config.pluginmanager.register(Changed(changes.selection()) if wanted else Alone())
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Signals reach the programs that tests start, also when this was started in a shell's
     background, where Ctrl-C is ignored: what is ignored stays so in every descendant."""

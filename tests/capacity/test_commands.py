@@ -198,7 +198,7 @@ def test_a_store_that_cannot_be_had_is_tried_once(
 
 
 @pytest.mark.slow
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 def test_a_server_through_the_engine(vectrial: Vectrial) -> None:
     weaviate = registry.load("weaviate")
     if (able := availability(weaviate)).works is False:

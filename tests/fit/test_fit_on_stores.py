@@ -71,7 +71,7 @@ def test_a_library_in_a_process_with_limits(home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.server
+@pytest.mark.server("redis-search")
 @pytest.mark.usefixtures("possible")
 def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(least, "_LEAST_CPUS", 0.5)  # fewer steps

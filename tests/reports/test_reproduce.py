@@ -212,7 +212,7 @@ def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
     ]
 
 
-@pytest.mark.server
+@pytest.mark.server("minio")
 def test_through_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report of which two figures have a counterpart here: a thousand rows through MinIO."""
     monkeypatch.setenv("VECTRIAL_MINIO_BIN", str(program(MINIO)))

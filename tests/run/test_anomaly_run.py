@@ -103,7 +103,7 @@ def test_from_a_dataset_to_the_report(
 
 
 @pytest.mark.slow
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 def test_both_lanes_of_a_server_find_the_same(
     vectrial: Vectrial, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -434,7 +434,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 def test_a_full_disk_is_said(small_disk: Path, tmp_path: Path) -> None:
     program(WEAVIATE)
     location = tmp_path / "full"

@@ -294,7 +294,7 @@ def test_embedded_stores(tmp_path: Path, variables: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.server
+@pytest.mark.server("pgvector")
 def test_servers(
     tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

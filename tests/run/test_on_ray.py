@@ -23,7 +23,7 @@ from vectrial.servers.hosts import no_hosts
 from vectrial.servers.namespaces import no_network
 from vectrial.testing.server_programs import not_here
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.server("ray"), pytest.mark.slow]
 SUITE = """
 name = "elsewhere"
 repeats = 2

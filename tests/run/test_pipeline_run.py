@@ -51,7 +51,7 @@ def phases(run: RunData, name: str) -> list[dict[str, float | None]]:
     return [{metric: phase.value(metric) for metric in phase.metrics} for phase in found]
 
 
-@pytest.mark.server
+@pytest.mark.server("minio")
 def test_segments_through_minio_are_searched_together(
     vectrial: Vectrial, variables: dict[str, str], tmp_path: Path
 ) -> None:
@@ -132,7 +132,7 @@ def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
     assert not (folder / "objects").exists()
 
 
-@pytest.mark.server
+@pytest.mark.server("milvus")
 def test_a_server_imports_segments_from_its_own_object_store(
     variables: dict[str, str], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from vectrial.results.reader import RunReader
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
 
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+pytestmark = [pytest.mark.slow, pytest.mark.server("weaviate")]
 
 SUITE = """
 name = "looked-on"

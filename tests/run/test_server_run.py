@@ -23,7 +23,7 @@ from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
 from vectrial.util.paths import servers_dir
 
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+pytestmark = [pytest.mark.slow, pytest.mark.server("weaviate")]
 
 SUITE = """
 name = "served"

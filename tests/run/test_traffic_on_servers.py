@@ -12,7 +12,7 @@ from vectrial.results.reader import RunReader
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
 
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+pytestmark = pytest.mark.slow
 
 SUITE = """
 name = "traffic"
@@ -49,7 +49,10 @@ samples = 20
 DUE = {"search": 30, "insert": 12, "update": 12, "delete": 12}
 
 
-@pytest.mark.parametrize("store", ["flight", "weaviate"])
+@pytest.mark.parametrize(
+    "store",
+    [pytest.param(name, marks=pytest.mark.server(name)) for name in ("flight", "weaviate")],
+)
 def test_both_lanes_agree_on_what_came_through(
     store: str, vectrial: Vectrial, tmp_path: Path, variables: dict[str, str]
 ) -> None:

@@ -272,7 +272,7 @@ def asked(node: Address, path: str, key: str | None = None) -> object:
         return json.load(answer)
 
 
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> None:
     prepared(WEAVIATE)
     import weaviate
@@ -311,7 +311,7 @@ def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> Non
     assert all_ended(running)
 
 
-@pytest.mark.server
+@pytest.mark.server("milvus")
 @pytest.mark.slow
 def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
     prepared(MILVUS, nodes=2)
@@ -330,7 +330,7 @@ def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
     assert all_ended(running)
 
 
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 @pytest.mark.slow
 def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
     """The whole way: a suite, hosts, the fault, and what the nodes have in the end."""
@@ -373,7 +373,7 @@ def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
     assert "The loss of a node" in [section.title for section in build(run).sections]
 
 
-@pytest.mark.server
+@pytest.mark.server("elasticsearch")
 @pytest.mark.slow
 def test_elasticsearch_nodes_spread_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared(ELASTICSEARCH)
@@ -392,7 +392,7 @@ def test_elasticsearch_nodes_spread_shards(tmp_path: Path, monkeypatch: pytest.M
             assert client.options().count(index="some")["count"] == 1
 
 
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 def test_up_shows_the_nodes_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`vectrial up --detach --nodes` to its end by `vectrial down`."""
     monkeypatch.setenv("VECTRIAL_WEAVIATE_BIN", str(program(WEAVIATE)))

@@ -47,12 +47,13 @@ from vectrial.stores.attached import attached, keys_of, without_own_ids
 from vectrial.stores.common.arrow import ids_of
 from vectrial.testing.server_programs import prepared
 
-pytestmark = pytest.mark.server
-
 K = 10
 
 
-@pytest.fixture(scope="module", params=MAKERS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.server(name)) for name in MAKERS],
+)
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Address]]:

@@ -33,7 +33,7 @@ from vectrial.stores.flight.filters import read, written
 from vectrial.stores.flight.server import FLIGHT
 from vectrial.stores.flight.store import FlightStore, HnswBuild, HnswSearch, connected
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("flight")
 
 ROWS, DIM, K = 1_000, 16, 10
 FIELDS = (

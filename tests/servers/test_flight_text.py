@@ -32,7 +32,7 @@ from vectrial.stores.flight.reference.text import Texts
 from vectrial.stores.flight.server import FLIGHT
 from vectrial.stores.flight.store import FlightStore, connected
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("flight")
 
 DIM, K = 8, 10
 FIELDS = (Field("about", FieldType.STRING, text=True), Field("number", FieldType.INT))

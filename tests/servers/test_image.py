@@ -14,7 +14,7 @@ from built_wheel import ROOT, wheel
 from python_image import base_image
 from real_engine import real_engine
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.server("docker"), pytest.mark.slow]
 _IMAGE = "vectrial-of-tests"
 _USER = 1000
 _SUITE = """

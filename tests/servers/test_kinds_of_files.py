@@ -24,8 +24,6 @@ from vectrial.telemetry.disk import allocated_bytes, on_disk
 from vectrial.testing.server_programs import prepared
 from vectrial.util.child_environment import PASS
 
-pytestmark = pytest.mark.server
-
 ROWS, DIM, PARTS = 3_000, 32, 3
 RAW = ROWS * DIM * 4
 #: Of Weaviate: seconds after which it writes out what is in memory.
@@ -75,6 +73,7 @@ def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, in
     return before, loaded, ended
 
 
+@pytest.mark.server("weaviate")
 def test_weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # By itself it writes out a minute later what is in memory, which a busy machine may need.
     monkeypatch.setenv(_FLUSH_S, "3600")
@@ -88,6 +87,7 @@ def test_weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended[FileKind.METADATA_INDEX] > 50_000
 
 
+@pytest.mark.server("milvus")
 def test_milvus(tmp_path: Path) -> None:
     before, loaded, _ = held("milvus", tmp_path)
     assert loaded[FileKind.INDEX] > RAW, "the index has the vectors as well"
@@ -97,6 +97,7 @@ def test_milvus(tmp_path: Path) -> None:
     assert loaded[FileKind.LOG] > before[FileKind.LOG], "the message queue keeps the rows as well"
 
 
+@pytest.mark.server("redis")
 def test_redis(tmp_path: Path) -> None:
     before, loaded, _ = held("redis", tmp_path)
     assert before[FileKind.LOG] == 0
@@ -106,7 +107,14 @@ def test_redis(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings"),
     # Elasticsearch merges small segments into one compound file, unless it is told not to.
-    [("elasticsearch", {"index.compound_format": False}), ("opensearch", {})],
+    [
+        pytest.param(
+            "elasticsearch",
+            {"index.compound_format": False},
+            marks=pytest.mark.server("elasticsearch"),
+        ),
+        pytest.param("opensearch", {}, marks=pytest.mark.server("opensearch")),
+    ],
 )
 def test_lucene(name: str, settings: Mapping[str, Any], tmp_path: Path) -> None:
     _, loaded, _ = held(name, tmp_path, **settings)

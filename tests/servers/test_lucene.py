@@ -37,7 +37,7 @@ from vectrial.stores.lucene.opensearch_server import OPENSEARCH
 from vectrial.stores.lucene.store import LuceneStore
 from vectrial.testing.server_programs import prepared
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROWS, DIM, K = 3_000, 32, 10
 FIELDS = (Field("number", FieldType.INT), Field("colour", FieldType.STRING, indexed=False))
@@ -63,8 +63,10 @@ FILTERS: dict[str, tuple[Filter | None, NDArray[np.bool_]]] = {
 
 @pytest.fixture(
     scope="module",
-    params=[(Elasticsearch, ELASTICSEARCH), (OpenSearch, OPENSEARCH)],
-    ids=lambda both: both[1].name,
+    params=[
+        pytest.param((store, recipe), id=recipe.name, marks=pytest.mark.server(recipe.name))
+        for store, recipe in ((Elasticsearch, ELASTICSEARCH), (OpenSearch, OPENSEARCH))
+    ],
 )
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

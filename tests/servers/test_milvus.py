@@ -29,7 +29,7 @@ from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.milvus.store import Milvus, credentials
 from vectrial.testing.server_programs import prepared
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("milvus")
 
 ROWS, DIM, K = 1_200, 32, 10
 FIELDS = (Field("a number", FieldType.INT), Field("colour", FieldType.STRING))

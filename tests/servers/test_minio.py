@@ -16,7 +16,7 @@ from vectrial.servers.minio import MINIO, connect
 from vectrial.servers.provide import provide
 from vectrial.testing.server_programs import prepared
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("minio")
 
 OBJECT = bytes(range(256)) * 4_000
 

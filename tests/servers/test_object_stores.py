@@ -36,7 +36,7 @@ from vectrial.workload.segments.objects import ObjectError, Objects
 from vectrial.workload.segments.pipeline import Pipeline, Settings
 from vectrial.workload.segments.spans import Stage
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("minio")
 
 LOOPBACK = ObjectsRequest(ObjectsKind.MINIO, Transport.LOOPBACK)
 #: More than one part, so that it is sent in parts.

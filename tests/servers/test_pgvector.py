@@ -35,7 +35,7 @@ from vectrial.stores.postgres.store import PgVector
 from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("pgvector")
 
 ROWS, DIM, K = 1_000, 16, 10
 FIELDS = (

@@ -18,7 +18,7 @@ from vectrial.servers.namespaces import Network
 from vectrial.stores.weaviate.server import IMAGE, WEAVIATE
 from vectrial.testing.server_programs import program
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.server("weaviate"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

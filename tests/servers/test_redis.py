@@ -38,7 +38,7 @@ from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
 from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("redis")
 
 ROWS, DIM, K = 1_000, 32, 10
 FIELDS = (
@@ -304,6 +304,7 @@ def test_without_the_query_engine_it_is_said(
         provide(REDIS_SEARCH, tmp_path / "search").wait_ready(60)
 
 
+@pytest.mark.server("redis-search")
 def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None:
     """A scan of the server for a new index would index rows inserted meanwhile a second time. The
     server numbers rows as it indexes them, so that the highest number tells."""

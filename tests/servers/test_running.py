@@ -242,7 +242,7 @@ def client(snippet: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.server
+@pytest.mark.server("weaviate")
 def test_weaviate_up_and_down(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
     monkeypatch.delenv("VECTRIAL_HOME")
     binary = program(WEAVIATE)

@@ -26,7 +26,7 @@ from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
 from vectrial.testing.server_programs import prepared
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("weaviate")
 
 ROWS, DIM, K = 1_200, 32, 10
 FIELDS = (Field("number", FieldType.INT), Field("colour", FieldType.STRING))

@@ -26,7 +26,11 @@ from vectrial.util import environments
 HERE = Path(__file__).parent
 STORES = [s for s in map(registry.load, registry.names()) if s.environment is not None]
 CASES = [
-    pytest.param(store, id=store.name, marks=[pytest.mark.server] if store.server else [])
+    pytest.param(
+        store,
+        id=store.name,
+        marks=[pytest.mark.store(store.name), *([pytest.mark.server] if store.server else [])],
+    )
     for store in STORES
 ]
 

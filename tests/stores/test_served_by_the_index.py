@@ -34,14 +34,18 @@ def made(store: type[Store], location: Path, address: Address | None) -> Store:
         ("duckdb", {"m": 8, "ef_construction": 32}),
         ("milvus-lite", {"m": 8, "ef_construction": 32}),
         ("lancedb", {"m": 8, "ef_construction": 32}),
-        pytest.param("milvus", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
-        pytest.param("weaviate", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
-        pytest.param("pgvector", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
-        pytest.param("flight", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server),
+        pytest.param("milvus", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server("milvus")),
+        pytest.param(
+            "weaviate", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server("weaviate")
+        ),
+        pytest.param(
+            "pgvector", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server("pgvector")
+        ),
+        pytest.param("flight", {"m": 8, "ef_construction": 32}, marks=pytest.mark.server("flight")),
         pytest.param(
             "qdrant",
             {"full_scan_threshold_kb": 10, "m": 8, "ef_construction": 32, "segments": 1},
-            marks=pytest.mark.server,
+            marks=pytest.mark.server("qdrant"),
         ),
     ],
 )

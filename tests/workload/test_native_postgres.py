@@ -32,7 +32,7 @@ from vectrial.servers.managed_process import free_ports
 from vectrial.stores.postgres.server import POSTGRES
 from vectrial.testing.server_programs import no_program
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.server("pgvector")
 
 K, ROWS, QUERIES, DIM = 10, 600, 30, 8
 RANDOM = np.random.default_rng(7)

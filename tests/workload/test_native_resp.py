@@ -203,7 +203,7 @@ def start(binary: str | Path, folder: Path) -> tuple[subprocess.Popen[bytes], in
     pytest.fail(f"redis-server did not start: {log.read_text()}")
 
 
-@pytest.mark.server
+@pytest.mark.server("redis")
 @BOTH
 @pytest.mark.parametrize("resp", ["2", "3"])
 def test_a_real_redis_finds_what_was_written(redis: int, protocol: str, resp: str) -> None:
@@ -258,7 +258,7 @@ def test_a_real_redis_finds_what_was_written(redis: int, protocol: str, resp: st
     assert errors(only(drive(to, [wrong], [closed(1, count=3)]))) == {"status:err": 3}
 
 
-@pytest.mark.server
+@pytest.mark.server("redis")
 @BOTH
 def test_a_wrong_password_is_a_failure_of_its_own(redis: int, protocol: str) -> None:
     to = target(protocol, "127.0.0.1", redis, options={"password": "guess"})

@@ -69,9 +69,8 @@ def _must_run(store: type[Store]) -> bool:
 
 def _marks(case: Case) -> list[pytest.MarkDecorator]:
     """The tier of a case: of a library, one case is fast, and the others are slow."""
-    recipe = recipe_of(case.store)
-    if recipe is not None:
-        return [pytest.mark.server(recipe.name)]
+    if case.store.server is not None:
+        return [pytest.mark.server]
     return [] if case == telling_case(case.store) else [pytest.mark.slow]
 
 
@@ -110,8 +109,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     check, every = metafunc.function, bool(os.environ.get("VECTRIAL_EVERY_CASE"))
     parameters: list[Any] = []
     for store in stores:
-        cases = cases_of(check, store, every=every)
-        parameters += [pytest.param(case, id=str(case), marks=_marks(case)) for case in cases]
+        cases, named = cases_of(check, store, every=every), pytest.mark.store(store.name)
+        parameters += [
+            pytest.param(case, id=str(case), marks=[named, *_marks(case)]) for case in cases
+        ]
         if not cases and OUTCOMES in os.environ:
             parameters.append(_skipped(store.name, str(lack_of(check, telling_case(store)))))
     if check.__name__ == EVERY_STORE_HAS_IT:
@@ -120,7 +121,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _skipped(name: str, reason: str) -> Any:
-    return pytest.param(None, id=name, marks=pytest.mark.skip(reason=reason))
+    return pytest.param(
+        None, id=name, marks=[pytest.mark.store(name), pytest.mark.skip(reason=reason)]
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
