@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import capacity_runs as made
@@ -11,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_tables import cells_of
-from synthetic_runs import SECOND, STORES, write_run
+from synthetic_runs import SECOND, STORES, synthetic_run
 
 from vectrial.analysis.costs import GIB, Use, bill
-from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Cell, Section, Table
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase, Role
@@ -59,18 +57,18 @@ def test_twice_the_answers_cost_half_each(qps: float, more: float, disk: float |
     assert other.per_million * more == pytest.approx(one.per_million)
 
 
-def cost_section(folder: Path, suite: str) -> Section | None:
+def cost_section(suite: str) -> Section | None:
     stores = {name: STORES[name] for name in ("faiss", "broken")}
-    write_run(folder, stores=stores, builds=((16, 128),), efs=(64, 256))
-    (folder / "suite.toml").write_text(suite)
-    found = [section for section in build(load(folder)).sections if section.name == "cost"]
+    run = synthetic_run(stores=stores, builds=((16, 128),), efs=(64, 256))
+    run.suite = suite
+    found = [section for section in build(run.data()).sections if section.name == "cost"]
     return found[0] if found else None
 
 
 @pytest.mark.slow
-def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
-    assert cost_section(tmp_path / "without", SUITE) is None
-    section = cost_section(tmp_path / "with", SUITE + made.SHEET)
+def test_a_report_has_costs_only_with_prices() -> None:
+    assert cost_section(SUITE) is None
+    section = cost_section(SUITE + made.SHEET)
     assert section is not None
     assert "2026-11-01" in section.lead
     (table,) = section.blocks
@@ -86,9 +84,9 @@ def test_a_report_has_costs_only_with_prices(tmp_path: Path) -> None:
     assert month == pytest.approx(730 * by_key["processors"].value * 0.04 + memory + disk)
 
 
-def cost_table(folder: Path, *trials: TrialRecord, suite: str = SUITE) -> Table:
+def cost_table(*trials: TrialRecord, suite: str = SUITE) -> Table:
     """The table of costs of a run of these trials."""
-    report = build(made.run_of(folder, trials, suite + made.SHEET))
+    report = build(made.run_of(trials, suite + made.SHEET))
     (table,) = [table for table in report.tables() if table.name == "cost"]
     return table
 
@@ -98,8 +96,8 @@ def by_store(table: Table) -> dict[str, dict[str, Cell]]:
     return {row["store"].text: row for row in cells_of(table)}
 
 
-def cost_rows(folder: Path, *trials: TrialRecord) -> dict[str, dict[str, Cell]]:
-    return by_store(cost_table(folder, *trials))
+def cost_rows(*trials: TrialRecord) -> dict[str, dict[str, Cell]]:
+    return by_store(cost_table(*trials))
 
 
 def by_one(figures: dict[str, float | None]) -> Phase:
@@ -113,21 +111,20 @@ def footprint(store: str) -> TrialRecord:
     return made.trial(store, phase, experiment="storage", params={})
 
 
-def test_a_capacity_is_priced_at_its_answer_and_not_at_a_look(tmp_path: Path) -> None:
+def test_a_capacity_is_priced_at_its_answer_and_not_at_a_look() -> None:
     looks = made.alone(5000), made.look(1, 900), made.look(2, 1050, "p99 31 ms", 31_000.0)
     found = made.sustains(1000, p99_us=9_000.0)
-    row = cost_rows(tmp_path / "r", made.trial("faiss", *looks, found))["faiss"]
+    row = cost_rows(made.trial("faiss", *looks, found))["faiss"]
     assert (row["qps"].value, row["p99"].value) == (1000, 9_000)
     assert row["load"].text == "the highest sustained rate"
     assert "held" not in row["at"].text
 
 
-def test_a_store_without_an_answer_has_a_row_that_says_why(tmp_path: Path) -> None:
+def test_a_store_without_an_answer_has_a_row_that_says_why() -> None:
     slow = by_one(made.figures(900, 900.0, recall=0.93))
     lost = made.trial("milvus", experiment="search")
     lost.status, lost.reason = "skipped", "no program"
     table = cost_table(
-        tmp_path / "r",
         made.trial("faiss", made.sustains(1000)),
         made.trial("redis", made.nothing("no rate was confirmed: at 900/s: p99 31 ms")),
         made.trial("weaviate", slow, experiment="search"),
@@ -151,7 +148,7 @@ def test_a_store_without_an_answer_has_a_row_that_says_why(tmp_path: Path) -> No
     }
 
 
-def test_the_floor_is_the_one_that_the_capacity_was_asked_with(tmp_path: Path) -> None:
+def test_the_floor_is_the_one_that_the_capacity_was_asked_with() -> None:
     """Also of what else stands for a store beside it."""
     found = made.sustains(1000)
     found.params = {**found.params, "recall": 0.9}
@@ -159,7 +156,6 @@ def test_the_floor_is_the_one_that_the_capacity_was_asked_with(tmp_path: Path) -
     wide = by_one(made.figures(800, 900.0, recall=0.92))
     poor = by_one(made.figures(800, 900.0, recall=0.89))
     rows = cost_rows(
-        tmp_path / "r",
         made.trial("faiss", found),
         made.trial("redis", wide, experiment="search"),
         made.trial("milvus", poor, experiment="search"),
@@ -169,17 +165,16 @@ def test_the_floor_is_the_one_that_the_capacity_was_asked_with(tmp_path: Path) -
     assert rows["milvus"]["qps"].note == "one client: the greatest recall is 0.8900, below 0.9"
 
 
-def test_every_floor_that_was_asked_has_a_row(tmp_path: Path) -> None:
+def test_every_floor_that_was_asked_has_a_row() -> None:
     high = made.sustains(400)
     high.params = {**high.params, "recall": 0.99}
-    table = cost_table(tmp_path / "r", made.trial("faiss", made.sustains(1000), high))
+    table = cost_table(made.trial("faiss", made.sustains(1000), high))
     rows = cells_of(table)
     assert [(row["floor"].value, row["qps"].value) for row in rows] == [(0.95, 1000), (0.99, 400)]
 
 
-def test_a_capacity_of_at_least_costs_at_most(tmp_path: Path) -> None:
+def test_a_capacity_of_at_least_costs_at_most() -> None:
     rows = cost_rows(
-        tmp_path / "r",
         made.trial("weaviate", made.at_least(1000)),
         footprint("weaviate"),
         made.trial("faiss", made.sustains(1000)),
@@ -194,10 +189,10 @@ def test_a_capacity_of_at_least_costs_at_most(tmp_path: Path) -> None:
     assert bound["month"].text == known["month"].text
 
 
-def client_notes(folder: Path, server: dict[str, Any] | None, placement: str) -> list[str]:
+def client_notes(server: dict[str, Any] | None, placement: str) -> list[str]:
     """What is said of whom the client shares processors with, of a run on cores 0 and 1."""
     trials = made.trial("redis", made.sustains(1000), server=server)
-    table = cost_table(folder, trials, suite=SUITE + placement)
+    table = cost_table(trials, suite=SUITE + placement)
     return [note for note in table.notes if note.startswith("The client shared")]
 
 
@@ -218,9 +213,9 @@ def client_notes(folder: Path, server: dict[str, Any] | None, placement: str) ->
     ],
 )
 def test_that_the_client_shares_the_billed_processors_is_said(
-    server: dict[str, Any] | None, placement: str, shared: bool, tmp_path: Path
+    server: dict[str, Any] | None, placement: str, shared: bool
 ) -> None:
-    notes = client_notes(tmp_path / "r", server, placement)
+    notes = client_notes(server, placement)
     assert len(notes) == shared
     assert all("of redis:" in note for note in notes)
 
@@ -238,10 +233,10 @@ def test_that_the_client_shares_the_billed_processors_is_said(
     ],
 )
 def test_a_server_is_billed_the_processors_that_it_was_held_to(
-    server: dict[str, Any] | None, processors: float | None, tmp_path: Path
+    server: dict[str, Any] | None, processors: float | None
 ) -> None:
     """The machine has two."""
-    rows = cost_rows(tmp_path / "r", made.trial("redis", made.sustains(1000), server=server))
+    rows = cost_rows(made.trial("redis", made.sustains(1000), server=server))
     assert rows["redis"]["processors"].value == processors
 
 

@@ -23,8 +23,13 @@ MILLION = SIZES[-1]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
-    return grown(tmp_path_factory.mktemp("grown") / "run")
+def run() -> RunData:
+    return grown().data()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return grown().write(tmp_path_factory.mktemp("grown") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +70,14 @@ def test_laws_that_structure_suggests_are_the_ones_found(found: list[Curve]) -> 
     assert laws["qps"] is Law.LOG
 
 
-def test_a_size_where_the_recall_was_not_reached_has_no_speed(tmp_path: Path) -> None:
-    run = grown(tmp_path / "run", stores=("faiss",))
+def test_a_size_where_the_recall_was_not_reached_has_no_speed() -> None:
+    run = grown(stores=("faiss",)).data()
     metrics = {c.quantity.metric: c for c in curves(run, recall=0.99)}
     assert set(metrics) == {"ready_s", "rss_growth_bytes", "disk_bytes"}
 
 
-def test_too_few_sizes_give_no_forecast(tmp_path: Path) -> None:
-    run = grown(tmp_path / "run", stores=("faiss",), sizes=SIZES[:3])
+def test_too_few_sizes_give_no_forecast() -> None:
+    run = grown(stores=("faiss",), sizes=SIZES[:3]).data()
     assert outlooks(curves(run), 1e6) == []
     assert not [table for table in build(run).tables() if table.name.startswith("forecast")]
 
@@ -135,21 +140,21 @@ def test_a_report_holds_its_forecasts_against_the_largest_size(run: RunData) -> 
     assert ready["forecast"].low < ready["forecast"].value < ready["forecast"].high
 
 
-def test_the_command_prints_forecasts_and_nodes(run: RunData) -> None:
-    done = call("forecast", run.folder, "--rows", "10M", "--qps", 5000, "--node-memory", "64GiB")
+def test_the_command_prints_forecasts_and_nodes(folder: Path) -> None:
+    done = call("forecast", folder, "--rows", "10M", "--qps", 5000, "--node-memory", "64GiB")
     assert done.code == 0, done.err
     assert "10,000,000 rows" in done.out
     assert "What it would take" in done.out
     assert "more than 100 times" not in done.out
-    assert "more than 100 times" in call("forecast", run.folder, "--rows", "1e9").out
-    assert "14 of 14 measured values" in call("forecast", run.folder, "--check").out
-    markdown = call("forecast", run.folder, "--check", "--format", "md").out
+    assert "more than 100 times" in call("forecast", folder, "--rows", "1e9").out
+    assert "14 of 14 measured values" in call("forecast", folder, "--check").out
+    markdown = call("forecast", folder, "--check", "--format", "md").out
     assert "| faiss | Ready |" in markdown
 
 
-def test_json_lines_hold_what_a_program_needs(run: RunData) -> None:
+def test_json_lines_hold_what_a_program_needs(folder: Path) -> None:
     done = call(
-        "forecast", run.folder, "--rows", "1e7", "--qps", 5000, "--node-memory", "64GiB",
+        "forecast", folder, "--rows", "1e7", "--qps", 5000, "--node-memory", "64GiB",
         "--store", "faiss", "-f", "jsonl",
     )  # fmt: skip
     objects = [json.loads(line) for line in done.out.splitlines()]
@@ -159,7 +164,7 @@ def test_json_lines_hold_what_a_program_needs(run: RunData) -> None:
     (sizing,) = (o for o in objects if o["kind"] == "sizing")
     assert sizing["store"] == "faiss"
     assert sizing["median"]["nodes"] >= 1
-    held = call("forecast", run.folder, "--check", "-f", "jsonl").out.splitlines()
+    held = call("forecast", folder, "--check", "-f", "jsonl").out.splitlines()
     assert all(json.loads(line)["inside"] for line in held)
 
 
@@ -168,14 +173,14 @@ def test_prices_come_from_a_file_or_the_suite(tmp_path: Path) -> None:
         'name = "s"\ndatasets = [{ name = "words" }]\nstores = [{ store = "faiss" }]\n'
         'experiments = [{ experiment = "search" }]\n' + made.SHEET
     )
-    run = grown(tmp_path / "run", stores=("faiss",), suite=suite)
-    assert "Per month" in call("forecast", run.folder, "--qps", 10).out
+    folder = grown(stores=("faiss",), suite=suite).write(tmp_path / "run")
+    assert "Per month" in call("forecast", folder, "--qps", 10).out
     sheet = tmp_path / "prices.toml"
     sheet.write_text(made.SHEET.replace("USD", "EUR"))
-    done = call("forecast", run.folder, "--qps", 10, "--prices", sheet, "-f", "md")
+    done = call("forecast", folder, "--qps", 10, "--prices", sheet, "-f", "md")
     assert "EUR" in done.out
     sheet.write_text("currency = 3")
-    done = call("forecast", run.folder, "--qps", 10, "--prices", sheet)
+    done = call("forecast", folder, "--qps", 10, "--prices", sheet)
     assert (done.code, str(sheet) in done.err) == (2, True)
 
 
@@ -190,18 +195,18 @@ def test_prices_come_from_a_file_or_the_suite(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_input_is_named_with_a_remedy(
-    run: RunData, words: tuple[str, ...], said: str
+    folder: Path, words: tuple[str, ...], said: str
 ) -> None:
-    done = call("forecast", run.folder, *words)
+    done = call("forecast", folder, *words)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
 
 
 def test_a_run_of_one_size_says_what_it_lacks(tmp_path: Path) -> None:
-    run = grown(tmp_path / "run", stores=("faiss",), sizes=(10_000,))
-    done = call("forecast", run.folder)
+    folder = grown(stores=("faiss",), sizes=(10_000,)).write(tmp_path / "run")
+    done = call("forecast", folder)
     assert done.code == 2
     assert "needs 4 sizes of one dataset, and this run has 1" in done.err
     assert "suites/growth.toml" in done.err
-    few = grown(tmp_path / "few", stores=("faiss",), sizes=SIZES[:4])
-    assert "--check needs five sizes" in call("forecast", few.folder, "--check").err
+    few = grown(stores=("faiss",), sizes=SIZES[:4]).write(tmp_path / "few")
+    assert "--check needs five sizes" in call("forecast", few, "--check").err

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from compared_runs import ALONE, NOISE, SECOND, Made
 
-from vectrial.analysis.run_data import load
 from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.judge import Kind, Verdict
-from vectrial.compare.sides import Side, sides_of
+from vectrial.compare.sides import Side, pair
 from vectrial.model.phase import Phase, Role
 
 
-def of_runs(tmp_path: Path, a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:
+def of_runs(a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:
     """Two runs, compared."""
-    sides = [Side(load(made.write(tmp_path / name))) for name, made in (("a", a), ("b", b))]
+    sides = Side(a.data("a")), Side(b.data("b"))
     names = metrics_of(metrics or ("p99",))
-    return compare(sides[0], sides[1], CompareOptions(names, **asked), 0.05)  # type: ignore[arg-type]
+    return compare(*sides, CompareOptions(names, **asked), 0.05)  # type: ignore[arg-type]
 
 
 def one(comparison: Comparison) -> Verdict:
@@ -213,16 +211,16 @@ REASONS: list[tuple[Callable[[], tuple[Made, Made]], str, str]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "metric", "said"), REASONS, ids=[said for *_, said in REASONS])
 def test_every_reason_not_to_compare_is_told(
-    make: Callable[[], tuple[Made, Made]], metric: str, said: str, tmp_path: Path
+    make: Callable[[], tuple[Made, Made]], metric: str, said: str
 ) -> None:
-    verdict = one(of_runs(tmp_path, *make(), metric))
+    verdict = one(of_runs(*make(), metric))
     assert verdict.kind is Kind.NOT_COMPARABLE
     assert said in verdict.reason
 
 
-def test_every_term_that_differs_is_told(tmp_path: Path) -> None:
+def test_every_term_that_differs_is_told() -> None:
     other = Made().sweep(params={"k": 20, "returns": "vectors"}, lane="sdk")
-    reason = one(of_runs(tmp_path, Made().sweep(), other)).reason
+    reason = one(of_runs(Made().sweep(), other)).reason
     assert [part.split(":")[0] for part in reason.split("; ")] == [
         "different lane",
         "different k",
@@ -230,11 +228,11 @@ def test_every_term_that_differs_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_at_equal_recall_each_repeat_lies_on_its_own_curve(tmp_path: Path) -> None:
+def test_at_equal_recall_each_repeat_lies_on_its_own_curve() -> None:
     """B needs another ef for the same recall; both are looked at between measured points."""
     a = Made().sweep(recalls={10: 0.90, 40: 0.98})
     b = Made().sweep(recalls={20: 0.90, 80: 0.98})
-    found = of_runs(tmp_path, a, b, "qps", recalls=(0.94,))
+    found = of_runs(a, b, "qps", recalls=(0.94,))
     verdict = one(found)
     assert verdict.kind is Kind.WORSE
     assert verdict.effect is not None
@@ -243,92 +241,91 @@ def test_at_equal_recall_each_repeat_lies_on_its_own_curve(tmp_path: Path) -> No
     assert verdict.spread_a.median == pytest.approx(500, rel=0.01), "half way from 1000 to 250"
 
 
-def test_beyond_what_one_side_reached_nothing_is_said(tmp_path: Path) -> None:
+def test_beyond_what_one_side_reached_nothing_is_said() -> None:
     b = Made().sweep(recalls={10: 0.93, 160: 0.97})
-    found = of_runs(tmp_path, Made().sweep(), b, "qps", recalls=(0.9, 0.95, 0.99))
+    found = of_runs(Made().sweep(), b, "qps", recalls=(0.9, 0.95, 0.99))
     assert [(v.cell.at, v.kind) for v in found.verdicts] == [
         ("recall 0.9", Kind.NOT_COMPARABLE),
         ("recall 0.95", Kind.WORSE),
         ("recall 0.99", Kind.NOT_COMPARABLE),
     ]
     assert "A 0.8800–0.9950, B 0.9300–0.9700" in found.verdicts[0].reason
-    (default,) = of_runs(tmp_path / "again", Made().sweep(), b, "qps").verdicts
+    (default,) = of_runs(Made().sweep(), b, "qps").verdicts
     assert default.cell.at == "recall 0.95", "the targets that both reach"
 
 
-def test_where_no_target_is_reached_the_highest_common_recall_is_taken(tmp_path: Path) -> None:
+def test_where_no_target_is_reached_the_highest_common_recall_is_taken() -> None:
     low = {10: 0.6, 40: 0.8}
-    found = of_runs(tmp_path, Made().sweep(recalls=low), Made().sweep(recalls=low))
+    found = of_runs(Made().sweep(recalls=low), Made().sweep(recalls=low))
     assert one(found).cell.at == "recall 0.8"
 
 
-def test_at_equal_load_points_are_compared_as_they_are(tmp_path: Path) -> None:
-    found = of_runs(tmp_path, at_rate(100), at_rate(100, 1.3, recall=0.952), "p99", "qps")
+def test_at_equal_load_points_are_compared_as_they_are() -> None:
+    found = of_runs(at_rate(100), at_rate(100, 1.3, recall=0.952), "p99", "qps")
     verdict = one(found)
     assert verdict.kind is Kind.WORSE, "and the rate that was offered is no result"
     assert verdict.cell.terms["rate"] == 100
 
 
-def test_a_store_that_recalls_less_is_worse_in_recall(tmp_path: Path) -> None:
+def test_a_store_that_recalls_less_is_worse_in_recall() -> None:
     a, b = at_rate(100, recall=0.95), at_rate(100, recall=0.80)
-    assert one(of_runs(tmp_path, a, b, "recall")).kind is Kind.WORSE
+    assert one(of_runs(a, b, "recall")).kind is Kind.WORSE
 
 
-def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told(tmp_path: Path) -> None:
+def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told() -> None:
     b = Made().sweep()
     metrics = {"recall_mean": 0.88, "qps": 1.0, "latency_p99": 1.0}
     b.trial(
         repeat=6, params={"ef_search": 10}, phase_params=ALONE, metrics=metrics,
         invalid="overloaded: 40 %",
     )  # fmt: skip
-    found = of_runs(tmp_path, Made().sweep(), b, "qps", recalls=(0.9, 0.98))
+    found = of_runs(Made().sweep(), b, "qps", recalls=(0.9, 0.98))
     assert [v.kind for v in found.verdicts] == [Kind.NOT_COMPARABLE, Kind.TIE]
     assert any("left out: invalid: overloaded" in caveat for caveat in found.caveats)
 
 
 @pytest.mark.slow
-def test_disks_that_are_the_same_every_time_differ_exactly(tmp_path: Path) -> None:
+def test_disks_that_are_the_same_every_time_differ_exactly() -> None:
     def sized(size: float) -> Made:
         return repeats(
             lambda _: {"disk_bytes": size}, noise=(1, 1, 1), experiment="storage",
             phase="footprint",
         )  # fmt: skip
 
-    assert one(of_runs(tmp_path, sized(100), sized(120), "disk")).kind is Kind.WORSE
-    assert one(of_runs(tmp_path / "2", sized(100), sized(100), "disk")).kind is Kind.TIE
-    assert one(of_runs(tmp_path / "3", sized(0), sized(0), "disk")).kind is Kind.TIE
-    verdict = one(of_runs(tmp_path / "4", sized(0), sized(5), "disk"))
+    assert one(of_runs(sized(100), sized(120), "disk")).kind is Kind.WORSE
+    assert one(of_runs(sized(100), sized(100), "disk")).kind is Kind.TIE
+    assert one(of_runs(sized(0), sized(0), "disk")).kind is Kind.TIE
+    verdict = one(of_runs(sized(0), sized(5), "disk"))
     assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, "a value of 0 has no ratio")
-    less = one(of_runs(tmp_path / "5", sized(-1), sized(5), "disk"))
+    less = one(of_runs(sized(-1), sized(5), "disk"))
     assert less.reason == "a value of less than 0 has no ratio"
 
 
-def test_a_noisy_tie_says_what_it_could_have_seen(tmp_path: Path) -> None:
+def test_a_noisy_tie_says_what_it_could_have_seen() -> None:
     noisy = (1.0, 1.4, 0.7, 1.2, 0.8)
-    verdict = one(
-        of_runs(tmp_path, Made().sweep(noise=noisy), Made().sweep(noise=noisy), recalls=(0.95,))
-    )
+    verdict = one(of_runs(Made().sweep(noise=noisy), Made().sweep(noise=noisy), recalls=(0.95,)))
     assert verdict.kind is Kind.TIE
     assert verdict.minimum is not None
     assert verdict.minimum > 0.3
     assert "none shown" in verdict.reason
 
 
-def test_a_smaller_difference_than_the_threshold_is_a_tie(tmp_path: Path) -> None:
+def test_a_smaller_difference_than_the_threshold_is_a_tie() -> None:
     quiet = (1.0, 1.001, 0.999, 1.0005, 0.9995)
     a, b = Made().sweep(noise=quiet), Made().sweep(noise=quiet, speed=0.97)
-    verdict = one(of_runs(tmp_path, a, b, recalls=(0.95,)))
+    verdict = one(of_runs(a, b, recalls=(0.95,)))
     assert (verdict.kind, verdict.reason) == (Kind.TIE, "a difference below the threshold")
     assert verdict.minimum is not None
     assert 0.05 < verdict.minimum < 0.06, "one of just the threshold is as often seen below it"
 
 
-def test_pairs_see_through_a_drift_that_both_stores_share(tmp_path: Path) -> None:
+def test_pairs_see_through_a_drift_that_both_stores_share() -> None:
     drift = tuple(1.25**i for i in range(6))
     wobble = tuple(1 + 0.004 * (-1) ** i for i in range(6))
     made = Made().sweep("redis", noise=drift)
     made.sweep("milvus", noise=[d * w * 0.9 for d, w in zip(drift, wobble, strict=True)])
-    sides = sides_of(str(made.write(tmp_path / "run")), None, ("redis", "milvus"))
+    run = made.data()
+    sides = pair(run, "redis", run, "milvus")
     verdict = one(compare(*sides, CompareOptions(metrics_of(["qps"]), (0.95,)), 0.05))
     assert verdict.effect is not None
     assert verdict.effect.paired
@@ -344,14 +341,14 @@ def turns(drift: float = 1.25, slower: float = 0.9) -> tuple[Made, Made]:
     return a, b
 
 
-def test_two_runs_that_took_turns_are_compared_in_pairs(tmp_path: Path) -> None:
+def test_two_runs_that_took_turns_are_compared_in_pairs() -> None:
     a, b = turns()
-    after = one(of_runs(tmp_path / "after", a, b, "qps", recalls=(0.95,)))
+    after = one(of_runs(a, b, "qps", recalls=(0.95,)))
     a, b = turns()
     b.began = a.began + timedelta(seconds=20)
     for record in b.records:
         record.started_at = b.began + timedelta(minutes=record.row.repeat)
-    between = one(of_runs(tmp_path / "between", a, b, "qps", recalls=(0.95,)))
+    between = one(of_runs(a, b, "qps", recalls=(0.95,)))
     assert after.effect is not None
     assert between.effect is not None
     assert [after.effect.paired, between.effect.paired] == [False, True]
@@ -373,24 +370,22 @@ def at_paces(paces: Sequence[float], speed: float = 1.0, **more: object) -> Made
 _SLOW, _SLOWER = (1.0, 1.2, 1.1, 1.3, 1.15), (1.3, 1.45, 1.2, 1.5, 1.4)
 
 
-def test_a_slower_machine_is_no_slower_store(tmp_path: Path) -> None:
+def test_a_slower_machine_is_no_slower_store() -> None:
     made = at_paces(_SLOW), at_paces(_SLOWER)
-    verdict = one(of_runs(tmp_path / "same", *made, "qps"))
+    verdict = one(of_runs(*made, "qps"))
     assert verdict.kind is Kind.TIE
     assert verdict.effect is not None
     assert verdict.effect.at_pace
     assert verdict.change == pytest.approx(0.0, abs=0.02)
     assert verdict.measured == pytest.approx(-0.16, abs=0.02)
     assert "at equal pace of the machine; -1" in verdict.reason
-    verdict = one(of_runs(tmp_path / "slowed", at_paces(_SLOW), at_paces(_SLOWER, 0.9), "qps"))
+    verdict = one(of_runs(at_paces(_SLOW), at_paces(_SLOWER, 0.9), "qps"))
     assert verdict.kind is Kind.WORSE
     assert verdict.change == pytest.approx(-0.1, abs=0.02)
 
 
 @pytest.mark.parametrize("other", [{"lane": "sdk"}, {"version": "2.0"}])
-def test_where_the_client_may_do_other_work_its_time_tells_no_pace(
-    tmp_path: Path, other: dict[str, str]
-) -> None:
+def test_where_the_client_may_do_other_work_its_time_tells_no_pace(other: dict[str, str]) -> None:
     made = at_paces(_SLOW), at_paces(_SLOWER)
     for run, records in enumerate(one.records for one in made):
         for record in records:
@@ -398,18 +393,18 @@ def test_where_the_client_may_do_other_work_its_time_tells_no_pace(
                 record.row = replace(record.row, lane=other["lane"])
             elif run:
                 record.store_version = other["version"]
-    verdict = one(of_runs(tmp_path, *made, "qps"))
+    verdict = one(of_runs(*made, "qps"))
     assert verdict.effect is not None
     assert not verdict.effect.at_pace
     assert verdict.measured is None
 
 
-def test_recall_has_no_pace(tmp_path: Path) -> None:
-    verdict = one(of_runs(tmp_path, at_paces(_SLOW), at_paces(_SLOWER), "recall"))
+def test_recall_has_no_pace() -> None:
+    verdict = one(of_runs(at_paces(_SLOW), at_paces(_SLOWER), "recall"))
     assert verdict.measured is None
 
 
-def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:
+def test_what_the_machine_did_is_told_with_a_remedy() -> None:
     busy = Made(environment={"cpu": {"logical": 2, "model": "slow"}})
     for repeat, factor in enumerate(NOISE, 1):
         metrics = {
@@ -421,7 +416,7 @@ def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:
     for repeat, factor in enumerate((*NOISE[:4], 3.0), 1):
         metrics = {"ready_s": factor, "other_cores": 0.0}
         quiet.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
-    said = " ".join(of_runs(tmp_path, busy, quiet, "ready_s").caveats)
+    said = " ".join(of_runs(busy, quiet, "ready_s").caveats)
     for part in (
         "machines differ in processor: slow and fast", "1.4 of 2 processors were busy",
         "took up to 8% of the processors (steal)", "throttling", "from 3,000 to 1,500 MHz",
@@ -431,28 +426,28 @@ def test_what_the_machine_did_is_told_with_a_remedy(tmp_path: Path) -> None:
     assert "redis hnsw, B: up to" not in said
 
 
-def test_where_a_side_failed_altogether_that_is_the_reason(tmp_path: Path) -> None:
+def test_where_a_side_failed_altogether_that_is_the_reason() -> None:
     """What its phases would have told of the load is not known, and is no difference."""
     failed = Made().sweep(metrics=None, status="failed", reason="no space")
-    for folder, a, b, said in (
-        ("first", Made().sweep(), failed, "B: failed: no space"),
-        ("second", failed, Made().sweep(), "A: failed: no space"),
+    for a, b, said in (
+        (Made().sweep(), failed, "B: failed: no space"),
+        (failed, Made().sweep(), "A: failed: no space"),
     ):
-        verdict = one(of_runs(tmp_path / folder, a, b, "qps", "p99"))
+        verdict = one(of_runs(a, b, "qps", "p99"))
         assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, said)
         assert verdict.cell.terms["clients"] == 1, "the terms of the side that has some"
 
 
-def test_a_term_that_the_trial_tells_keeps_what_failed_apart(tmp_path: Path) -> None:
-    found = of_runs(tmp_path, concurrent(1, 4), concurrent(1, 4, lost=4), "qps")
+def test_a_term_that_the_trial_tells_keeps_what_failed_apart() -> None:
+    found = of_runs(concurrent(1, 4), concurrent(1, 4, lost=4), "qps")
     told = {v.cell.terms["clients"]: (v.kind, v.reason) for v in found.verdicts}
     assert told[1][0] is Kind.TIE
     assert told[4] == (Kind.NOT_COMPARABLE, "B: failed: no space")
-    other = one(of_runs(tmp_path / "2", concurrent(1), concurrent(4, lost=4), "qps"))
+    other = one(of_runs(concurrent(1), concurrent(4, lost=4), "qps"))
     assert other.reason == "different clients: 1 in A, 4 in B; B: failed: no space"
 
 
-def test_one_that_left_nothing_stands_for_every_phase_it_would_have_had(tmp_path: Path) -> None:
+def test_one_that_left_nothing_stands_for_every_phase_it_would_have_had() -> None:
     def weighed(lost: bool) -> Made:
         made = Made()
         for repeat in (1, 2, 3):
@@ -464,18 +459,16 @@ def test_one_that_left_nothing_stands_for_every_phase_it_would_have_had(tmp_path
                 made.trial(experiment="storage", phase=name, repeat=repeat, metrics=metrics)
         return made
 
-    for folder, sides, said in (
-        ("a", (weighed(True), weighed(False)), "A: failed: no space"),
-        ("b", (weighed(False), weighed(True)), "B: failed: no space"),
+    for sides, said in (
+        ((weighed(True), weighed(False)), "A: failed: no space"),
+        ((weighed(False), weighed(True)), "B: failed: no space"),
     ):
-        found = of_runs(tmp_path / folder, *sides, "disk")
+        found = of_runs(*sides, "disk")
         told = [(v.cell.phase, v.reason) for v in found.verdicts]
         assert told == [("acknowledged", said), ("settled", said)]
 
 
-def test_a_phase_that_a_failed_trial_did_not_come_to_is_not_judged_without_it(
-    tmp_path: Path,
-) -> None:
+def test_a_phase_that_a_failed_trial_did_not_come_to_is_not_judged_without_it() -> None:
     def operations(*, failing: bool) -> Made:
         made = Made()
         for name in ("create", "update"):
@@ -489,25 +482,25 @@ def test_a_phase_that_a_failed_trial_did_not_come_to_is_not_judged_without_it(
             )  # fmt: skip
         return made
 
-    found = of_runs(tmp_path, operations(failing=False), operations(failing=True))
+    found = of_runs(operations(failing=False), operations(failing=True))
     assert [(v.cell.phase, v.reason) for v in found.verdicts] == [
         ("create", "B: failed: no space"),
         ("update", "B: failed: no space"),
     ]
 
 
-def test_what_a_side_never_came_to_is_told_with_why(tmp_path: Path) -> None:
+def test_what_a_side_never_came_to_is_told_with_why() -> None:
     def p99(factor: float) -> dict[str, float | None]:
         return {"latency_p99": 10 * factor}
 
     a = repeats(p99, experiment="crud", phase="update")
     b = repeats(p99, experiment="crud", phase="create", status="failed", reason="no space")
-    update, create = of_runs(tmp_path, a, b).verdicts
+    update, create = of_runs(a, b).verdicts
     assert update.reason == "not measured in B; B: failed: no space"
     assert (create.reason, create.cell.side) == ("not measured in A", "b")
 
 
-def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
+def test_each_predicate_is_compared_with_itself() -> None:
     """An easy filter on one side and a hard one on the other are no curve of one question."""
 
     def filtered(**slower: float) -> Made:
@@ -525,7 +518,7 @@ def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
             )  # fmt: skip
         return made
 
-    found = of_runs(tmp_path, filtered(), filtered(independent=0.5), "qps")
+    found = of_runs(filtered(), filtered(independent=0.5), "qps")
     assert {v.cell.terms["predicate"]: v.kind for v in found.verdicts} == {
         "aligned": Kind.TIE,
         "independent": Kind.WORSE,
@@ -533,7 +526,7 @@ def test_each_predicate_is_compared_with_itself(tmp_path: Path) -> None:
     }
 
 
-def test_fused_rankings_meet_at_equal_weight_and_agreement(tmp_path: Path) -> None:
+def test_fused_rankings_meet_at_equal_weight_and_agreement() -> None:
     def hybrid(index: int, speed: float, agreement: float) -> Made:
         made = Made()
         for alpha, agreed in ((0.0, 0.9), (0.5, agreement)):
@@ -544,18 +537,18 @@ def test_fused_rankings_meet_at_equal_weight_and_agreement(tmp_path: Path) -> No
             )  # fmt: skip
         return made
 
-    found = of_runs(tmp_path, hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "qps")
+    found = of_runs(hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "qps")
     text, both = found.verdicts
     assert (text.cell.terms["alpha"], text.kind) == (0.0, Kind.BETTER)
     assert (both.kind, both.reason) == (
         Kind.NOT_COMPARABLE,
         "no recall that both reach: A 0.9900, B 0.8000",
     )
-    named = of_runs(tmp_path / "2", hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "fusion_agreement")
+    named = of_runs(hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "fusion_agreement")
     assert [v.kind for v in named.verdicts] == [Kind.TIE, Kind.WORSE]
 
 
-def test_how_long_turns_last_matters_to_turns_alone(tmp_path: Path) -> None:
+def test_how_long_turns_last_matters_to_turns_alone() -> None:
     def moved(seconds: float) -> Made:
         made = Made()
         for name, own in (("put", {"batch_rows": 100}), ("mixed", {"mixed_rows": 7})):
@@ -565,16 +558,16 @@ def test_how_long_turns_last_matters_to_turns_alone(tmp_path: Path) -> None:
             )  # fmt: skip
         return made
 
-    put, mixed = of_runs(tmp_path, moved(5.0), moved(20.0), "qps").verdicts
+    put, mixed = of_runs(moved(5.0), moved(20.0), "qps").verdicts
     assert put.kind is Kind.TIE
     assert mixed.reason == "different seconds by turns: 5.0 in A, 20.0 in B"
 
 
-def test_an_answer_of_capacity_is_compared_by_what_is_sustained_alone(tmp_path: Path) -> None:
+def test_an_answer_of_capacity_is_compared_by_what_is_sustained_alone() -> None:
     """Both kept one floor of recall, which is the question; looks on the way are no figures, and
     latency at two loads says nothing."""
     metrics = ("qps", "p99", "recall", "sustained_qps")
-    found = of_runs(tmp_path, sustained(), sustained(1300, recall=0.961), *metrics)
+    found = of_runs(sustained(), sustained(1300, recall=0.961), *metrics)
     verdict = one(found)
     assert verdict.cell.metric is not None
     assert (verdict.cell.metric.name, verdict.kind) == ("sustained_qps", Kind.BETTER)
@@ -582,12 +575,10 @@ def test_an_answer_of_capacity_is_compared_by_what_is_sustained_alone(tmp_path: 
     broken.trial(
         experiment="capacity", repeat=6, before=looks(900), status="failed", reason="no space"
     )
-    assert (
-        one(of_runs(tmp_path / "2", sustained(), broken, *metrics)).reason == "B: failed: no space"
-    )
+    assert one(of_runs(sustained(), broken, *metrics)).reason == "B: failed: no space"
 
 
-def test_a_repeat_whose_low_points_are_beaten_is_not_left_out(tmp_path: Path) -> None:
+def test_a_repeat_whose_low_points_are_beaten_is_not_left_out() -> None:
     """Noise at the low end of a curve: whoever asks for 0.9 is served by the setting above."""
     made = Made()
     for repeat, factor in enumerate(NOISE, 1):
@@ -597,13 +588,13 @@ def test_a_repeat_whose_low_points_are_beaten_is_not_left_out(tmp_path: Path) ->
                 p99 = 300.0 * 20 * factor * 1.1
             metrics = {"recall_mean": recall, "latency_p99": p99}
             made.trial(repeat=repeat, params={"ef_search": ef}, phase_params=ALONE, metrics=metrics)
-    verdict = one(of_runs(tmp_path, made, made, "p99", recalls=(0.9,)))
+    verdict = one(of_runs(made, made, "p99", recalls=(0.9,)))
     assert sorted(verdict.cell.a) == [1, 2, 3, 4, 5]
     assert verdict.cell.a[2] == pytest.approx(6000 * NOISE[1])
     assert 3000 < verdict.cell.a[1] < 6000
 
 
-def test_repeats_without_a_value_are_not_left_out(tmp_path: Path) -> None:
+def test_repeats_without_a_value_are_not_left_out() -> None:
     """A row that was never found is slower than any that was."""
 
     def fresh(*lost: int) -> Made:
@@ -614,7 +605,7 @@ def test_repeats_without_a_value_are_not_left_out(tmp_path: Path) -> None:
             made.trial(experiment="ingest", phase="freshness", repeat=repeat, metrics=metrics)
         return made
 
-    verdict = one(of_runs(tmp_path, fresh(), fresh(2, 4), "time_to_searchable"))
+    verdict = one(of_runs(fresh(), fresh(2, 4), "time_to_searchable"))
     assert (verdict.kind, verdict.reason) == (
         Kind.NOT_COMPARABLE,
         "B: no value in repeat 2, 4: it was not told",
@@ -633,16 +624,16 @@ def unjudged(*repeats: int) -> Made:
     return made
 
 
-def test_at_a_recall_that_one_side_does_not_know_there_is_no_verdict(tmp_path: Path) -> None:
+def test_at_a_recall_that_one_side_does_not_know_there_is_no_verdict() -> None:
     a = Made().sweep(recalls={40: 0.96})
-    speed, recall = of_runs(tmp_path, a, unjudged(1, 2, 3, 4, 5), "qps", "p99", "recall").verdicts
+    speed, recall = of_runs(a, unjudged(1, 2, 3, 4, 5), "qps", "p99", "recall").verdicts
     assert speed.reason == "B: no recall was judged: it was not told"
     assert recall.reason == "B has no recall_mean: it was not told"
-    some = one(of_runs(tmp_path / "2", a, unjudged(3), "qps"))
+    some = one(of_runs(a, unjudged(3), "qps"))
     assert some.reason == "B: no value in repeat 3: it was not told"
 
 
-def test_a_recall_that_may_not_be_trusted_is_none(tmp_path: Path) -> None:
+def test_a_recall_that_may_not_be_trusted_is_none() -> None:
     b = unjudged(1, 2, 3, 4, 5)
     for repeat in (1, 2, 3):
         metrics = {"recall_mean": 0.96, "qps": 90.0}
@@ -650,13 +641,13 @@ def test_a_recall_that_may_not_be_trusted_is_none(tmp_path: Path) -> None:
             repeat=repeat, params={"ef_search": 80}, phase_params=ALONE, metrics=metrics,
             invalid="overloaded: 40 %",
         )  # fmt: skip
-    verdict = one(of_runs(tmp_path, Made().sweep(recalls={40: 0.96}), b, "qps"))
+    verdict = one(of_runs(Made().sweep(recalls={40: 0.96}), b, "qps"))
     assert verdict.kind is Kind.NOT_COMPARABLE
     assert "B: no recall was judged" in verdict.reason
 
 
-def test_a_recall_that_is_named_twice_is_asked_once(tmp_path: Path) -> None:
-    one(of_runs(tmp_path, Made().sweep(), Made().sweep(), "qps", recalls=(0.95, 0.95)))
+def test_a_recall_that_is_named_twice_is_asked_once() -> None:
+    one(of_runs(Made().sweep(), Made().sweep(), "qps", recalls=(0.95, 0.95)))
 
 
 def busy(*repeats_of: int) -> Made:
@@ -677,13 +668,13 @@ def quiet() -> Made:
     return made
 
 
-def test_a_difference_that_rests_on_disturbed_phases_is_no_verdict(tmp_path: Path) -> None:
-    assert one(of_runs(tmp_path / "1", quiet(), busy(), "ready_s")).kind is Kind.WORSE
-    disturbed = one(of_runs(tmp_path / "2", quiet(), busy(2, 5), "ready_s"))
+def test_a_difference_that_rests_on_disturbed_phases_is_no_verdict() -> None:
+    assert one(of_runs(quiet(), busy(), "ready_s")).kind is Kind.WORSE
+    disturbed = one(of_runs(quiet(), busy(2, 5), "ready_s"))
     assert disturbed.kind is Kind.NOT_COMPARABLE
     assert disturbed.reason.startswith("worse, but the machine was disturbed during 2 phases of B")
     assert "--remeasure-disturbed" in disturbed.reason
-    other_way = one(of_runs(tmp_path / "3", busy(1), quiet(), "ready_s"))
+    other_way = one(of_runs(busy(1), quiet(), "ready_s"))
     assert other_way.reason.startswith("better, but the machine was disturbed during 1 phase of A")
-    tie = one(of_runs(tmp_path / "4", busy(1), busy(2), "ready_s"))
+    tie = one(of_runs(busy(1), busy(2), "ready_s"))
     assert tie.kind is Kind.TIE

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from compared_runs import ALONE, NOISE, Made
 
-from vectrial.analysis.run_data import load
 from vectrial.compare.judge import Kind
 from vectrial.compare.ranking import Ranking, rank, sentences
 
 
-def ranked(tmp_path: Path, made: Made, recall: float = 0.95, clients: int = 1) -> Ranking:
-    return rank(load(made.write(tmp_path / "run")), recall, clients)
+def ranked(made: Made, recall: float = 0.95, clients: int = 1) -> Ranking:
+    return rank(made.data(), recall, clients)
 
 
 def exact(made: Made, store: str, qps: float) -> Made:
@@ -23,9 +20,9 @@ def exact(made: Made, store: str, qps: float) -> Made:
     return made
 
 
-def test_stores_are_ranked_at_exactly_the_recall_and_told_apart(tmp_path: Path) -> None:
+def test_stores_are_ranked_at_exactly_the_recall_and_told_apart() -> None:
     made = Made().sweep("slow", speed=0.5).sweep("fast", speed=2.0).sweep("like", speed=1.99)
-    found = ranked(tmp_path, made)
+    found = ranked(made)
     assert {one.name for one in found.stores[:2]} == {"fast", "like"}
     assert found.stores[2].name == "slow"
     assert found.verdicts[0, 1].kind is Kind.TIE
@@ -38,24 +35,24 @@ def test_stores_are_ranked_at_exactly_the_recall_and_told_apart(tmp_path: Path) 
         assert ratio == pytest.approx(4, rel=0.05)
 
 
-def test_an_exact_store_counts_with_its_own_figure(tmp_path: Path) -> None:
+def test_an_exact_store_counts_with_its_own_figure() -> None:
     made = exact(Made().sweep("graph"), "exact", 1.0)
-    found = ranked(tmp_path, made)
+    found = ranked(made)
     assert [one.name for one in found.stores] == ["graph", "exact"]
     assert found.stores[1].median == 1.0
     assert found.verdicts[0, 1].kind is Kind.BETTER
 
 
-def test_a_store_that_does_not_reach_the_recall_is_not_ranked(tmp_path: Path) -> None:
+def test_a_store_that_does_not_reach_the_recall_is_not_ranked() -> None:
     low = {16: 0.5, 64: 0.7, 256: 0.9}
-    found = ranked(tmp_path, Made().sweep("good").sweep("low", recalls=low))
+    found = ranked(Made().sweep("good").sweep("low", recalls=low))
     assert [one.name for one in found.stores] == ["good"]
     assert sentences(found) == ["There is one store alone: nothing to tell apart."]
 
 
-def test_one_repeat_tells_nothing_apart(tmp_path: Path) -> None:
+def test_one_repeat_tells_nothing_apart() -> None:
     made = Made().sweep("a", noise=(1.0,)).sweep("b", speed=9.0, noise=(1.0,))
-    found = ranked(tmp_path, made)
+    found = ranked(made)
     assert [one.name for one in found.stores] == ["b", "a"]
     (line,) = sentences(found)
     assert line == "Nothing is told apart: 1 repeat, and a verdict needs 3."
@@ -64,10 +61,10 @@ def test_one_repeat_tells_nothing_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_a_store_without_all_repeats_is_named_beside_the_others(tmp_path: Path) -> None:
-    found = ranked(tmp_path, Made().sweep("a").sweep("b", speed=3.0))
+def test_a_store_without_all_repeats_is_named_beside_the_others() -> None:
+    found = ranked(Made().sweep("a").sweep("b", speed=3.0))
     assert sentences(found, ["c"])[-1] == "c: not judged: a verdict needs 3 repeats."
 
 
-def test_loads_of_other_clients_are_not_ranked(tmp_path: Path) -> None:
-    assert ranked(tmp_path, Made().sweep("a").sweep("b"), clients=4).stores == ()
+def test_loads_of_other_clients_are_not_ranked() -> None:
+    assert ranked(Made().sweep("a").sweep("b"), clients=4).stores == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import capacity_runs as made
@@ -26,13 +25,13 @@ def card_of(report: Report) -> Answer:
     return card
 
 
-def test_an_answer_is_no_point_of_one_caller_and_has_a_card(tmp_path: Path) -> None:
+def test_an_answer_is_no_point_of_one_caller_and_has_a_card() -> None:
     """Neither is a rate beside the answers of one caller alone, nor one of these beside a rate."""
     trials = [
         made.trial("a", made.alone(500), made.look(1, 1000), made.sustains(4000)),
         made.trial("b", made.alone(900), made.nothing("no rate was confirmed: p99 31 ms")),
     ]
-    run = made.run_of(tmp_path / "r", trials)
+    run = made.run_of(trials)
     assert sweeps(run) == []
     report = build(run)
     card = card_of(report)
@@ -44,15 +43,15 @@ def test_an_answer_is_no_point_of_one_caller_and_has_a_card(tmp_path: Path) -> N
     assert not names & {"glance", "speed", "others"}
 
 
-def test_rates_that_were_looked_at_once_are_no_lack_of_repeats(tmp_path: Path) -> None:
+def test_rates_that_were_looked_at_once_are_no_lack_of_repeats() -> None:
     """Each repeat looks at rates of its own; only its answer has a counterpart in the others."""
     trials = [
         made.trial("a", made.look(1, 1000.0 + repeat), made.sustains(900), repeat=repeat)
         for repeat in (1, 2, 3)
     ]
-    report = build(made.run_of(tmp_path / "three", trials))
+    report = build(made.run_of(trials))
     assert not any("no interval" in told for told in report.warnings)
-    report = build(made.run_of(tmp_path / "one", trials[:1]))
+    report = build(made.run_of(trials[:1]))
     assert any(told.startswith("1 repeat of capacity: no interval") for told in report.warnings)
 
 
@@ -65,23 +64,23 @@ def test_rates_that_were_looked_at_once_are_no_lack_of_repeats(tmp_path: Path) -
     ],
 )
 def test_what_another_does_at_least_bounds_the_claim(
-    other: Any, answer: str, figure: str, bound: str, tmp_path: Path
+    other: Any, answer: str, figure: str, bound: str
 ) -> None:
     trials = [made.trial("a", made.sustains(4000)), made.trial("b", made.alone(900), other)]
-    card = card_of(build(made.run_of(tmp_path / "r", trials)))
+    card = card_of(build(made.run_of(trials)))
     assert (card.answer, card.figure) == (answer, figure)
     assert bound in card.bound
 
 
-def test_where_there_is_no_answer_the_card_says_so(tmp_path: Path) -> None:
+def test_where_there_is_no_answer_the_card_says_so() -> None:
     trials = [made.trial("a", made.alone(500), made.nothing("recall 0.95 is not reached"))]
-    report = build(made.run_of(tmp_path / "r", trials))
+    report = build(made.run_of(trials))
     card = card_of(report)
     assert (card.answer, card.figure) == ("none", WITHIN)
     assert card.bound == "No rate was confirmed. The reasons are below."
     (row,) = rows_of(report, "capacity-words")
     assert row["sustained_qps"].note == "recall 0.95 is not reached"
-    least = made.run_of(tmp_path / "s", [made.trial("a", made.alone(500), made.at_least(40))])
+    least = made.run_of([made.trial("a", made.alone(500), made.at_least(40))])
     assert card_of(build(least)).bound.startswith("Only a lower bound is known: a at least 40.0/s.")
     out = io.StringIO()
     Console(file=out, width=200).print(summary(least))
@@ -89,15 +88,15 @@ def test_where_there_is_no_answer_the_card_says_so(tmp_path: Path) -> None:
     assert "no measurements" not in out.getvalue()
 
 
-def test_other_limits_are_another_question(tmp_path: Path) -> None:
+def test_other_limits_are_another_question() -> None:
     strict = made.sustains(100)
     strict.params = {**strict.params, "p99_ms": 1.0}
     trials = [made.trial("a", made.sustains(4000)), made.trial("b", strict)]
-    ((_, cards),) = build(made.run_of(tmp_path / "r", trials)).answers
+    ((_, cards),) = build(made.run_of(trials)).answers
     assert [card.answer for card in cards] == ["a", "b"]
 
 
-def test_a_repeat_without_an_answer_is_told_and_its_errors_are_counted(tmp_path: Path) -> None:
+def test_a_repeat_without_an_answer_is_told_and_its_errors_are_counted() -> None:
     why = "no rate was confirmed: at 900/s: p99 40 ms"
     lost = made.nothing(why)
     lost.errors = [("timeout", 7, ["no answer within 5 s"])]
@@ -105,7 +104,7 @@ def test_a_repeat_without_an_answer_is_told_and_its_errors_are_counted(tmp_path:
         made.trial("a", made.alone(500), answer, repeat=repeat)
         for repeat, answer in enumerate((made.sustains(1000), made.sustains(1010), lost), 1)
     ]
-    report = build(made.run_of(tmp_path / "r", trials))
+    report = build(made.run_of(trials))
     (row,) = rows_of(report, "capacity-words")
     assert row["repeats"].value == 2
     assert row["repeats"].note == f"1 of 3 repeats are invalid: {why}"
@@ -115,12 +114,12 @@ def test_a_repeat_without_an_answer_is_told_and_its_errors_are_counted(tmp_path:
     assert "no answer within 5 s" in told["errors in capacity"]["reason"].text
 
 
-def test_every_look_is_shown_with_its_data_and_nowhere_else(tmp_path: Path) -> None:
+def test_every_look_is_shown_with_its_data_and_nowhere_else() -> None:
     trials = [
         made.trial("a", made.alone(500), made.look(1, rate, "p99 31 ms"), dataset=name, rows=rows)
         for name, rows, rate in (("words", 1000, 50.0), ("words", 2000, 60.0), ("more", 9, 70.0))
     ]
-    report = build(made.run_of(tmp_path / "r", trials))
+    report = build(made.run_of(trials))
     looks = rows_of(report, "capacity-looks")
     assert [(row["dataset"].text, row["rate"].value) for row in looks] == [
         ("words, 1,000 rows", 50.0),
@@ -136,9 +135,9 @@ def test_every_look_is_shown_with_its_data_and_nowhere_else(tmp_path: Path) -> N
     assert len(names) == len(set(names))
 
 
-def test_a_rate_has_its_unit_in_the_head_of_its_column(tmp_path: Path) -> None:
+def test_a_rate_has_its_unit_in_the_head_of_its_column() -> None:
     trials = [made.trial("a", made.alone(500), made.sustains(4000))]
-    report = build(made.run_of(tmp_path / "r", trials))
+    report = build(made.run_of(trials))
     (answer,) = rows_of(report, "capacity-words")
     assert answer["sustained_qps"].text == "4,000"
     (alone,) = rows_of(report, "capacity-passes")

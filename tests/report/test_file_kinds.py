@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import capacity_runs as made
 import pytest
 from report_tables import drawn, rows_of
@@ -31,13 +29,13 @@ def sizes(kinds: dict[str, float]) -> Phase:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunData:
+def run() -> RunData:
     trials = [
         made.trial(store, sizes(kinds), experiment=experiment)
         for store, kinds in (("weaviate", CAME), ("faiss", {}))
         for experiment in ("storage", "ingest")
     ]
-    return made.run_of(tmp_path / "run", trials)
+    return made.run_of(trials)
 
 
 def test_the_storage_section_has_kinds_and_the_ratio_to_the_raw_bytes(run: RunData) -> None:

@@ -43,22 +43,22 @@ def arm_phases(arm: str, factor: float) -> list[Phase]:
     return phases
 
 
-def written(folder: Path, arms: Mapping[str, list[Phase]]) -> Report:
+def written(arms: Mapping[str, list[Phase]]) -> Report:
     """The report of a run of these arms."""
     trials = [
         made.trial("milvus", *phases, experiment="filtered", params={"k": 10, "payload_index": arm})
         for arm, phases in arms.items()
     ]
-    return build(made.run_of(folder, trials))
+    return build(made.run_of(trials))
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report() -> Report:
     arms = {"on": arm_phases("on", 1.0), "off": arm_phases("off", 0.5)}
     bad = arms["off"][-1]
     bad.valid, bad.reason = False, "3 of 200 answers looked at have rows"
     bad.metrics["violations"] = 3
-    return written(tmp_path_factory.mktemp("filters") / "run", arms)
+    return written(arms)
 
 
 def test_where_every_search_failed_there_is_a_table_all_the_same(tmp_path: Path) -> None:
@@ -67,19 +67,19 @@ def test_where_every_search_failed_there_is_a_table_all_the_same(tmp_path: Path)
         phase.invalidate("all 100 operations failed")
         for name in ("recall_mean", "qps", "latency_p50", "latency_p99"):
             phase.metrics[name], phase.missing[name] = None, "no operation succeeded"
-    report = written(tmp_path / "run", {"on": phases})
+    report = written({"on": phases})
     assert len(rows_of(report, "filtered")) == len(phases)
     assert not [f for f in report.figures() if f.name.startswith("filtered")]
     out = write.made(tmp_path / "report")
     assert "Searching under filters" in write.write_html(report, out).read_text()
 
 
-def test_a_line_is_of_one_number_of_filters_and_of_what_has_none(tmp_path: Path) -> None:
+def test_a_line_is_of_one_number_of_filters_and_of_what_has_none() -> None:
     phases = arm_phases("on", 1.0)
     for phase in phases:
         if phase.params["predicate"] in ("independent", "aligned", "opposed"):
             phase.params = {**phase.params, "pivots": 8}
-    report = written(tmp_path / "run", {"on": phases})
+    report = written({"on": phases})
     assert {row["setting"].text for row in rows_of(report, "filtered")} == {"ef_search=64"}
     for figure in report.figures():
         if figure.name.startswith("filtered-"):

@@ -51,12 +51,12 @@ def trials() -> list[tuple[str, str, dict[str, Any], Phase]]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report() -> Report:
     run = [
         made.trial("weaviate", phase, lane=lane, experiment=experiment, params=point)
         for lane, experiment, point, phase in trials()
     ]
-    return build(made.run_of(tmp_path_factory.mktemp("lanes") / "run", run))
+    return build(made.run_of(run))
 
 
 def test_both_lanes_stand_side_by_side_with_what_the_client_costs(report: Report) -> None:

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 import pytest
-from synthetic_runs import STORES, write_run
+from run_contents import RunContents
+from synthetic_runs import STORES, synthetic_run
 
 from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.report.build import build
 from vectrial.report.sections.loads import loads
+from vectrial.results.writer import TrialRecord
 
 TIMES = {"load_s": 4.0, "flush_s": 0.5, "build_s": 3.0, "wait_s": 2.5, "ready_s": 10.0}
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run() -> RunContents:
     stores = {name: STORES[name] for name in ("faiss", "hnswlib")}
-    return write_run(
-        tmp_path / "run", repeats=3, stores=stores, only_sweep=True, builds=((16, 128),)
-    )
+    return synthetic_run(stores=stores, efs=(64,), only_sweep=True, builds=((16, 128),))
 
 
-def record(run: Path, of: str = "true", faster: float = 1.0) -> None:
+def record(trials: Sequence[TrialRecord]) -> None:
     """Give the trials of each repeat the times of a load."""
-    with duckdb.connect(str(run / "run.duckdb")) as db:
-        for (repeat,) in db.execute("select distinct repeat from trial").fetchall():
-            times = {name: value * (1 + repeat / 100) / faster for name, value in TIMES.items()}
-            told = [json.dumps(times), repeat]
-            db.execute(f"update trial set load = ? where repeat = ? and {of}", told)
+    for one in trials:
+        one.load = {name: value * (1 + one.row.repeat / 100) for name, value in TIMES.items()}
 
 
-def test_the_times_of_every_load_stand_beside_the_searches(run: Path) -> None:
-    record(run, "store = 'hnswlib'")
-    section = loads(load(run))
+def test_the_times_of_every_load_stand_beside_the_searches(run: RunContents) -> None:
+    record(run.of(store="hnswlib"))
+    section = loads(run.data())
     assert section is not None
     (table,) = section.blocks
     rows = {row.cells[0].text: row.cells for row in table.rows}
@@ -50,12 +47,12 @@ def test_the_times_of_every_load_stand_beside_the_searches(run: Path) -> None:
     assert known[6].value == 3
     assert "m=16" in known[7].text
     assert "not recorded" in rows["faiss"][1].note
-    assert "Loads behind the searches" in [one.title for one in build(load(run)).sections]
+    assert "Loads behind the searches" in [one.title for one in build(run.data()).sections]
 
 
-def test_at_a_glance_has_them_where_no_experiment_measured_a_load(run: Path) -> None:
+def test_at_a_glance_has_them_where_no_experiment_measured_a_load(run: RunContents) -> None:
     def ready() -> dict[str, tuple[float | None, float | None]]:
-        glance = next(one for one in build(load(run)).sections if one.name == "glance")
+        glance = next(one for one in build(run.data()).sections if one.name == "glance")
         (table,) = glance.blocks
         at = [column.key for column in table.columns].index("ready_rows_per_s")
         return {
@@ -63,19 +60,20 @@ def test_at_a_glance_has_them_where_no_experiment_measured_a_load(run: Path) -> 
         }
 
     assert ready() == {"faiss": (None, None), "hnswlib": (None, None)}
-    record(run)
+    record(run.trials)
     assert ready()["faiss"] == pytest.approx((50_000 / 10.1, 10.1))
 
 
-def test_runs_of_earlier_versions_have_no_such_section(run: Path) -> None:
-    assert loads(load(run)) is None
-    with duckdb.connect(str(run / "run.duckdb")) as db:
+def test_runs_of_earlier_versions_have_no_such_section(run: RunContents, tmp_path: Path) -> None:
+    assert loads(run.data()) is None
+    folder = run.write(tmp_path / "run")
+    with duckdb.connect(str(folder / "run.duckdb")) as db:
         db.execute("alter table trial drop column load")
-    assert loads(load(run)) is None
+    assert loads(load(folder)) is None
 
 
-def test_times_that_are_none_are_refused(run: Path) -> None:
-    with duckdb.connect(str(run / "run.duckdb")) as db:
-        db.execute("""update trial set load = '{"load_s": "long"}'""")
+def test_times_that_are_none_are_refused(run: RunContents, tmp_path: Path) -> None:
+    run.trials[0].load = {"load_s": "long"}  # type: ignore[dict-item]
+    folder = run.write(tmp_path / "run")
     with pytest.raises(UserError, match="the times of a load are numbers"):
-        load(run)
+        load(folder)

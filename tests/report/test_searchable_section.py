@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import capacity_runs as made
@@ -29,9 +28,9 @@ def looks() -> list[Phase]:
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> Report:
+def report() -> Report:
     trial = made.trial("weaviate", *looks(), experiment="time_to_searchable")
-    return build(made.run_of(tmp_path / "run", [trial]))
+    return build(made.run_of([trial]))
 
 
 def test_the_whole_load_has_a_row_with_what_is_asked_of_it(report: Report) -> None:

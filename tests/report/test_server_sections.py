@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import capacity_runs as made
@@ -131,7 +130,7 @@ def test_a_control_group_knows_better() -> None:
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> Report:
+def report() -> Report:
     phase, look = searched(), Phase("look", 0, SECOND)
     look.unsampled = "looks go on beside the load"
     add_server_metrics([phase, look], samples(), 0)
@@ -140,7 +139,7 @@ def report(tmp_path: Path) -> Report:
         server=FACTS,
     )  # fmt: skip
     trial.store_version, trial.telemetry, trial.notes = "2.0", samples(), [NOTE]
-    return build(made.run_of(tmp_path / "run", [trial]))
+    return build(made.run_of([trial]))
 
 
 def test_the_report_says_what_each_phase_cost_the_server(report: Report) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from run_contents import RunContents
 from synthetic_runs import ENVIRONMENT, ROWS, SECOND, dataset_facts
 
-from vectrial.analysis.run_data import RunData, load
+from vectrial.analysis.run_data import RunData
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.phase import Phase, Role
 from vectrial.model.trial import TrialRow
-from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.results.writer import TrialRecord
 
 LIMITS = {"p99_ms": 20.0, "recall": 0.95, "error_share": 0.001}
 #: A price sheet of a suite, with a source that a page must escape.
@@ -112,15 +112,13 @@ def trial(store: str, *phases: Phase, **about: Any) -> TrialRecord:
     )
 
 
-def run_of(folder: Path, trials: Sequence[TrialRecord], suite: str = "") -> RunData:
-    """The run of these trials, read from its folder."""
-    with RunWriter(folder) as writer:
-        writer.begin(suite_name="s", command="vectrial run s", version="0", environment=ENVIRONMENT)
-        for dataset, rows in dict.fromkeys((one.row.dataset, one.row.rows) for one in trials):
-            writer.dataset({**dataset_facts(dataset), "rows": rows})
-        for one in trials:
-            writer.trial(one)
-        writer.finish()
-    if suite:
-        (folder / "suite.toml").write_text(suite)
-    return load(folder)
+def contents_of(trials: Sequence[TrialRecord], suite: str = "") -> RunContents:
+    """A run of these trials."""
+    cuts = dict.fromkeys((one.row.dataset, one.row.rows) for one in trials)
+    datasets = [{**dataset_facts(dataset), "rows": rows} for dataset, rows in cuts]
+    return RunContents(list(trials), datasets, ENVIRONMENT, suite)
+
+
+def run_of(trials: Sequence[TrialRecord], suite: str = "") -> RunData:
+    """The run of these trials, in memory."""
+    return contents_of(trials, suite).data()

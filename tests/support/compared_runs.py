@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from run_contents import SOME_DATASET, RunContents
+
+from vectrial.analysis.run_data import RunData
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.gate.model import Scope
 from vectrial.model.phase import Phase, Role
 from vectrial.model.trial import TrialRow
-from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.results.writer import TrialRecord
 
 SECOND = 1_000_000_000
 #: Of five repeats: a spread of about 1 %.
@@ -32,7 +35,7 @@ def an_hour_later() -> datetime:
 
 @dataclass
 class Made:
-    """A run under construction; `trial` adds to it, `write` makes the folder.
+    """A run under construction; `trial` adds to it.
 
     began: repeat i was measured i minutes later.
     """
@@ -120,28 +123,20 @@ class Made:
                 self.trial(store, repeat=repeat, **rest)
         return self
 
+    def contents(self) -> RunContents:
+        """The run."""
+        cuts = dict.fromkeys(record.row.rows for record in self.records)
+        datasets = [{**SOME_DATASET, **self.dataset, "rows": rows} for rows in cuts]
+        suite = self.suite or 'name = "t"\n'
+        return RunContents(self.records, datasets, self.environment, suite, "t")
+
+    def data(self, name: str = "run") -> RunData:
+        """The run in memory, as read from a folder of this name."""
+        return self.contents().data(Path(name))
+
     def write(self, folder: Path) -> Path:
         """The run folder."""
-        facts = {
-            "name": "words", "fingerprint": "f00d", "dim": 8, "queries": 100,
-            "metric_space": "cosine", "raw_bytes": 1, "metadata_bytes": 0, "source": "here",
-            "licence": "none", "stand_in_for": None, "facts": "{}",
-        } | dict(self.dataset)  # fmt: skip
-        with RunWriter(folder) as writer:
-            writer.begin(
-                suite_name="t", command="vectrial run t", version="0",
-                environment=self.environment,
-            )  # fmt: skip
-            for rows in dict.fromkeys(record.row.rows for record in self.records):
-                writer.dataset({**facts, "rows": rows})
-            for record in self.records:
-                writer.trial(record)
-            writer.finish()
-        (folder / "suite.toml").write_text(self.suite or 'name = "t"\n')
-        return folder
-
-
-Make = Callable[[], Made]
+        return self.contents().write(folder)
 
 
 def verdicts(lines: Iterable[str]) -> list[dict[str, Any]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import capacity_runs as made
+from run_contents import RunContents
 from synthetic_runs import SECOND
 
-from vectrial.analysis.run_data import RunData
 from vectrial.model.phase import Phase, Role
 from vectrial.results.writer import TrialRecord
 
@@ -57,11 +56,10 @@ def trials(store: str, rows: int, **about: object) -> list[TrialRecord]:
 
 
 def grown(
-    folder: Path,
     stores: Sequence[str] = ("faiss", "hnswlib"),
     sizes: Sequence[int] = SIZES,
     suite: str = "",
-) -> RunData:
+) -> RunContents:
     """The run of these stores at these sizes."""
     every = [trial for store in stores for rows in sizes for trial in trials(store, rows)]
-    return made.run_of(folder, every, suite)
+    return made.contents_of(every, suite)

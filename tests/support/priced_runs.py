@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import capacity_runs as made
+from run_contents import RunContents
 from synthetic_runs import SECOND
 
 from vectrial.model.phase import Phase, Role
@@ -29,11 +29,9 @@ _CEILING = {"client_cpu_share": 0.1, "ceiling_qps": 70_000.0, "ceiling_share": 0
 _CLOSED = {"loop": "closed", "clients": 4, "ef_search": 64}
 
 
-def priced_run(folder: Path) -> Path:
-    """Write it into `folder`, and return that: three repeats of everything."""
-    trials = [trial for repeat in (1, 2, 3) for trial in _round(repeat)]
-    made.run_of(folder, trials, SUITE)
-    return folder
+def priced_run() -> RunContents:
+    """Three repeats of everything."""
+    return made.contents_of([one for repeat in (1, 2, 3) for one in _round(repeat)], SUITE)
 
 
 def _round(repeat: int) -> Iterator[TrialRecord]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial, Value
 from vectrial.experiments.registry import all_metrics
 
@@ -42,3 +44,21 @@ def recorded_trial(number: int, *phases: PhaseResult, **fields: Any) -> Trial:
         "status": "ok",
     }
     return Trial(**usual | fields, phases=phases)
+
+
+#: A phase, the name of one of its metrics and the value → another value.
+Change = Callable[[PhaseResult, str, float], float]
+
+
+def changed(run: RunData, change: Change) -> RunData:
+    """The run with every value as `change` says, as if somebody had edited what was recorded."""
+
+    def phase_of(phase: PhaseResult) -> PhaseResult:
+        values = {
+            name: one if one.value is None else replace(one, value=change(phase, name, one.value))
+            for name, one in phase.metrics.items()
+        }
+        return replace(phase, metrics=values)
+
+    trials = [replace(one, phases=tuple(map(phase_of, one.phases))) for one in run.trials]
+    return replace(run, trials=tuple(trials))

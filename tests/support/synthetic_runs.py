@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from run_contents import RunContents
 
 from vectrial._engine import Recorder
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.model.phase import Phase, Role
 from vectrial.model.trial import TrialRow
-from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.results.writer import TrialRecord
 
 SECOND = 1_000_000_000
 SCRIPT = "<script>alert('store')</script>"
@@ -33,8 +34,7 @@ STORES: dict[str, tuple[float, str, bool]] = {
 EXACT = {"memory": 0.02, "sqlite": 0.004}
 
 
-def write_run(
-    folder: Path,
+def synthetic_run(
     *,
     repeats: int = 3,
     stores: dict[str, tuple[float, str, bool]] | None = None,
@@ -42,35 +42,28 @@ def write_run(
     builds: tuple[tuple[int, int], ...] = ((16, 128), (32, 256)),
     efs: tuple[int, ...] = (16, 32, 64, 128, 256),
     only_sweep: bool = False,
-) -> Path:
-    """Write a synthetic run into `folder` and return it."""
+) -> RunContents:
+    """A run of these stores (by default all of `STORES`) on each dataset."""
     stores = STORES if stores is None else stores
     rng = np.random.default_rng(7)
-    with RunWriter(folder) as writer:
-        writer.begin(
-            suite_name="demo",
-            command="vectrial run suites/demo.toml --repeats 3",
-            version="0.1.0",
-            environment=ENVIRONMENT,
-        )
-        for name in datasets:
-            writer.dataset(dataset_facts(name))
-            made = _Trials(name, repeats, rng)
-            for store, (speed, kind, right) in stores.items():
-                for m, efc in builds:
-                    index = {"m": m, "ef_construction": efc}
-                    for record in made.store(
-                        store, speed, kind, right, index, efs, only_sweep=only_sweep
-                    ):
-                        writer.trial(record)
-            if not only_sweep:
-                for store, speed in EXACT.items():
-                    for record in made.store(store, speed, "flat", True, {}, (0,)):
-                        writer.trial(record)
-                for record in made.misfits():
-                    writer.trial(record)
-        writer.finish()
-    return folder
+    trials: list[TrialRecord] = []
+    for name in datasets:
+        made = _Trials(name, repeats, rng)
+        for store, (speed, kind, right) in stores.items():
+            for m, efc in builds:
+                index = {"m": m, "ef_construction": efc}
+                trials += made.store(store, speed, kind, right, index, efs, only_sweep=only_sweep)
+        if not only_sweep:
+            for store, speed in EXACT.items():
+                trials += made.store(store, speed, "flat", True, {}, (0,))
+            trials += made.misfits()
+    facts = [dataset_facts(name) for name in datasets]
+    return RunContents(trials, facts, ENVIRONMENT, suite_name="demo")
+
+
+def write_run(folder: Path, **options: Any) -> Path:
+    """Write a `synthetic_run` with these options into `folder`, and return that."""
+    return synthetic_run(**options).write(folder)
 
 
 ENVIRONMENT: dict[str, Any] = {

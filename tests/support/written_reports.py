@@ -6,25 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from synthetic_runs import STORES, write_run
+from run_contents import RunContents
+from synthetic_runs import STORES, synthetic_run
 
-from vectrial.analysis.run_data import RunData, load
+from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Report
 from vectrial.document.render import write
 from vectrial.report.build import build
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A run folder, and what was read from it."""
-
-    folder: Path
-    run: RunData
-
-
-@dataclass(frozen=True)
 class Written:
-    """A run folder, what was read from it, and the folder of its report."""
+    """A run folder, the same run in memory, its report, and the folder of that."""
 
     folder: Path
     run: RunData
@@ -32,22 +25,26 @@ class Written:
     out: Path
 
 
-@pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+def varied_run() -> RunContents:
     """A run with every kind of row that a report must survive."""
-    folder = tmp_path_factory.mktemp("report") / "run"
     stores = {name: STORES[name] for name in STORES if name != "qdrant-edge"}
-    write_run(folder, stores=stores, efs=(16, 64, 256), builds=((16, 128),))
-    return Recorded(folder, load(folder))
+    return synthetic_run(stores=stores, efs=(16, 64, 256), builds=((16, 128),))
 
 
 @pytest.fixture(scope="session")
-def written(recorded: Recorded) -> Written:
-    """That run, written in every form."""
-    report = build(recorded.run)
-    out = write.made(recorded.folder / "report")
+def recorded() -> RunData:
+    """That run in memory."""
+    return varied_run().data()
+
+
+@pytest.fixture(scope="session")
+def written(recorded: RunData, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """That run as a folder, and its report in every form."""
+    folder = varied_run().write(tmp_path_factory.mktemp("report") / "run")
+    report = build(recorded)
+    out = write.made(folder / "report")
     write.write_html(report, out)
     write.write_markdown(report, out)
     write.write_figures(report, out)
-    write.write_csv(report, recorded.folder, out)
-    return Written(recorded.folder, recorded.run, report, out)
+    write.write_csv(report, folder, out)
+    return Written(folder, recorded, report, out)

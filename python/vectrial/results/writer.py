@@ -300,7 +300,7 @@ def _phase(
 
 def _measured(phase: Phase, own: Sequence[MetricName]) -> Iterator[tuple[str, _Rows]]:
     """Tables and rows of them that belong to a phase."""
-    yield "metric", list(_metrics(phase, own))
+    yield "metric", list(metric_rows(phase, own))
     yield "histogram", [{"name": name, "hdr": hdr} for name, hdr in phase.histograms.items()]
     yield (
         "error",
@@ -320,7 +320,8 @@ def _measured(phase: Phase, own: Sequence[MetricName]) -> Iterator[tuple[str, _R
         )
 
 
-def _metrics(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
+def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
+    """Rows of the table `metric` of a phase, without its number. own: metrics of its experiment."""
     known = METRICS | {metric.name: metric for metric in own}
     for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:
