@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,19 @@ import duckdb
 import pytest
 from report_tables import cells_of
 from rich.console import Console
-from synthetic_runs import LONG, SCRIPT, dataset_facts, write_run
+from synthetic_runs import LONG, SCRIPT, dataset_facts, synthetic_run
 from typer.testing import CliRunner
 from written_reports import Written
 
 from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.analysis.analysis import sweeps
-from vectrial.analysis.run_data import load
 from vectrial.cli.app import app
+from vectrial.document.blocks import Report
 from vectrial.document.charts import styles
 from vectrial.document.render import export, html, markdown, terminal
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.model.trial import Series
 from vectrial.report.build import build, summary
-from vectrial.results.writer import RunWriter
 from vectrial.util import formatting
 
 
@@ -112,6 +112,16 @@ def test_drawings_use_only_known_colours(written: Written) -> None:
     body = (written.out / "report.html").read_text(encoding="utf-8").split("</style>")[1]
     loose = set(re.findall(r'(?:fill|stroke)="(#[0-9a-fA-F]+)"', body))
     assert loose == set(), "a colour that dark mode cannot change"
+
+
+#: One store, and one build of it.
+FAISS = {"faiss": (1.0, "hnsw", True)}
+BUILDS = ((16, 128),)
+
+
+def answers_of(**options: Any) -> Any:
+    """The short answers of the report of a synthetic run."""
+    return build(synthetic_run(**options).data()).answers
 
 
 # -- what is said ----------------------------------------------------------------------------
@@ -210,15 +220,11 @@ def test_percentiles_of_all_repeats_are_those_of_their_merged_requests(written: 
         assert (cells["requests"].value, cells["repeats"].value) == (1200, 3)
 
 
-def test_where_no_figure_counts_none_is_called_the_greatest(tmp_path: Path) -> None:
-    stores = {"broken": (1.0, "hnsw", False)}
-    folder = write_run(tmp_path / "run", stores=stores, efs=(256,), only_sweep=True)
-    ((_, (card,)),) = build(load(folder)).answers
+def test_where_no_figure_counts_none_is_called_the_greatest() -> None:
+    broken = {"broken": (1.0, "hnsw", False)}
+    ((_, (card,)),) = answers_of(stores=broken, efs=(256,), only_sweep=True)
     assert (card.answer, card.figure) == ("none", "no figure counts")
-    right = write_run(
-        tmp_path / "low", stores={"a": (1.0, "hnsw", True)}, efs=(4,), only_sweep=True
-    )  # fmt: skip
-    ((_, (card,)),) = build(load(right)).answers
+    ((_, (card,)),) = answers_of(stores={"a": (1.0, "hnsw", True)}, efs=(4,), only_sweep=True)
     assert card.answer == "none reached it"
     assert 0 < float(card.figure) < 0.95
 
@@ -256,109 +262,93 @@ def test_warnings_name_what_bounds_the_claims(written: Written) -> None:
         assert part in said
 
 
-def test_one_repeat_claims_no_order(tmp_path: Path) -> None:
+def test_one_repeat_claims_no_order() -> None:
     stores = {"a": (1.0, "hnsw", True), "b": (1.5, "hnsw", True)}
-    folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(64,), only_sweep=True)
-    report = build(load(folder))
+    run = synthetic_run(repeats=1, stores=stores, efs=(64,), only_sweep=True)
+    report = build(run.data())
     assert any("no interval" in w for w in report.warnings)
     ((_, (card,)),) = report.answers
     assert (card.answer, card.figure, card.series) == ("none is named", "only one repeat", None)
     assert card.bound.startswith("The order may be chance.")
 
 
-def disturb(folder: Path, of: str) -> None:
-    """Have something else keep two processors busy during searches."""
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        db.execute(
-            "insert into metric select phase_id, 'other_cores', 2.0, '1', true, null"
-            f" from phase join trial using (trial_id) where phase.name = 'search' and {of}"
-        )
-
-
-def test_times_that_a_busy_machine_disturbed_name_no_store(tmp_path: Path) -> None:
+def test_times_that_a_busy_machine_disturbed_name_no_store() -> None:
     stores = {name: (speed, "hnsw", True) for name, speed in (("a", 1.0), ("b", 1.5), ("c", 0.2))}
-    folder = write_run(tmp_path / "run", stores=stores, efs=(64,), only_sweep=True)
+    run = synthetic_run(stores=stores, efs=(64,), only_sweep=True)
 
     def card() -> tuple[str, str]:
-        ((_, (found,)),) = build(load(folder)).answers
+        ((_, (found,)),) = build(run.data()).answers
         return found.answer, f"{found.figure}. {found.bound}"
 
+    def disturb(**row: object) -> None:
+        """Have something else keep two processors busy during searches."""
+        for one in run.of(**row):
+            one.phases[0].metrics["other_cores"] = 2.0
+
     assert card()[0] == "b"
-    disturb(folder, "store = 'c'")
+    disturb(store="c")
     assert card()[0] == "b", "neither the first nor the next one"
-    disturb(folder, "store = 'a' and repeat = 1")
+    disturb(store="a", repeat=1)
     answer, bound = card()
     assert answer == "none is named"
     assert "the machine was disturbed. So it was while a ran: --remeasure-disturbed" in bound
 
 
-def test_a_store_alone_is_shown_whatever_its_repeats(tmp_path: Path) -> None:
+def test_a_store_alone_is_shown_whatever_its_repeats() -> None:
     stores = {"a": (1.0, "hnsw", True)}
-    folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(64,), only_sweep=True)
-    ((_, (card,)),) = build(load(folder)).answers
+    ((_, (card,)),) = answers_of(repeats=1, stores=stores, efs=(64,), only_sweep=True)
     assert card.answer == "a"
     assert "The only one measured." in card.bound
 
 
-@pytest.mark.slow
-def test_what_the_suite_says_of_itself_and_what_comes_second(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)})
-    (folder / "suite.toml").write_text('name = "demo"\ndescription = "Words & <i>speed</i>"\n')
-    report = build(load(folder))
+def test_what_the_suite_says_of_itself_and_what_comes_second() -> None:
+    run = synthetic_run(stores=FAISS, efs=(64, 256))
+    run.suite = 'name = "demo"\ndescription = "Words & <i>speed</i>"\n'
+    report = build(run.data())
     assert report.about == "Words & <i>speed</i>"
-    assert "description = &#34;Words" in html.render(report), "the suite, to repeat it"
-    assert "Words &amp; &lt;i&gt;speed&lt;/i&gt;" in html.render(report)
+    page = html.render(report)
+    assert "description = &#34;Words" in page, "the suite, to repeat it"
+    assert "Words &amp; &lt;i&gt;speed&lt;/i&gt;" in page
     assert "Words \\& \\<i\\>speed" in markdown.render(report)
     bounds = [answer.bound for _, answers in report.answers for answer in answers]
     assert any(re.fullmatch(r"Next: (memory|faiss), [\d.,]+ (µs|ms|s|MB)\.", b) for b in bounds)
 
 
-@pytest.mark.slow
-def test_a_smaller_cut_does_not_answer_for_the_whole(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, builds=((16, 128),))
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        db.execute(
-            "update metric set value = 1000 where name in ('disk_bytes', 'raw_bytes') and phase_id "
-            "in (select phase_id from phase join trial using (trial_id) where store = 'faiss')"
-        )
-    assert smallest(folder) == "faiss"
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        db.execute("update trial set rows = 500 where store = 'faiss' and experiment = 'storage'")
-    assert smallest(folder) == "sqlite"
-    glance = next(t for t in build(load(folder)).tables() if t.name.startswith("glance"))
+def test_a_smaller_cut_does_not_answer_for_the_whole() -> None:
+    run = synthetic_run(stores=FAISS, builds=BUILDS)
+    run.change({"disk_bytes": 1000, "raw_bytes": 1000}, store="faiss")
+    assert smallest(build(run.data())) == "faiss"
+    for one in run.of("storage", store="faiss"):
+        one.row = replace(one.row, rows=500)
+    report = build(run.data())
+    assert smallest(report) == "sqlite"
+    glance = next(t for t in report.tables() if t.name.startswith("glance"))
     (row,) = (row for row in glance.rows if row.cells[0].value == "faiss")
     disk = [column.key for column in glance.columns].index("disk_bytes")
     assert row.cells[disk].value is None
 
 
-def test_a_size_that_cannot_be_believed_is_in_no_headline(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, builds=((16, 128),))
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        db.execute(
-            "update metric set value = 4096 where name = 'disk_bytes' and phase_id in (select "
-            "phase_id from phase join trial using (trial_id) where store = 'faiss')"
-        )
-    assert smallest(folder) == "sqlite"
-    glance = next(t for t in build(load(folder)).tables() if t.name.startswith("glance"))
+def test_a_size_that_cannot_be_believed_is_in_no_headline() -> None:
+    run = synthetic_run(stores=FAISS, builds=BUILDS)
+    run.change({"disk_bytes": 4096}, store="faiss")
+    report = build(run.data())
+    assert smallest(report) == "sqlite"
+    glance = next(t for t in report.tables() if t.name.startswith("glance"))
     (row,) = (row for row in glance.rows if row.cells[0].value == "faiss")
     (cell,) = [cell for cell in row.cells if cell.value == 4096]
     assert "not ranked: it contradicts other recorded values" in cell.note
 
 
-@pytest.mark.slow
-def test_datasets_of_unlike_sizes_each_have_their_loading(tmp_path: Path) -> None:
-    folder = write_run(
-        tmp_path / "run",
-        stores={"faiss": (1.0, "hnsw", True)},
-        builds=((16, 128),),
-        datasets=("one", "two"),
-    )
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        of_two = "where dataset = 'two' and"
-        db.execute(f"delete from trial {of_two} experiment = 'ingest' and params.rows < 50000")
-        db.execute(f"update trial set params = '{{\"rows\": 500}}' {of_two} experiment = 'ingest'")
-        db.execute("update trial set rows = 500 where dataset = 'two'")
-    glances = [t for t in build(load(folder)).tables() if t.name.startswith("glance")]
+def test_datasets_of_unlike_sizes_each_have_their_loading() -> None:
+    run = synthetic_run(stores=FAISS, builds=BUILDS, datasets=("one", "two"))
+    for one in run.of("ingest", dataset="two"):
+        if one.row.params["rows"] < 50_000:
+            run.trials.remove(one)
+        else:
+            one.row = replace(one.row, params={"rows": 500})
+    for one in run.of(dataset="two"):
+        one.row = replace(one.row, rows=500)
+    glances = [t for t in build(run.data()).tables() if t.name.startswith("glance")]
     assert [table.title.split(" · ")[0] for table in glances] == ["one", "two"]
     for table in glances:
         (row,) = (row for row in table.rows if row.cells[0].value == "faiss")
@@ -366,8 +356,8 @@ def test_datasets_of_unlike_sizes_each_have_their_loading(tmp_path: Path) -> Non
         assert row.cells[ready].value, table.title
 
 
-def smallest(folder: Path) -> str:
-    ((_, answers),) = build(load(folder)).answers
+def smallest(report: Report) -> str:
+    ((_, answers),) = report.answers
     return next(answer.answer for answer in answers if answer.question == "Smallest on disk")
 
 
@@ -376,18 +366,11 @@ def test_settings_left_to_the_store_are_not_named() -> None:
     assert formatting.params({"nlist": None}) == "defaults"
 
 
-def test_each_cut_of_a_dataset_is_shown_with_its_own_size(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", stores={"faiss": (1.0, "hnsw", True)}, only_sweep=True)
-    with RunWriter(folder) as writer:
-        cut = {
-            "rows": 5000,
-            "queries": 70,
-            "raw_bytes": 2_000_000,
-            "fingerprint": "ab",
-            "facts": "{}",
-        }
-        writer.dataset({**dataset_facts("glove-words-100"), **cut})
-    report = build(load(folder))
+def test_each_cut_of_a_dataset_is_shown_with_its_own_size() -> None:
+    run = synthetic_run(stores=FAISS, only_sweep=True, builds=BUILDS)
+    cut = {"rows": 5000, "queries": 70, "raw_bytes": 2_000_000, "facts": "{}"}
+    run.datasets.append({**dataset_facts("glove-words-100"), **cut})
+    report = build(run.data())
     (table,) = (t for t in report.tables() if t.name == "datasets")
     shown = [[cell.value for cell in row.cells][:6] for row in table.rows]
     assert shown == [
@@ -398,18 +381,17 @@ def test_each_cut_of_a_dataset_is_shown_with_its_own_size(tmp_path: Path) -> Non
     assert sum("stands in for" in warning for warning in report.warnings) == 1
 
 
-def test_several_datasets_stay_apart(tmp_path: Path) -> None:
+def test_several_datasets_stay_apart() -> None:
     stores = {f"s{i}": (1.0 + i, "hnsw", True) for i in range(12)} | {"s0": (1.0, "ivf", True)}
-    folder = write_run(
-        tmp_path / "run",
+    run = synthetic_run(
         repeats=2,
         stores=stores,
         datasets=("words one", "words-one"),
         builds=((16, 64),),
         efs=(64, 256),
         only_sweep=True,
-    )
-    report = build(load(folder))
+    ).data()
+    report = build(run)
     names = [f.name for f in report.figures()] + [t.name for t in report.tables()]
     assert len(names) == len({name.lower() for name in names})
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
@@ -417,25 +399,24 @@ def test_several_datasets_stay_apart(tmp_path: Path) -> None:
     assert "2 repeats of search" in " ".join(report.warnings)
     assert len({styles.colour(s, report.stores) for s in report.stores}) == 12
     assert len({styles.shape(s, report.labels) for s in report.labels}) == len(report.labels)
-    assert len(sweeps(load(folder))) == 2
+    assert len(sweeps(run)) == 2
 
 
-def test_one_store_with_two_indexes_has_two_names(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
+def test_one_store_with_two_indexes_has_two_names() -> None:
     options: dict[str, Any] = {
         "repeats": 1,
         "builds": ((16, 64),),
         "efs": (64,),
         "only_sweep": True,
     }
-    write_run(folder, stores={"faiss": (1.0, "hnsw", True)}, datasets=("one",), **options)
-    write_run(folder, stores={"faiss": (1.0, "ivf", True)}, datasets=("two",), **options)
-    assert sorted(load(folder).labels.values()) == ["faiss · hnsw", "faiss · ivf"]
+    run = synthetic_run(stores=FAISS, datasets=("one",), **options)
+    ivf = {"faiss": (1.0, "ivf", True)}
+    run.trials += synthetic_run(stores=ivf, datasets=("two",), **options).trials
+    assert sorted(run.data().labels.values()) == ["faiss · hnsw", "faiss · ivf"]
 
 
 def test_run_without_trials(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", stores={}, only_sweep=True)
-    report = build(load(folder))
+    report = build(synthetic_run(stores={}, only_sweep=True).data())
     assert html.render(report)
     assert markdown.render(report)
     Console(file=(tmp_path / "out").open("w")).print(terminal.summary(report))
@@ -568,38 +549,14 @@ def test_no_run_is_a_user_error(tmp_path: Path) -> None:
     assert "no run here" in str(done.exception)
 
 
-@pytest.mark.slow
-def test_a_thousand_trials_render_in_seconds(tmp_path: Path) -> None:
-    stores = {f"store-{i}": (1 + i / 10, "hnsw", True) for i in range(2)}
-    folder = write_run(tmp_path / "run", repeats=1, stores=stores, efs=(16, 64), only_sweep=True)
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        # The same trials again and again under other stores' names and settings.
-        db.execute("create temp table n as select unnest(range(1, 140)) as n")
-        db.execute(
-            """insert into metric select phase_id + 1000 * n, name, value * (1 + n / 300), unit,
-               valid, reason from metric, n where name <> 'recall_mean'"""
-        )
-        db.execute(
-            """insert into metric select phase_id + 1000 * n, name, value * (1 - n / 500), unit,
-               valid, reason from metric, n where name = 'recall_mean' and phase_id < 1000"""
-        )
-        db.execute(
-            """insert into phase by name select * exclude (n) replace (
-               phase_id + 1000 * n as phase_id, trial_id + 1000 * n as trial_id)
-               from phase, n where phase_id < 1000"""
-        )
-        db.execute(
-            """insert into trial by name select * exclude (n) replace (
-               trial_id + 1000 * n as trial_id, key || '-' || n as key,
-               'store-' || (n % 14) as store,
-               '{"m": ' || (1000 * n + trial_id) || '}' as index_params)
-               from trial, n where trial_id < 1000"""
-        )
-    began = time.perf_counter()
-    run = load(folder)
-    report = build(run)
+def test_a_thousand_trials_render_in_seconds() -> None:
+    stores = {f"store-{number}": (1 + number / 10, "hnsw", True) for number in range(14)}
+    builds = tuple((number, 64) for number in range(36))
+    run = synthetic_run(repeats=1, stores=stores, efs=(16, 64), builds=builds, only_sweep=True)
+    began = time.process_time()
+    report = build(run.data())
     page = html.render(report)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert len(run.trials) >= 1000
     assert page.count("aria-roledescription") > 1000
     assert took < 60, "generous: a busy machine must not fail this, a quadratic report must"

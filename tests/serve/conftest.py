@@ -40,8 +40,8 @@ def runs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Two runs of a kind with capacity, costs, servers and both lanes; and one with the rest."""
     root = tmp_path_factory.mktemp("varied")
-    priced_run(root / "priced")
-    priced_run(root / "again")
+    for name in ("priced", "again"):
+        priced_run().write(root / name)
     stores = {name: (1.0, "hnsw", name != "broken") for name in ("faiss", "hnswlib", "broken")}
     write_run(root / "swept", stores=stores, efs=(16, 64, 128), builds=((16, 128),))
     return read(root, tmp_path_factory.mktemp("home"))
@@ -56,14 +56,24 @@ def read(folder: Path, home: Path) -> Runs:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def client(runs: Runs) -> Client:
-    """Makes a client of the application, by default as a browser on this machine asks."""
+    """Makes a client of the application, by default as a browser on this machine asks: it asks the
+    same application, so that a page is drawn once."""
+    browser = client_of(runs)
 
     def make(host: str = "localhost:8877", **access: object) -> TestClient:
-        return client_of(runs, host, **access)
+        if access:
+            return client_of(runs, host, **access)
+        return TestClient(browser.app, base_url=f"http://{host}", follow_redirects=False)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def varied_client(varied: Runs) -> TestClient:
+    """A browser that asks for the varied runs."""
+    return client_of(varied)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import re
 from html import unescape
 
 import pytest
-from served_pages import Client, client_of, figures_of
+from served_pages import Client, figures_of
+from starlette.testclient import TestClient
 
 from vectrial.compare import document
 from vectrial.compare.cells import ComparedCell
@@ -51,10 +52,12 @@ def test_two_stores_of_a_run(client: Client, runs: Runs) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("query", ["a={0}:redis&b={1}:redis", "a={2}:faiss&b={2}:hnswlib"])
-def test_every_figure_leads_to_the_phases_of_its_side(varied: Runs, query: str) -> None:
+def test_every_figure_leads_to_the_phases_of_its_side(
+    varied: Runs, varied_client: TestClient, query: str
+) -> None:
     found = {run.name: run for run in varied.listing()}
     runs = [found[name].id for name in ("priced", "again", "swept")]
-    asked = client_of(varied)
+    asked = varied_client
     page = asked.get(f"/compare?{query.format(*runs)}&metric=qps+p99+disk+sustained_qps").text
     shown = [one for one in figures_of(page) if one.table != "card"]
     lost = {one.column for one in shown if one.href is None}
@@ -73,10 +76,12 @@ def test_every_figure_leads_to_the_phases_of_its_side(varied: Runs, query: str) 
     assert read == ("{2}" in query), "redis has one setting: nothing is read off"
 
 
-def test_a_figure_of_a_comparison_is_the_median_of_what_it_leads_to(varied: Runs) -> None:
+def test_a_figure_of_a_comparison_is_the_median_of_what_it_leads_to(
+    varied: Runs, varied_client: TestClient
+) -> None:
     found = {run.name: run for run in varied.listing()}
     a, b = found["priced"].id, found["again"].id
-    asked = client_of(varied)
+    asked = varied_client
     page = asked.get(f"/compare?a={a}:redis&b={b}:redis&metric=sustained_qps").text
     (figure,) = [one for one in figures_of(page) if one.column == "A"]
     assert figure.href is not None

@@ -83,8 +83,10 @@ NOT_LED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["swept", "priced"])
-def test_every_figure_of_a_report_leads_to_what_it_was_made_of(varied: Runs, name: str) -> None:
-    asked, run = client_of(varied), named(varied, name)
+def test_every_figure_of_a_report_leads_to_what_it_was_made_of(
+    varied: Runs, varied_client: TestClient, name: str
+) -> None:
+    asked, run = varied_client, named(varied, name)
     shown = figures_of(asked.get(f"/runs/{run.id}").text)
     assert len(shown) > 50
     lost = {(one.table, one.column) for one in shown if one.href is None}
@@ -102,8 +104,8 @@ def test_every_figure_of_a_report_leads_to_what_it_was_made_of(varied: Runs, nam
         assert re.search(rf'href="/runs/{run.id}/trials/\d+"', answer.text), one
 
 
-def test_a_card_leads_to_the_figure_that_it_tells(varied: Runs) -> None:
-    asked, run = client_of(varied), named(varied, "priced")
+def test_a_card_leads_to_the_figure_that_it_tells(varied: Runs, varied_client: TestClient) -> None:
+    asked, run = varied_client, named(varied, "priced")
     cards = [one for one in figures_of(asked.get(f"/runs/{run.id}").text) if one.table == "card"]
     (card,) = [one for one in cards if "metric=sustained_qps" in (one.href or "")]
     assert card.href is not None
@@ -188,10 +190,8 @@ def test_trials_are_filtered(client: Client, runs: Runs) -> None:
     assert "3 of" in some
 
 
-def test_the_list_of_trials_is_laid_out_once(
-    client: Client, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, run = client(), named(runs, "first")
+def test_the_list_of_trials_is_laid_out_once(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, run = client_of(runs), named(runs, "first")
     laid_out: list[str] = []
     page = app.html.page
     monkeypatch.setattr(

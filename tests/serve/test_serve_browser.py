@@ -62,8 +62,8 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of two runs with capacity, costs and servers, and of two that are under way: one
     that tells how far it is, and one that another process merely has open."""
     root = tmp_path_factory.mktemp("apart")
-    priced_run(root / "priced")
-    priced_run(root / "again")
+    priced_run().write(root / "priced")
+    priced_run().write(root / "again")
     now = time.time()
     status = Status(
         pid=os.getpid(), began=now, updated=now, trials=9, done=2, number=1, jobs=2,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from priced_runs import priced_run
 
-from vectrial.analysis.run_data import load
 from vectrial.report.sections.cost import priced
 from vectrial.site.entries import RunFacts, entries_of
 from vectrial.site.questions import QUESTIONS
@@ -19,8 +17,8 @@ PRICES = replace(next(q for q in QUESTIONS if q.priced), rows=0)
 FACTS = RunFacts("one", "one", "one", 1.0, "0.1.0", "a machine", "runs/one/index.html")
 
 
-def test_stores_are_ranked_by_the_price_that_the_report_shows(tmp_path: Path) -> None:
-    run = load(priced_run(tmp_path / "run"))
+def test_stores_are_ranked_by_the_price_that_the_report_shows() -> None:
+    run = priced_run().data()
     values = Values(run, "runs/one")
     found = entries_of(run, FACTS, values.address, [PRICES])
     due = {
@@ -40,7 +38,7 @@ def test_stores_are_ranked_by_the_price_that_the_report_shows(tmp_path: Path) ->
         assert ranking.places[0].rank == 1
 
 
-def test_a_run_answers_nothing_that_it_did_not_measure(tmp_path: Path) -> None:
-    run = load(priced_run(tmp_path / "run"))
+def test_a_run_answers_nothing_that_it_did_not_measure() -> None:
+    run = priced_run().data()
     found = entries_of(run, FACTS, Values(run, "runs/one").address)
     assert {entry.question for entry in found} <= {"fastest"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +41,7 @@ class RunContents:
 
     def write(self, folder: Path) -> Path:
         """Write the run's folder, and return it."""
-        with RunWriter(folder) as writer:
+        with _WriterAtOnce(folder) as writer:
             writer.begin(
                 suite_name=self.suite_name, command=self._command, version="0",
                 environment=self.environment,
@@ -102,6 +103,34 @@ class RunContents:
         for record in self.trials:
             yield first, record
             first += len(record.phases)
+
+
+class _WriterAtOnce(RunWriter):
+    """Writes rows when it is told to finish: a statement and a transaction for each trial take
+    longer than all rows together."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+
+    def finish(self) -> None:
+        with super()._transaction():
+            for table, rows in self._rows.items():
+                super()._insert(table, rows)
+        super().finish()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        yield
+
+    def _insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows[table] += rows
+
+    def _next(self, table: str, column: str) -> int:
+        return len(self._rows[table]) + 1
+
+    def _forget(self, key: str) -> None:
+        pass
 
 
 def _trial(trial_id: int, first: int, record: TrialRecord) -> Trial:
