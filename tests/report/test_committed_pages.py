@@ -29,6 +29,7 @@ def marks(drawing: str) -> list[Sequence[str]]:
     return [(found[1], *_COLOUR.findall(found[0])) for found in _MARK.finditer(drawing)]
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize(
     "bundle", pages.bundles(RESULTS), ids=lambda path: path.relative_to(RESULTS).parent.as_posix()
 )
@@ -50,6 +51,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
+@pytest.mark.committed
 @pytest.mark.parametrize(
     ("results", "section"), [("demo", "## Embedded stores\n"), ("servers", "## Servers\n")]
 )
@@ -74,6 +76,7 @@ def test_the_findings_quote_the_page_of_the_bundle(results: str, section: str) -
             ), (store, part)
 
 
+@pytest.mark.committed
 def test_every_committed_page_has_its_bundle() -> None:
     """And no tables beside it."""
     sealed = {bundle.parent for bundle in pages.bundles(RESULTS)}

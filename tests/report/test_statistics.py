@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from vectrial.analysis.pareto import fastest_at, pareto, qps_at
 from vectrial.stats.curves import Reading
@@ -94,6 +93,8 @@ def test_interval_of_equal_values_has_no_width() -> None:
 
 
 def test_interval_of_few_is_their_range_and_of_many_is_narrower() -> None:
+    from scipy import stats  # takes a second, which the collection of tests need not wait for
+
     for n in range(1, 15):
         values = [float(i) for i in range(n)]
         # A resample has the least value in its middle where more than half of it are that one.

@@ -11,6 +11,7 @@ from vectrial.reports.committed import Committed
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, CLAIMS = ROOT / "docs" / "results", ROOT / "docs" / "claims.md"
+pytestmark = pytest.mark.committed
 STALE = "the page is not what its bundles give: run `make results-pages` and commit"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from reproduction_runs import kinds
 
 from vectrial.cli import reproduce
 from vectrial.datasets import catalog
@@ -27,7 +28,6 @@ from vectrial.reports.tables import sheets
 from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
 
-KINDS = {name: registry.load(name) for name in registry.names()}
 NAMES = sorted(REPRODUCTIONS)
 
 
@@ -59,33 +59,35 @@ def test_every_part_covers_figures_and_asks_known_experiments(name: str) -> None
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("faithful", [False, True])
 def test_every_part_is_a_valid_suite(name: str, faithful: bool) -> None:
-    plans = plan_parts(REPRODUCTIONS[name], Settings(0.001, faithful=faithful), KINDS)
+    plans = plan_parts(REPRODUCTIONS[name], Settings(0.001, faithful=faithful), kinds())
     for plan in plans:
         if plan.suite is None:
             # What it stands in for can be measured itself, or no store here stands for it.
-            assert plan.part.instead_of or not {arm.store for arm in plan.part.arms} & KINDS.keys()
+            assert (
+                plan.part.instead_of or not {arm.store for arm in plan.part.arms} & kinds().keys()
+            )
             continue
         for ref in plan.suite.experiments:
             EXPERIMENTS[ref.experiment].model_validate(ref.parameters())
         for ref in plan.suite.stores:
-            kind = KINDS[ref.store].capabilities.indexes[ref.index]
+            kind = kinds()[ref.store].capabilities.indexes[ref.index]
             assert set(ref.params) <= set(kind.build.model_fields)
-            if faithful and KINDS[ref.store].kind == "server":
+            if faithful and kinds()[ref.store].kind == "server":
                 assert ref.lane == "sdk"
 
 
 def test_only_the_parts_that_are_asked_for_are_planned() -> None:
     report = REPRODUCTIONS["milvus-weaviate"]
-    plans = plan_parts(report, Settings(0.01, only=("glove",)), KINDS)
+    plans = plan_parts(report, Settings(0.01, only=("glove",)), kinds())
     assert [plan.part.name for plan in plans if plan.suite is not None] == ["glove"]
     with pytest.raises(UserError, match="has no part 'glov'"):
-        plan_parts(report, Settings(0.01, only=("glov",)), KINDS)
+        plan_parts(report, Settings(0.01, only=("glov",)), kinds())
 
 
 def test_what_was_begun_goes_on_with_some_of_its_stores_and_parts() -> None:
     report = REPRODUCTIONS["docarray-1m"]
     settings = Settings(0.01, ("annlite", "weaviate"), only=("same", "vendor"))
-    plans = plan_parts(report, settings, KINDS)
+    plans = plan_parts(report, settings, kinds())
     whole = {plan.part.name: plan_of(plan.suite, "x") for plan in plans if plan.suite is not None}
 
     def stores_of(*given: tuple[str, ...]) -> dict[str, set[str]]:
@@ -112,7 +114,7 @@ def test_what_was_begun_goes_on_with_some_of_its_stores_and_parts() -> None:
 
 
 def test_the_reports_own_size_is_asked_for_at_scale_one() -> None:
-    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(1.0), KINDS)
+    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(1.0), kinds())
     assert {(p.rows, p.dataset) for p in plans} == {(1_000_000, "uniform-128-1000000-cosine")}
 
 
@@ -148,7 +150,7 @@ def test_the_dataset_is_the_first_that_is_large_enough(monkeypatch: pytest.Monke
         ([debian], 0.1, (debian, 59_004)),
     ):
         monkeypatch.setattr(planning.library, "names", lambda here=here: here)
-        (plan,) = plan_parts(report, Settings(scale), KINDS)
+        (plan,) = plan_parts(report, Settings(scale), kinds())
         assert (plan.dataset, plan.rows) == wanted
 
 
@@ -157,14 +159,14 @@ def test_texts_that_are_not_here_are_made_only_as_far_as_they_are_loaded(
 ) -> None:
     monkeypatch.setattr(planning.library, "names", list)
     for scale, wanted in ((0.005, 20_000), (0.1, 213_859), (1.0, 467_566)):
-        plans = plan_parts(REPRODUCTIONS["milvus-weaviate"], Settings(scale), KINDS)
+        plans = plan_parts(REPRODUCTIONS["milvus-weaviate"], Settings(scale), kinds())
         (plan,) = (one for one in plans if one.part.name == "arxiv")
         cut = "" if scale == 1 else f"-{wanted}"
         assert (plan.dataset, plan.rows) == (f"dictionaries-minilm-384{cut}", wanted)
 
 
 def test_nothing_goes_on_with_other_data_than_it_was_begun_with(tmp_path: Path) -> None:
-    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(0.01), KINDS)
+    plans = plan_parts(REPRODUCTIONS["docarray-1m"], Settings(0.01), kinds())
     begin(tmp_path, REPRODUCTIONS["docarray-1m"], Settings(0.01), plans)
     reproduce._check_same_data(tmp_path, plans)
     told = json.loads((tmp_path / MANIFEST).read_text())
@@ -187,7 +189,7 @@ def test_rows_that_are_searched_by_text_have_texts(scale: float) -> None:
         for source in part.sources:
             entry = catalog.entry(source.format(rows=round(part.rows * scale)))
             assert FieldType.STRING in {field.type for field in entry.fields}
-    plans = plan_parts(REPRODUCTIONS["longbow"], Settings(scale), KINDS)
+    plans = plan_parts(REPRODUCTIONS["longbow"], Settings(scale), kinds())
     for plan in plans:
         if plan.part in parts:
             assert plan.suite is not None
@@ -199,14 +201,14 @@ def test_rows_that_are_searched_by_text_have_texts(scale: float) -> None:
 def test_a_scale_or_store_that_makes_no_sense_is_refused() -> None:
     report = REPRODUCTIONS["docarray-1m"]
     with pytest.raises(UserError, match="between 0 and 1"):
-        plan_parts(report, Settings(2.0), KINDS)
+        plan_parts(report, Settings(2.0), kinds())
     with pytest.raises(UserError, match="does not name"):
-        plan_parts(report, Settings(0.01, ("faiss",)), KINDS)
+        plan_parts(report, Settings(0.01, ("faiss",)), kinds())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_run_every_cell_says_why_it_is_empty(name: str) -> None:
-    found = cells(REPRODUCTIONS[name], {}, known=KINDS)
+    found = cells(REPRODUCTIONS[name], {}, known=kinds())
     assert [cell.figure for cell in found] == list(figures(name)), "the report's own order"
     assert all(cell.note.startswith(("not yet: ", "skipped: ")) for cell in found)
     assert all("—" in whole(cell) for cell in found)
@@ -234,7 +236,7 @@ def test_filters_of_milvus_against_weaviate_are_those_on_columns_with_indexes_an
 
 
 def test_the_sift_grid_is_one_table_in_its_order() -> None:
-    (sheet,) = sheets(cells(REPRODUCTIONS["docarray-sift1m"], {}, known=KINDS))
+    (sheet,) = sheets(cells(REPRODUCTIONS["docarray-sift1m"], {}, known=kinds()))
     assert len(sheet.lines) == 2 + 5 * 24
     assert [line.store for line in sheet.lines[:2]] == ["In-Memory", "AnnLite"]
     assert len(sheet.metrics) == 7
@@ -243,7 +245,7 @@ def test_the_sift_grid_is_one_table_in_its_order() -> None:
 
 def test_what_no_build_parameter_changes_is_asked_once() -> None:
     """Five of six builds of a store are not loaded a second time to find rows by condition."""
-    plan, *_ = plan_parts(REPRODUCTIONS["docarray-sift1m"], Settings(0.001), KINDS)
+    plan, *_ = plan_parts(REPRODUCTIONS["docarray-sift1m"], Settings(0.001), kinds())
     assert plan.suite is not None
     refs = [ref for ref in plan.suite.stores if ref.store == "weaviate"]
     assert [ref.experiments is None for ref in refs] == [True, *[False] * 5]
@@ -259,6 +261,6 @@ def test_a_part_stands_in_only_for_a_store_that_cannot_run(monkeypatch: pytest.M
     for works, wanted in ((False, [{"qdrant-edge"}, {"redis"}]), (True, [set(), set()])):
         told = Availability(works, "")
         monkeypatch.setattr(registry, "availability", lambda store, told=told: told)
-        _, *instead = plan_parts(report, Settings(0.001), KINDS)
+        _, *instead = plan_parts(report, Settings(0.001), kinds())
         found = [one.suite.stores if one.suite is not None else [] for one in instead]
         assert [{ref.store for ref in refs} for refs in found] == wanted

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from reproduction_runs import measured, run_of, trial
+from reproduction_runs import kinds, measured, run_of, trial
 
 from vectrial.model.availability import Availability
 from vectrial.reports import REPRODUCTIONS
@@ -18,7 +18,6 @@ from vectrial.reports.published import figures
 from vectrial.stores import registry
 from vectrial.suite.model import Suite
 
-KINDS = {name: registry.load(name) for name in registry.names()}
 #: Stores that call a system through the report's client.
 THROUGH = {
     arm.store
@@ -83,7 +82,7 @@ def redis_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def suites(name: str, *, faithful: bool, stores: tuple[str, ...] = ()) -> dict[str, Suite]:
-    plans = plan_parts(REPRODUCTIONS[name], Settings(0.01, stores, faithful=faithful), KINDS)
+    plans = plan_parts(REPRODUCTIONS[name], Settings(0.01, stores, faithful=faithful), kinds())
     return {plan.part.name: plan.suite for plan in plans if plan.suite is not None}
 
 
@@ -136,7 +135,7 @@ def test_stores_differ_in_the_lane_and_what_the_code_left_to_them(name: str) -> 
         suites(name, faithful=False).items(), suites(name, faithful=True).values(), strict=True
     ):
         for one, other in zip(ours.stores, theirs.stores, strict=True):
-            server = KINDS[one.store].kind == "server"
+            server = kinds()[one.store].kind == "server"
             assert (one.lane, other.lane) == (None, "sdk" if server else None)
             left = one.store == "weaviate" and part.startswith("hnm")
             assert other.params == ({} if left else one.params)

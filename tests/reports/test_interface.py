@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reproduction_runs import run_of, trial
+from reproduction_runs import kinds, run_of, trial
 
 from vectrial.document.render import markdown
 from vectrial.model.errors import UserError
@@ -17,10 +17,8 @@ from vectrial.reports.matching import Measured
 from vectrial.reports.page import build
 from vectrial.reports.page_tables import Layout
 from vectrial.reports.planning import Settings, plan_parts
-from vectrial.stores import registry
 
 REPORT = REPRODUCTIONS["docarray-sift1m"]
-KINDS = {name: registry.load(name) for name in registry.names()}
 BUILT = {"m": 16, "ef_construction": 64}
 STORES = {"redis-search", "docarray-redis"}
 
@@ -81,7 +79,7 @@ def test_rows_of_both_and_what_the_client_costs() -> None:
 
 
 def test_by_the_reports_method_only_what_cannot_be_called_so_is_called_otherwise() -> None:
-    plans = plan_parts(REPORT, Settings(0.01, faithful=True), KINDS)
+    plans = plan_parts(REPORT, Settings(0.01, faithful=True), kinds())
     suites = {plan.part.name: plan.suite for plan in plans if plan.suite is not None}
     stores = {one.store for one in suites["sift"].stores}
     assert {"docarray-weaviate", "docarray-redis", "docarray-annlite"} <= stores
@@ -90,7 +88,7 @@ def test_by_the_reports_method_only_what_cannot_be_called_so_is_called_otherwise
 
 def test_of_a_grid_only_the_builds_asked_for() -> None:
     asked = Settings(0.01, ("annlite",), builds={"m": 32, "ef_construction": 64})
-    plan = plan_parts(REPORT, asked, KINDS)[0]
+    plan = plan_parts(REPORT, asked, kinds())[0]
     assert plan.suite is not None
     assert [one.params for one in plan.suite.stores] == [{"m": 32, "ef_construction": 64}]
 
@@ -98,7 +96,7 @@ def test_of_a_grid_only_the_builds_asked_for() -> None:
 @pytest.mark.parametrize("builds", [{"m": 17}, {"links": 16}])
 def test_a_build_that_the_report_has_not(builds: dict[str, int]) -> None:
     with pytest.raises(UserError, match="builds nothing with") as raised:
-        plan_parts(REPORT, Settings(0.01, builds=builds), KINDS)
+        plan_parts(REPORT, Settings(0.01, builds=builds), kinds())
     assert "m: 16, 32" in str(raised.value.remedy)
 
 
@@ -106,5 +104,5 @@ def test_the_builds_of_a_folder_are_read_again(tmp_path: Path) -> None:
     from vectrial.reports import folder
 
     settings = Settings(0.01, ("annlite",), builds={"m": 32})
-    folder.begin(tmp_path, REPORT, settings, plan_parts(REPORT, settings, KINDS))
+    folder.begin(tmp_path, REPORT, settings, plan_parts(REPORT, settings, kinds()))
     assert folder.read(tmp_path).settings == settings

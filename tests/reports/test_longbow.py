@@ -17,12 +17,12 @@ from vectrial.stores import registry
 from vectrial.suite.model import Suite
 
 REPORT = REPRODUCTIONS["longbow"]
-FLIGHT = {"flight": registry.load("flight")}
 SEARCHED = {"qps": 100.0, "latency_p50": 9e3, "latency_p99": 1.2e4, "recall_mean": 1.0}
 
 
 def suite(part: str, *, faithful: bool = False) -> Suite:
-    plans = plan_parts(REPORT, Settings(1.0, faithful=faithful), FLIGHT)
+    flight = {"flight": registry.load("flight")}
+    plans = plan_parts(REPORT, Settings(1.0, faithful=faithful), flight)
     (found,) = [plan.suite for plan in plans if plan.part.name == part]
     assert found is not None
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reproduction_runs import run_of, trial
+from reproduction_runs import kinds, run_of, trial
 
 from vectrial.model.errors import UserError
 from vectrial.model.placement import size_bytes
@@ -16,10 +16,8 @@ from vectrial.reports.matching import Measured
 from vectrial.reports.memory import check_memory, memory_in_words
 from vectrial.reports.planning import Settings, plan_parts
 from vectrial.run.prepare import plan_of
-from vectrial.stores import registry
 
 LONGBOW = REPRODUCTIONS["longbow"]
-KINDS = {name: registry.load(name) for name in registry.names()}
 LIMITED = Settings(0.02, memory_limit=True)
 
 
@@ -28,7 +26,7 @@ def plan() -> Plan:
     """Of one part, whose server is a program of this machine."""
     (suite,) = (
         part.suite
-        for part in plan_parts(LONGBOW, Settings(0.02, only=("tcp",), memory_limit=True), KINDS)
+        for part in plan_parts(LONGBOW, Settings(0.02, only=("tcp",), memory_limit=True), kinds())
         if part.suite is not None
     )
     return plan_of(suite, LONGBOW.name)
@@ -38,7 +36,7 @@ def plan() -> Plan:
 def test_every_part_has_the_memory_of_the_report_if_asked_for(name: str) -> None:
     report = REPRODUCTIONS[name]
     for limited, wanted in ((True, size_bytes(report.server_memory)), (False, None)):
-        plans = plan_parts(report, Settings(0.01, memory_limit=limited), KINDS)
+        plans = plan_parts(report, Settings(0.01, memory_limit=limited), kinds())
         suites = [plan.suite for plan in plans if plan.suite is not None]
         assert suites
         assert {suite.placement.limits.memory_bytes for suite in suites} == {wanted}
@@ -46,7 +44,7 @@ def test_every_part_has_the_memory_of_the_report_if_asked_for(name: str) -> None
 
 def test_a_report_that_does_not_say_it_is_refused() -> None:
     with pytest.raises(UserError, match="aistor-index does not say how much memory"):
-        plan_parts(REPRODUCTIONS["aistor-index"], LIMITED, KINDS)
+        plan_parts(REPRODUCTIONS["aistor-index"], LIMITED, kinds())
 
 
 def test_a_limit_above_the_memory_of_the_machine_is_refused(plan: Plan) -> None:
@@ -60,13 +58,13 @@ def test_a_machine_without_control_groups_is_refused(plan: Plan, tmp_path: Path)
 
 
 def test_without_a_limit_nothing_is_checked(tmp_path: Path) -> None:
-    plans = plan_parts(LONGBOW, Settings(0.02, only=("tcp",)), KINDS)
+    plans = plan_parts(LONGBOW, Settings(0.02, only=("tcp",)), kinds())
     (suite,) = (part.suite for part in plans if part.suite is not None)
     check_memory(plan_of(suite, LONGBOW.name), total_bytes=1, root=tmp_path)
 
 
 def test_the_folder_keeps_it(tmp_path: Path) -> None:
-    folder.begin(tmp_path, LONGBOW, LIMITED, plan_parts(LONGBOW, LIMITED, KINDS))
+    folder.begin(tmp_path, LONGBOW, LIMITED, plan_parts(LONGBOW, LIMITED, kinds()))
     assert folder.read(tmp_path).settings == LIMITED
 
 

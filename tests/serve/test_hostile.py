@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from run_contents import SOME_DATASET, RunContents
 from served_pages import client_of
-from starlette.testclient import TestClient
 
 from vectrial.compare.build import compare, metrics_of
 from vectrial.compare.cells import CompareOptions
@@ -23,7 +24,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
 from vectrial.results.reading import SECONDS
-from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.results.writer import TrialRecord
 from vectrial.serve.runs import Runs
 
 STEERS = "a\x1b[2J\x1b]0;owned\x07\x85\u202eb\ufffe\nc"
@@ -32,23 +33,18 @@ ENDLESS = "from range(100_000_000_000) a, range(1_000_000) b"
 FOLDER = Callable[[Path], object]
 
 
-def sound(folder: Path) -> Path:
-    """A run with a little of everything."""
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a little of everything, to be copied."""
     row = TrialRow("k" * 20, "memory", "embedded", "d", 100, 8, "l2", "search", "flat",
                    {"m": 8}, {"k": 10}, 1, 42, ["normalises"])  # fmt: skip
     phase = Phase("search", 0, 10**9, {"clients": 1, "ef_search": 16})
     phase.metrics = {"qps": 100.0, "recall_mean": 0.9, "latency_p99": 12.0, "latency_p50": 7.0}
     phase.errors = [("Timeout", 2, ["no answer"])]
-    with RunWriter(folder) as writer:
-        writer.begin(suite_name="sound", command="c", version="0", environment={})
-        writer.dataset(
-            dict.fromkeys(("name", "fingerprint", "metric_space", "source", "licence"), "d")
-            | dict.fromkeys(("rows", "dim", "queries", "raw_bytes", "metadata_bytes"), 100)
-            | {"facts": "{}"}
-        )
-        writer.trial(TrialRecord(row, "ok", phases=[phase], notes=["a note"], duration_s=1.0))
-        writer.finish()
-    (folder / "suite.toml").write_text('name = "sound"\n')
+    trial = TrialRecord(row, "ok", phases=[phase], notes=["a note"], duration_s=1.0)
+    facts = {**SOME_DATASET, "name": "d", "rows": 100}
+    run = RunContents([trial], [facts], suite='name = "sound"\n', suite_name="sound")
+    folder = run.write(tmp_path_factory.mktemp("sound") / "run")
     (folder / "logs").mkdir()
     return folder
 
@@ -142,20 +138,6 @@ HOSTILE: dict[str, FOLDER] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("hostile")
-    sound(root / "sound")
-    return root
-
-
-@pytest.fixture
-def client(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
-    monkeypatch.setenv(SECONDS, "2")
-    return client_of(Runs(root))
-
-
 def test_there_are_forty() -> None:
     assert len(HOSTILE) >= 40
 
@@ -163,11 +145,11 @@ def test_there_are_forty() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_foreign_run_costs_its_page_at_most(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(SECONDS, "2")
-    folder = sound(tmp_path / "runs" / "theirs")
+    folder = shutil.copytree(sound, tmp_path / "runs" / "theirs")
     HOSTILE[kind](folder)
     runs = Runs(tmp_path / "runs")
     runs.read_all()
@@ -186,8 +168,10 @@ def test_a_foreign_run_costs_its_page_at_most(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["metric is an endless view", "store of trial steers"])
-def test_the_report_of_a_foreign_run_ends_within_two_gigabytes(kind: str, tmp_path: Path) -> None:
-    folder = sound(tmp_path / "theirs")
+def test_the_report_of_a_foreign_run_ends_within_two_gigabytes(
+    kind: str, sound: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(sound, tmp_path / "theirs")
     HOSTILE[kind](folder)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "vectrial.cli.main", "report", str(folder), "-f", "html"],
@@ -203,10 +187,16 @@ def test_the_report_of_a_foreign_run_ends_within_two_gigabytes(kind: str, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_bad_run_keeps_no_other_waiting(root: Path, client: TestClient) -> None:
-    for number in range(3):
-        HOSTILE["a function of its own"](sound(root / f"bad-{number}"))
-    runs = Runs(root)
+def test_a_bad_run_keeps_no_other_waiting(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(SECONDS, "2")
+    for name in ("sound", "bad-0", "bad-1", "bad-2"):
+        folder = shutil.copytree(sound, tmp_path / "runs" / name)
+        if name != "sound":
+            HOSTILE["a function of its own"](folder)
+    runs = Runs(tmp_path / "runs")
     runs.read_all()
     states = {run.name: run.state for run in runs.listing()}
     assert states.pop("sound") == "finished"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from recorded_trials import recorded_phase, recorded_trial
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Trial
 from vectrial.model.gate import CheckResult
+from vectrial.model.store import Store
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import ComparedFigure, cells
 from vectrial.reports.matching import Measured
 from vectrial.reports.published import figures
+from vectrial.stores import registry
 
 #: What a run says of itself.
 RUN = {
@@ -24,6 +27,13 @@ RUN = {
     "vectrial_version": "0.1.0",
     "git_revision": "f8ae180b0e3b394c3d1e",
 }
+
+
+@cache
+def kinds() -> Mapping[str, type[Store]]:
+    """Every store by its name. To load them takes a second, which the collection of tests need not
+    wait for."""
+    return {name: registry.load(name) for name in registry.names()}
 
 
 def trial(

@@ -60,9 +60,8 @@ def generate(bundle: Path) -> Page:
     Raises:
         DataError: the bundle is damaged, or a figure cannot be drawn.
     """
-    with opened(bundle) as (sealed, _):
-        seal = sealed.seal
-    report = build(load(bundle))
+    with opened(bundle) as (sealed, folder):
+        seal, report = sealed.seal, build(load(folder))
     figures = {f"{figure.name}.svg": draw.alone(figure) for figure in report.figures()}
     for name, drawing in figures.items():
         if not draw.is_drawn(drawing):
