@@ -89,7 +89,7 @@ def test_every_committed_page_has_its_bundle() -> None:
 def test_the_pages_of_a_folder_are_written_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run(tmp_path / "run", repeats=1, stores={"faiss": STORES["faiss"]})
+    write_run(tmp_path / "run", repeats=1, stores={"faiss": STORES["faiss"]}, only_sweep=True)
     (tmp_path / "run" / "suite.toml").write_text('name = "demo"\n')
     results = tmp_path / "results"
     bundle = seal(tmp_path / "run", results / "one" / "run.vectrial.tar.gz")
