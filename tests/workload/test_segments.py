@@ -314,8 +314,8 @@ def test_segments_that_were_put_before_are_not_put_again(tmp_path: Path) -> None
     assert json.loads(receipt.read_text()) == told
 
 
-def failing(when: Callable[[int], bool], error: Exception) -> type[Store]:
-    """hnswlib, whose n-th store fails when it builds."""
+def failing(when: Callable[[int], bool], error: Exception, step: str = "build") -> type[Store]:
+    """hnswlib, whose n-th store fails when it builds, or in another step."""
     made = iter(range(100))
     lock = threading.Lock()
 
@@ -325,10 +325,12 @@ def failing(when: Callable[[int], bool], error: Exception) -> type[Store]:
             with lock:
                 self._number = next(made)
 
-        def build(self) -> None:
-            if when(self._number):
-                raise error
+    def fail(self: Failing, *_: object) -> None:
+        if when(self._number):
+            raise error
+        getattr(HnswlibStore, step)(self, *_)
 
+    setattr(Failing, step, fail)
     return Failing
 
 
@@ -342,6 +344,20 @@ def test_a_build_that_fails_fails_its_segment_alone(error: Exception, tmp_path: 
     assert list(outcome.failed) == [1]
     assert str(error) in outcome.failed[1]
     assert len(pipeline.spans.of(Stage.WRITE_BACK)) == 5
+
+
+def test_an_index_that_its_library_cannot_read_fails_alone(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    pipeline = world.pipeline()
+    pipeline.put()
+    pipeline.index()
+    error = RuntimeError("another version's file")
+    world.builder = replace(world.builder, make=failing(lambda n: n == 1, error, "open"))
+    stores, outcome = world.pipeline().load(tmp_path / "loaded")
+    assert outcome.failed == {1: "RuntimeError: another version's file"}
+    assert len(stores) == 5
+    for store in stores:
+        store.close()
 
 
 def test_a_slow_stage_holds_up_those_before_it(tmp_path: Path) -> None:

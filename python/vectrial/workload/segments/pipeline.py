@@ -163,8 +163,8 @@ class Pipeline:
                         check(receipt_of_file(receipt.key, path), receipt)
                         sized.size_bytes += receipt.size_bytes
                     stores.append(self._builder.open(own))
-            except StoreError as error:
-                outcome.failed[number] = str(error)
+            except Exception as error:  # noqa: BLE001 - whatever a store raises fails its segment
+                outcome.failed[number] = _reason(error)
         return stores, outcome
 
     def got(self, number: int, worker: int) -> pa.RecordBatch:
@@ -225,6 +225,11 @@ class Pipeline:
                 value: dict[str, Any] = self._objects.get_json(key)
                 found[number] = [Receipt(**one) for one in value.get("files", [value])]
         return found
+
+
+def _reason(error: Exception) -> str:
+    """Why a segment failed; of a library's error with its kind."""
+    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
 
 
 def _segment_key(number: int) -> str:
@@ -352,6 +357,5 @@ class _Workers:
             self._outcome.most_bytes = max(self._outcome.most_bytes, self._bytes)
 
     def _fail(self, number: int, error: Exception) -> None:
-        kind = "" if isinstance(error, StoreError) else f"{type(error).__name__}: "
         with self._lock:
-            self._outcome.failed[number] = f"{kind}{error}"
+            self._outcome.failed[number] = _reason(error)
