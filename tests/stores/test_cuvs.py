@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cuvs_stand_in
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from vectrial.model.refusals import refuse
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores import cuvs, registry
 from vectrial.stores.common import Index
+from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.cuvs import CagraBuild, CagraSearch, CuvsStore, IvfPqBuild
 from vectrial.testing.conformance import plugin
 from vectrial.testing.run import conformance
@@ -105,10 +107,58 @@ def test_positions_that_no_row_has_are_left_out(kind: type[np.integer], none: in
     assert (found.tolist(), near.tolist()) == ([-5, 70, 30], [0.5, 1.5, 9.0])
 
 
+@pytest.mark.parametrize("metric", list(Metric))
+@pytest.mark.parametrize("kind", list(CAN.indexes))
+def test_calls_are_those_of_the_wheel_and_a_reopened_index_answers(
+    kind: str, metric: Metric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuvs_stand_in.install(monkeypatch)
+    schema = Schema(8, metric, (Field("colour", FieldType.STRING),))
+    vectors = np.random.default_rng(1).standard_normal((60, 8)).astype(np.float32)
+    ids = np.arange(60)[::-1] * 10
+    index = Index(kind, CAN.indexes[kind].build())
+    store = CuvsStore(tmp_path)
+    store.create(schema, index)
+    for start in (0, 40):
+        colours = ["red", "blue"] * 10 * (2 if start == 0 else 1)
+        part = slice(start, start + len(colours))
+        store.insert(batch_of(schema, ids[part], vectors[part], {"colour": colours}))
+    store.build()
+    near = exact(vectors, vectors[7], metric)
+    where = Eq("colour", "red") if CAN.under(kind).filters else None
+    for _ in range(2):
+        params = CAN.indexes[kind].search()
+        found, scores = store.searcher(5, params)(vectors[7])
+        assert found.tolist() == ids[near[:5]].tolist()
+        assert len(scores) == 5
+        if where is not None:
+            found, _ = store.searcher(40, params, where)(vectors[7])
+            assert found.tolist() == ids[near[near % 2 == 0]].tolist()
+        store.close()
+        store = CuvsStore(tmp_path)
+        store.open(schema, index)
+    store.drop()
+
+
+def exact(vectors: np.ndarray, query: np.ndarray, metric: Metric) -> np.ndarray:
+    """Positions of all vectors, the nearest first."""
+    match metric:
+        case Metric.L2:
+            far = ((vectors - query) ** 2).sum(axis=1)
+        case Metric.COSINE:
+            far = -(vectors @ query) / np.linalg.norm(vectors, axis=1)
+        case Metric.IP:
+            far = -(vectors @ query)
+    return np.argsort(far)
+
+
 def test_what_its_environment_has() -> None:
-    """The lock says what `Environment.objects` promises, of every store."""
+    """The lock says what `Environment.objects` promises, of every store; and has CUDA's runtime,
+    without which cuRAND, and so cuVS, cannot be imported."""
     locks = Path(environments.__file__).parents[1] / "locks"
-    assert "\ncuvs-cu12==26.10.0 " in (locks / "cuvs.lock").read_text(encoding="utf-8")
+    lock = (locks / "cuvs.lock").read_text(encoding="utf-8")
+    assert "\ncuvs-cu13==26.10.0 " in lock
+    assert "\nnvidia-cuda-runtime==13." in lock
     for name in registry.names():
         environment = registry.load(name).environment
         if environment is not None:

@@ -147,7 +147,7 @@ class CuvsStore(vt.LibraryIndex):
         super().__init__(location)
         import cuvs
         import rmm
-        from cuvs.common import Resources
+        from cuvs.common import Dataset, Resources
         from cuvs.neighbors import brute_force, cagra, filters, ivf_pq
         from pylibraft.common import device_ndarray
 
@@ -156,7 +156,7 @@ class CuvsStore(vt.LibraryIndex):
         self._version = str(cuvs.__version__)
         self._modules = {"cagra": cagra, "ivf_pq": ivf_pq, "flat": brute_force}
         self._from_bitset: Callable[[Any], Any] = filters.from_bitset
-        self._resources, self._on_device = Resources, device_ndarray
+        self._resources, self._dataset, self._on_device = Resources, Dataset, device_ndarray
         self._waiting: list[NDArray[np.float32]] = []  # what was inserted and is not built yet
         self._held: Any = None  # the vectors on the GPU, which an index may only refer to
 
@@ -175,7 +175,14 @@ class CuvsStore(vt.LibraryIndex):
         return None  # cuVS has no empty index
 
     def _load(self, schema: vt.Schema, index: vt.Index) -> Any:
-        return self._modules[index.kind].load(str(self._index_file))
+        module, path = self._modules[index.kind], str(self._index_file)
+        if index.kind != "cagra":
+            return module.load(path)
+        # A graph is read into an index that is there, its vectors into a dataset: where none is
+        # given cuVS reads the graph alone, which cannot be searched.
+        graph, self._held = module.Index(), self._dataset()
+        module.load(graph, path, out_dataset=self._held)
+        return graph
 
     def _save(self, path: Path) -> None:
         self._modules[self._requested.kind].save(str(path), self._index)
