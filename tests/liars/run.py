@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from in_process import in_process
 from rich.console import Console
 
 from vectrial.analysis import run_data
@@ -23,7 +24,6 @@ from vectrial.cli.run_view import PlainView
 from vectrial.datasets import catalog, library
 from vectrial.document.blocks import Report
 from vectrial.document.render import markdown
-from vectrial.model.client_limits import Certificate
 from vectrial.model.phase import Phase
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
@@ -31,12 +31,10 @@ from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.report.sections import overview
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.run import job as jobs
-from vectrial.run import prepare, process
+from vectrial.run import prepare
 from vectrial.run.prepare import shape_of
+from vectrial.run.runner import run_plan
 from vectrial.suite.model import Suite, validated
-from vectrial.worker import worker
-from vectrial.worker.messages import Ack, Finished
 
 #: 2,000 rows in 16 dimensions, in clusters.
 DATASET = "clustered-16-2k"
@@ -139,48 +137,28 @@ def measure(
 
 
 def _measured(plan: Plan, folder: Path) -> Run:
-    records: list[TrialRecord] = []
-    said = io.StringIO()
-    view = PlainView(plan, Console(file=said, width=10_000, color_system=None))
-
-    def write(record: TrialRecord) -> None:
-        records.append(record)
-        writer.trial(record)
-        view.finished(record)
-
+    printed = io.StringIO()
+    view = _View(plan, Console(file=printed, width=10_000, color_system=None))
     with RunWriter(folder) as writer:
         writer.begin(suite_name=plan.suite.name, command="liars", version="0", environment={})
         for ref in plan.datasets:
             cut = library.subset(library.load(ref.name), ref.rows, ref.queries)
             writer.dataset(prepare._dataset_row(cut))
-        for refusal in plan.refusals:
-            write(TrialRecord(refusal.row, "skipped", refusal.reason))
-        for number, job in enumerate(plan.jobs):
-            place = folder / "work" / str(number)
-            certificate = Certificate(plan.suite.client_limits, plan.suite.placement, {})
-            ear: Any = _Ear()
-            worker._Measurement(
-                process.spec_of(job, plan.suite, certificate, place, None), ear
-            ).run()
-            by_key = {trial.row.key: trial for trial in job.trials}
-            for ended in ear.ended:
-                write(jobs._record(by_key[ended.key], ended))
+        run_plan(plan, writer, view, execute=in_process)
         writer.finish()
-    return Run(folder, tuple(records), said.getvalue())
+    return Run(folder, tuple(view.records), printed.getvalue())
 
 
-class _Ear:
-    """The parent's end of the pipe."""
+class _View(PlainView):
+    """Remembers the records."""
 
-    def __init__(self) -> None:
-        self.ended: list[Finished] = []
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.records: list[TrialRecord] = []
 
-    def send(self, message: object) -> None:
-        if isinstance(message, Finished):
-            self.ended.append(message)
-
-    def recv(self) -> Ack:
-        return Ack()
+    def finished(self, record: TrialRecord) -> None:
+        self.records.append(record)
+        super().finished(record)
 
 
 @contextmanager

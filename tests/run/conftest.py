@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from in_process import InProcess, Recorded
 from small_suite import SUITE, Done, Inside, Vectrial
 
 from vectrial.cli import main as command
+from vectrial.run import runner
 
 
 @pytest.fixture
@@ -58,3 +60,15 @@ def inside(
         return Done(int(ended.value.code or 0), *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this process measure in it."""
+    monkeypatch.setattr(runner, "JobRunner", InProcess)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this process record their trials without measuring them."""
+    monkeypatch.setattr(runner, "JobRunner", Recorded)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from painted_pictures import ANOMALIES, CLASSES, pictures
-from small_suite import EASY, Vectrial
+from small_suite import EASY, Inside, Vectrial
 
 from vectrial.datasets import library
 from vectrial.results.reader import RunReader
@@ -77,26 +77,26 @@ def check(found: dict[tuple[str, str, str, str], float], lane: str) -> None:
     assert timed > 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("in_process")
 def test_from_a_dataset_to_the_report(
-    vectrial: Vectrial, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved(variables["VECTRIAL_HOME"], monkeypatch)
+    saved(str(tmp_path / "home"), monkeypatch)
     suite = tmp_path / "anomalies.toml"
     suite.write_text(SUITE.format(repeats=2, store='store = "hnswlib"\nindex = "hnsw"') + EASY)
-    done = vectrial("run", str(suite))
-    assert done.returncode == 0, done.stderr
-    folder = Path(done.stdout.strip())
+    done = inside("run", str(suite))
+    assert done.code == 0, done.err
+    folder = Path(done.out.strip())
     found = figures(folder)
     check(found, "embedded")
-    told = vectrial("report", str(folder), "--format", "md")
-    assert told.returncode == 0, told.stderr
+    told = inside("report", str(folder), "--format", "md")
+    assert told.code == 0, told.err
     page = (folder / "report" / "report.md").read_text()
     assert "Anomalies among the normal" in page
     assert "⌊0.05 · (n + 1)⌋-th" in page
     assert all(name in page for name in CLASSES)
-    tables = vectrial("report", str(folder), "--format", "csv")
-    assert tables.returncode == 0, tables.stderr
+    tables = inside("report", str(folder), "--format", "csv")
+    assert tables.code == 0, tables.err
     (file,) = folder.glob("report/**/anomaly-classes-*.csv")
     rows = list(csv.DictReader(io.StringIO(file.read_text())))
     assert {row["class"] for row in rows} == set(CLASSES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from small_suite import TINY, Inside, Vectrial
+from small_suite import TINY, Inside
 
 from vectrial.cli import run as run_command
 from vectrial.cli.run_suite import find_suite
@@ -19,45 +19,45 @@ from vectrial.results.writer import RunWriter
 from vectrial.run.runner import Outcome
 
 
-@pytest.mark.slow
-def test_a_bundle_is_repeated_on_the_same_data_only(vectrial: Vectrial, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_a_bundle_is_repeated_on_the_same_data_only(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
-    first = vectrial("run", "tiny.toml", "--no-report")
-    assert first.returncode == 0, first.stderr
-    folder = Path(first.stdout.splitlines()[-1])
+    first = inside("run", "tiny.toml", "--no-report")
+    assert first.code == 0, first.err
+    folder = Path(first.out.splitlines()[-1])
 
-    sealed = vectrial("bundle", "runs/latest", "--out", "tiny.vectrial.tar.gz")
-    assert sealed.returncode == 0, sealed.stderr
-    checked = vectrial("bundle", "tiny.vectrial.tar.gz", "--format", "jsonl")
-    told = json.loads(checked.stdout)
-    assert told["seal"] in sealed.stderr
+    sealed = inside("bundle", "runs/latest", "--out", "tiny.vectrial.tar.gz")
+    assert sealed.code == 0, sealed.err
+    checked = inside("bundle", "tiny.vectrial.tar.gz", "--format", "jsonl")
+    told = json.loads(checked.out)
+    assert told["seal"] in sealed.err
     assert told["suite_name"] == "tiny"
-    laid = vectrial("bundle", "tiny.vectrial.tar.gz", "--unpack", "laid", "--format", "jsonl")
-    assert json.loads(laid.stdout) == {**told, "folder": "laid"}
-    refused = vectrial("bundle", "tiny.vectrial.tar.gz", "--out", "elsewhere.vectrial.tar.gz")
-    assert refused.returncode == 2
-    assert "--out is where a bundle is written" in refused.stderr
+    laid = inside("bundle", "tiny.vectrial.tar.gz", "--unpack", "laid", "--format", "jsonl")
+    assert json.loads(laid.out) == {**told, "folder": "laid"}
+    refused = inside("bundle", "tiny.vectrial.tar.gz", "--out", "elsewhere.vectrial.tar.gz")
+    assert refused.code == 2
+    assert "--out is where a bundle is written" in refused.err
     assert not (tmp_path / "elsewhere.vectrial.tar.gz").exists()
 
-    again = vectrial("run", "--from", "tiny.vectrial.tar.gz", "--no-report", "--out", "again")
-    assert again.returncode == 0, again.stderr
-    assert f"seal {told['seal']}" in again.stderr
-    there = Path(again.stdout.splitlines()[-1])
-    assert "not comparable" in again.stderr, "one repeat on each side"
-    compared = vectrial("compare", "tiny.vectrial.tar.gz", str(there), "--format", "jsonl")
-    assert compared.returncode == 0, compared.stderr
-    assert json.loads(compared.stdout.splitlines()[0])["subject"].startswith("memory")
-    written = vectrial("report", "tiny.vectrial.tar.gz", "--format", "md")
-    assert written.returncode == 0, written.stderr
+    again = inside("run", "--from", "tiny.vectrial.tar.gz", "--no-report", "--out", "again")
+    assert again.code == 0, again.err
+    assert f"seal {told['seal']}" in again.err
+    there = Path(again.out.splitlines()[-1])
+    assert "not comparable" in again.err, "one repeat on each side"
+    compared = inside("compare", "tiny.vectrial.tar.gz", str(there), "--format", "jsonl")
+    assert compared.code == 0, compared.err
+    assert json.loads(compared.out.splitlines()[0])["subject"].startswith("memory")
+    written = inside("report", "tiny.vectrial.tar.gz", "--format", "md")
+    assert written.code == 0, written.err
     assert (tmp_path / "tiny-report" / "report.md").is_file()
     assert (there / "suite.toml").read_text() == (folder / "suite.toml").read_text()
 
     with duckdb.connect(str(folder / "run.duckdb")) as db:
         db.execute("update dataset set fingerprint = 'other'")
-    vectrial("bundle", str(folder), "--out", "other.vectrial.tar.gz")
-    refused = vectrial("run", "--from", "other.vectrial.tar.gz", "--no-report")
-    assert refused.returncode == 2
-    assert "is not the one that the bundle's run measured" in refused.stderr
+    inside("bundle", str(folder), "--out", "other.vectrial.tar.gz")
+    refused = inside("run", "--from", "other.vectrial.tar.gz", "--no-report")
+    assert refused.code == 2
+    assert "is not the one that the bundle's run measured" in refused.err
 
 
 def test_another_seal_than_the_expected_one_is_refused(inside: Inside, tmp_path: Path) -> None:
@@ -84,44 +84,41 @@ def test_another_seal_than_the_expected_one_is_refused(inside: Inside, tmp_path:
     assert (planned.code, f"{file}: seal {forged}" in planned.err) == (0, True), planned.err
 
 
-@pytest.mark.slow
-def test_data_of_ones_own_are_asked_for(
-    vectrial: Vectrial, variables: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_data_of_ones_own_are_asked_for(inside: Inside, tmp_path: Path) -> None:
     """A bundle does not hold them: who repeats it is told what to import, and as what."""
     rng = np.random.default_rng(1)
     np.save(tmp_path / "vectors.npy", rng.normal(size=(300, 8)).astype(np.float32))
     (tmp_path / "own.toml").write_text(TINY.replace("clustered-16-2k", "own-of-bundle"))
     how = ("data", "import", "vectors.npy", "--metric", "cosine", "--queries", "20")
-    imported = vectrial(*how, "--name", "own-of-bundle")
-    assert imported.returncode == 0, imported.stderr
-    assert vectrial("run", "own.toml", "--no-report").returncode == 0
-    vectrial("bundle", "--out", "own.vectrial.tar.gz")
+    imported = inside(*how, "--name", "own-of-bundle")
+    assert imported.code == 0, imported.err
+    assert inside("run", "own.toml", "--no-report").code == 0
+    inside("bundle", "--out", "own.vectrial.tar.gz")
 
-    shutil.rmtree(Path(variables["VECTRIAL_HOME"]) / "datasets" / "own-of-bundle")
-    refused = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report")
-    assert refused.returncode == 2, refused.stderr
-    assert "measured dataset 'own-of-bundle' (made of" in refused.stderr
-    assert "vectors.npy" in refused.stderr
-    assert "vectrial data import FILE --name own-of-bundle --metric cosine" in refused.stderr
+    shutil.rmtree(tmp_path / "home" / "datasets" / "own-of-bundle")
+    refused = inside("run", "--from", "own.vectrial.tar.gz", "--no-report")
+    assert refused.code == 2, refused.err
+    assert "measured dataset 'own-of-bundle' (made of" in refused.err
+    assert "vectors.npy" in refused.err
+    assert "vectrial data import FILE --name own-of-bundle --metric cosine" in refused.err
 
-    again = vectrial(*how, "--name", "own-of-bundle")
-    assert again.returncode == 0, again.stderr
-    repeated = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report", "--out", "again")
-    assert repeated.returncode == 0, repeated.stderr
+    again = inside(*how, "--name", "own-of-bundle")
+    assert again.code == 0, again.err
+    repeated = inside("run", "--from", "own.vectrial.tar.gz", "--no-report", "--out", "again")
+    assert repeated.code == 0, repeated.err
 
-    shutil.rmtree(Path(variables["VECTRIAL_HOME"]) / "datasets" / "own-of-bundle")
-    other = vectrial(*how[:-1], "25", "--name", "own-of-bundle")
-    assert other.returncode == 0, other.stderr
+    shutil.rmtree(tmp_path / "home" / "datasets" / "own-of-bundle")
+    other = inside(*how[:-1], "25", "--name", "own-of-bundle")
+    assert other.code == 0, other.err
     before = set((tmp_path / "runs").iterdir())
-    refused = vectrial("run", "--from", "own.vectrial.tar.gz", "--no-report")
-    assert refused.returncode == 2, "other rows are other data"
-    assert "275 rows of it would be loaded, there it was 280" in refused.stderr
+    refused = inside("run", "--from", "own.vectrial.tar.gz", "--no-report")
+    assert refused.code == 2, "other rows are other data"
+    assert "275 rows of it would be loaded, there it was 280" in refused.err
     assert set((tmp_path / "runs").iterdir()) == before, "what cannot begin leaves no folder"
 
 
-@pytest.mark.slow
-def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
+def test_wrong_uses_are_explained(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     for arguments, said in (
         (("bundle",), "there is no run here"),
@@ -134,25 +131,25 @@ def test_wrong_uses_are_explained(vectrial: Vectrial, tmp_path: Path) -> None:
         (("run", "tiny.toml", "--seal", "5d1f"), "only a bundle has a seal"),
         (("bundle", ".", "--seal", "5d1f"), "only a bundle can be held against a seal"),
     ):
-        result = vectrial(*arguments)
-        assert result.returncode == 2, result.stderr
-        assert said in result.stderr, (arguments, result.stderr)
+        result = inside(*arguments)
+        assert result.code == 2, result.err
+        assert said in result.err, (arguments, result.err)
 
 
-@pytest.mark.slow
-def test_as_lines_the_comparison_stands_before_the_run(vectrial: Vectrial, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_as_lines_the_comparison_stands_before_the_run(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
-    assert vectrial("run", "tiny.toml", "--no-report").returncode == 0
-    seal = json.loads(vectrial("bundle", "--out", "t.tar.gz", "--format", "jsonl").stdout)["seal"]
+    assert inside("run", "tiny.toml", "--no-report").code == 0
+    seal = json.loads(inside("bundle", "--out", "t.tar.gz", "--format", "jsonl").out)["seal"]
     asked = ("run", "--from", "t.tar.gz", "--seal", seal, "--no-report", "--format", "jsonl")
-    again = vectrial(*asked)
-    assert again.returncode == 0, again.stderr
-    *judged, last = map(json.loads, again.stdout.splitlines())
+    again = inside(*asked)
+    assert again.code == 0, again.err
+    *judged, last = map(json.loads, again.out.splitlines())
     assert (last["bundle"], last["seal"], last["trials"]) == ("t.tar.gz", seal, {"ok": 1})
-    compared = vectrial("compare", "t.tar.gz", last["folder"], "--format", "jsonl")
-    assert judged == list(map(json.loads, compared.stdout.splitlines()))
+    compared = inside("compare", "t.tar.gz", last["folder"], "--format", "jsonl")
+    assert judged == list(map(json.loads, compared.out.splitlines()))
     assert {one["verdict"] for one in judged if one["kind"] == "verdict"} == {"not comparable"}
-    assert "not comparable" not in again.stderr, "it is said once"
+    assert "not comparable" not in again.err, "it is said once"
 
 
 def test_a_bundle_without_a_suite_cannot_be_repeated(

@@ -64,8 +64,7 @@ def test_an_answer_with_its_run_and_its_suite(inside: Inside, tmp_path: Path) ->
     assert inside("run", "mine.toml", "--dry-run").code == 0
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("patient", "in_process")
 def test_own_vectors_as_json_lines(inside: Inside, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     vectors = pa.array(rng.normal(size=(400, 8)).tolist(), pa.list_(pa.float32()))

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from small_suite import REFUSED, TINY, Inside, Vectrial
+from small_suite import REFUSED, TINY, Inside
 
 from vectrial.cli import run as run_command
 from vectrial.cli import run_status
@@ -46,28 +46,28 @@ def folder_of(runs: Path) -> Path:
 # -- the suite of the run ------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_more_repeats_are_the_runs_from_then_on(vectrial: Vectrial, tiny: Path) -> None:
-    first = vectrial("run", str(tiny), "--no-report")
-    assert first.returncode == 0, first.stderr
-    folder = Path(first.stdout.strip())
+@pytest.mark.usefixtures("recorded")
+def test_more_repeats_are_the_runs_from_then_on(inside: Inside, tiny: Path) -> None:
+    first = inside("run", str(tiny), "--no-report")
+    assert first.code == 0, first.err
+    folder = Path(first.out.strip())
     assert (folder / "suite.toml").read_text() == TINY
-    more = vectrial(
+    more = inside(
         "run", "--resume", str(folder), "--repeats", "2", "--no-report", "--format", "jsonl"
     )
-    assert more.returncode == 0, more.stderr
+    assert more.code == 0, more.err
     told = {"folder": str(folder), "trials": {"ok": 1}, "measured_before": 1}
-    assert json.loads(more.stdout) == told
+    assert json.loads(more.out) == told
     assert read_suite(folder / "suite.toml").repeats == 2
-    plan = vectrial("run", "--resume", str(folder), "--dry-run", "--format", "jsonl")
-    assert plan.stdout == ""
-    assert "2 of 2 trials were measured before" in plan.stderr
-    plan = vectrial(
+    plan = inside("run", "--resume", str(folder), "--dry-run", "--format", "jsonl")
+    assert plan.out == ""
+    assert "2 of 2 trials were measured before" in plan.err
+    plan = inside(
         "run", "--resume", str(folder), "--repeats", "3", "--dry-run", "--format", "jsonl"
     )
-    assert [json.loads(line)["repeat"] for line in plan.stdout.splitlines()] == [3]
-    again = vectrial("run", "--resume", str(folder), "--no-report", "--format", "jsonl")
-    assert json.loads(again.stdout) == {**told, "trials": {}, "measured_before": 2}
+    assert [json.loads(line)["repeat"] for line in plan.out.splitlines()] == [3]
+    again = inside("run", "--resume", str(folder), "--no-report", "--format", "jsonl")
+    assert json.loads(again.out) == {**told, "trials": {}, "measured_before": 2}
 
 
 def test_a_run_keeps_its_suite_but_for_more_repeats(tmp_path: Path) -> None:
@@ -132,16 +132,16 @@ def test_a_run_that_is_gone_on_with_stays_where_it_is(inside: Inside, tmp_path: 
 # -- how it ends ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_what_was_measured_before_counts(vectrial: Vectrial, tiny: Path) -> None:
+@pytest.mark.usefixtures("recorded")
+def test_what_was_measured_before_counts(inside: Inside, tiny: Path) -> None:
     """A store that is skipped, or refuses, does so again each time."""
     tiny.write_text(TINY + REFUSED)
     only = ("--store", "milvus-lite", "--no-report")
-    assert vectrial("run", str(tiny), *only).returncode == 1, "nothing could be measured"
-    assert vectrial("run", "--resume", "runs/latest", "--no-report").returncode == 1
-    first = vectrial("run", str(tiny), "--no-report")
-    assert first.returncode == 0, first.stderr
-    assert vectrial("run", "--resume", "runs/latest", "--no-report").returncode == 0
+    assert inside("run", str(tiny), *only).code == 1, "nothing could be measured"
+    assert inside("run", "--resume", "runs/latest", "--no-report").code == 1
+    first = inside("run", str(tiny), "--no-report")
+    assert first.code == 0, first.err
+    assert inside("run", "--resume", "runs/latest", "--no-report").code == 0
 
 
 def test_what_cannot_begin_leaves_no_run(
@@ -174,7 +174,7 @@ def test_what_was_measured_stays_though_it_cannot_be_gone_on_with(
 # -- a full disk ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("recorded")
 def test_a_full_disk_ends_a_run_that_can_be_gone_on_with(
     inside: Inside, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +224,7 @@ def test_an_error_of_ours_tells_how_to_go_on_as_well(
     assert f"go on with: vectrial run --resume {folder}\n" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("recorded")
 def test_who_cannot_look_on_does_not_end_the_run(
     inside: Inside, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small_suite import SUITE, TRIALS, Vectrial
+from small_suite import SUITE, TRIALS, Inside, Vectrial
 
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.reader import RunReader
@@ -151,15 +151,15 @@ def test_interrupt_ends_cleanly_and_says_how_to_go_on(
     ],
 )
 def test_wrong_commands_exit_2_with_one_message(
-    vectrial: Vectrial, arguments: list[str], named: str
+    inside: Inside, arguments: list[str], named: str
 ) -> None:
-    done = vectrial(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert named in done.stderr
-    assert "Traceback" not in done.stderr
+    done = inside(*arguments)
+    assert done.code == 2, done.err
+    assert named in done.err
+    assert "Traceback" not in done.err
 
 
-def test_only_an_unknown_store_names_the_nearest(vectrial: Vectrial, suite: Path) -> None:
-    done = vectrial("run", str(suite), "--store", "memry")
-    assert done.returncode == 2
-    assert "did you mean 'memory'?" in done.stderr
+def test_only_an_unknown_store_names_the_nearest(inside: Inside, suite: Path) -> None:
+    done = inside("run", str(suite), "--store", "memry")
+    assert done.code == 2
+    assert "did you mean 'memory'?" in done.err

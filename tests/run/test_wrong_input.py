@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,12 +9,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from small_suite import SUITE, Vectrial
+from small_suite import SUITE, Inside
 
 from vectrial.cli import main as command
+from vectrial.cli import run as run_command
 from vectrial.results.database import DATABASE
 from vectrial.results.writer import RunWriter
 from vectrial.run import prepare
+from vectrial.run.runner import Outcome
 
 Call = Callable[..., str]
 DATASET = 'name = "clustered-16-2k"\n'
@@ -152,27 +152,17 @@ def test_a_run_that_is_being_written(refused: Call, tmp_path: Path) -> None:
         holder.stdout.close()
 
 
-@pytest.mark.slow
 def test_latest_is_the_run_that_was_interrupted(
-    vectrial: Vectrial, suite: Path, tmp_path: Path, variables: dict[str, str]
+    inside: Inside, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def interrupted(*given: object) -> Outcome:
+        raise KeyboardInterrupt
+
     older = tmp_path / "runs" / "older"
     older.mkdir(parents=True)
     (tmp_path / "runs" / "latest").symlink_to("older", target_is_directory=True)
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
-        cwd=tmp_path,
-        env=variables,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stderr is not None
-    for line in parent.stderr:
-        if line.startswith("  "):
-            break
-    os.kill(parent.pid, signal.SIGINT)
-    parent.communicate(timeout=60)
+    monkeypatch.setattr(run_command, "run_plan", interrupted)
+    assert inside("run", str(suite)).code == 130
     assert (tmp_path / "runs" / "latest").resolve() != older
-    resumed = vectrial("run", "--resume", "runs/latest", "--dry-run")
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = inside("run", "--resume", "runs/latest", "--dry-run")
+    assert resumed.code == 0, resumed.err

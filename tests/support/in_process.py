@@ -1,0 +1,111 @@
+"""Runs whose jobs are measured in this process: everything that a run does, but for the process
+boundary, which costs seconds of processor time for each job.
+
+The limits of a trial's time and memory, servers, and the deaths of a process need a real one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vectrial.model.client_limits import Certificate
+from vectrial.model.live import Live
+from vectrial.model.phase import Phase
+from vectrial.plan.model import Job
+from vectrial.results.writer import TrialRecord
+from vectrial.run import job as jobs
+from vectrial.run.process import WORK, spec_of
+from vectrial.run.redact import Secrecy
+from vectrial.run.runner import Conditions
+from vectrial.run.watcher import Watcher
+from vectrial.suite.model import Suite
+from vectrial.worker import worker
+from vectrial.worker.messages import Ack, Finished, Progress, Started
+
+
+class InProcess:
+    """In place of `vectrial.run.job.JobRunner`, with its arguments: measures jobs whose stores are
+    libraries by the code of the measuring process, in this one."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        folder: Path,
+        watcher: Watcher,
+        write: Callable[[TrialRecord], None],
+        secrecy: Secrecy,
+        *,
+        allow_exposed: bool,
+    ) -> None:
+        self.suite, self.folder, self.watcher, self.write = suite, folder, watcher, write
+
+    def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
+        """Measure a job, unless its store cannot run here."""
+        lacks, _ = jobs._prepare(job, None, self.watcher)
+        if lacks:
+            for trial in job.trials:
+                self.write(TrialRecord(trial.row, "skipped", lacks))
+            return
+        begins()
+        self.measure(job)
+
+    def measure(self, job: Job) -> None:
+        """Measure a job and record its trials."""
+        place = self.folder / WORK / "here"
+        certificate = Certificate(self.suite.client_limits, self.suite.placement.resolved(), {})
+        ear: Any = _Ear(job, self.watcher, self.write)
+        try:
+            spec = spec_of(job, self.suite, certificate, place, None)
+            worker._Measurement(spec, ear).run()
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+class Recorded(InProcess):
+    """Records a phase for each trial, and measures nothing: for what is planned, left out, gone on
+    with and written."""
+
+    def measure(self, job: Job) -> None:
+        for trial in job.trials:
+            self.watcher.started(trial)
+            phase = Phase("search", 0, 1_000_000_000, metrics={"count": 1.0, "qps": 1.0})
+            self.write(TrialRecord(trial.row, "ok", phases=[phase]))
+
+
+def in_process(plan_jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
+    """An `Executor`, by `InProcess`."""
+    runner = InProcess(
+        suite, under.folder, under.watcher, under.write, under.secrecy, allow_exposed=False
+    )
+    for number, job in enumerate(plan_jobs, 1):
+        runner.run(job, partial(under.watcher.job, job, number, len(plan_jobs)))
+
+
+class _Ear:
+    """The parent's end of the pipe."""
+
+    def __init__(self, job: Job, watcher: Watcher, write: Callable[[TrialRecord], None]) -> None:
+        self._trials = {trial.row.key: trial for trial in job.trials}
+        self._watcher, self._write = watcher, write
+
+    def send(self, message: object) -> None:
+        """Tell the run what has happened."""
+        match message:
+            case Started(key):
+                self._watcher.started(self._trials[key])
+            case Progress():
+                self._watcher.progress(message)
+            case Live():
+                self._watcher.live(message)
+            case Finished():
+                self._write(jobs._record(self._trials[message.key], message))
+            case _:
+                raise NotImplementedError(f"{message}: only a process of its own is answered")
+
+    def recv(self) -> Ack:
+        """What a finished trial is answered."""
+        return Ack()
