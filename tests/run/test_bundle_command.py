@@ -19,7 +19,7 @@ from vectrial.results.writer import RunWriter
 from vectrial.run.runner import Outcome
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("recorded")
 def test_a_bundle_is_repeated_on_the_same_data_only(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     first = inside("run", "tiny.toml", "--no-report")
@@ -47,9 +47,9 @@ def test_a_bundle_is_repeated_on_the_same_data_only(inside: Inside, tmp_path: Pa
     compared = inside("compare", "tiny.vectrial.tar.gz", str(there), "--format", "jsonl")
     assert compared.code == 0, compared.err
     assert json.loads(compared.out.splitlines()[0])["subject"].startswith("memory")
-    written = inside("report", "tiny.vectrial.tar.gz", "--format", "md")
+    written = inside("report", "tiny.vectrial.tar.gz", "--format", "csv")
     assert written.code == 0, written.err
-    assert (tmp_path / "tiny-report" / "report.md").is_file()
+    assert list((tmp_path / "tiny-report").rglob("*.csv"))
     assert (there / "suite.toml").read_text() == (folder / "suite.toml").read_text()
 
     with duckdb.connect(str(folder / "run.duckdb")) as db:
@@ -84,7 +84,7 @@ def test_another_seal_than_the_expected_one_is_refused(inside: Inside, tmp_path:
     assert (planned.code, f"{file}: seal {forged}" in planned.err) == (0, True), planned.err
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("recorded")
 def test_data_of_ones_own_are_asked_for(inside: Inside, tmp_path: Path) -> None:
     """A bundle does not hold them: who repeats it is told what to import, and as what."""
     rng = np.random.default_rng(1)
@@ -136,7 +136,7 @@ def test_wrong_uses_are_explained(inside: Inside, tmp_path: Path) -> None:
         assert said in result.err, (arguments, result.err)
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("recorded")
 def test_as_lines_the_comparison_stands_before_the_run(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     assert inside("run", "tiny.toml", "--no-report").code == 0

@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_suite import EASY, Vectrial
+from in_process import InProcess
+from small_suite import EASY, Inside
+
+from vectrial.run import runner
 
 ROWS, DIM = 300, 8
 STORES = ("memory", "flat"), ("hnswlib", "hnsw"), ("sqlite", "flat")
@@ -33,8 +36,6 @@ samples = 20
 """
     + EASY
 )
-
-
 ALONE = (
     """
 name = "alone"
@@ -71,47 +72,51 @@ def write(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_own_data_go_the_whole_way(vectrial: Vectrial, tmp_path: Path) -> None:
+def test_own_data_go_the_whole_way(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "my.parquet")
     (tmp_path / "mine.toml").write_text(SUITE)
     as_the_readme_says = "--vectors embedding --id id --metric cosine --queries 40 --name mine"
-    made = vectrial("data", "import", "my.parquet", *as_the_readme_says.split())
-    assert made.returncode == 0, made.stderr
-    assert "own ids 'id' are kept as metadata" in " ".join(made.stdout.split())
+    made = inside("data", "import", "my.parquet", *as_the_readme_says.split())
+    assert made.code == 0, made.err
+    assert "own ids 'id' are kept as metadata" in " ".join(made.out.split())
     where = '{"eq": {"vector": 3}}'
-    truth = vectrial("data", "truth", "mine", "-k", "3", "--filter", where, "--format", "jsonl")
-    first = json.loads(truth.stdout.splitlines()[0])
+    truth = inside("data", "truth", "mine", "-k", "3", "--filter", where, "--format", "jsonl")
+    first = json.loads(truth.out.splitlines()[0])
     assert all(int(own.removeprefix("doc-")) % 7 == 3 for own in first["ids"])
 
-    run = vectrial("run", "mine.toml")
-    assert run.returncode == 0, run.stderr
-    folder = Path(run.stdout.splitlines()[-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "JobRunner", InProcess)
+        run = inside("run", "mine.toml")
+    assert run.code == 0, run.err
+    folder = Path(run.out.splitlines()[-1])
     with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
         wrong = db.execute("select store, status, reason from trial where status <> 'ok'")
         assert wrong.fetchall() == []
     assert (folder / "report" / "report.html").is_file()
-    compared = vectrial(
+    compared = inside(
         "compare", str(folder), "--store", "memory", "--store", "sqlite", "--format", "jsonl"
     )
-    assert compared.returncode == 0, compared.stderr
+    assert compared.code == 0, compared.err
 
-    sealed = vectrial("bundle", str(folder), "--out", "mine.vectrial.tar.gz")
-    assert sealed.returncode == 0, sealed.stderr
-    again = vectrial("run", "--from", "mine.vectrial.tar.gz", "--no-report")
-    assert again.returncode == 0, again.stderr
+    sealed = inside("bundle", str(folder), "--out", "mine.vectrial.tar.gz")
+    assert sealed.code == 0, sealed.err
+    again = inside("run", "--from", "mine.vectrial.tar.gz", "--store", "memory", "--no-report")
+    assert again.code == 0, again.err
 
 
-@pytest.mark.slow
-def test_vectors_alone_are_measured_in_chroma(vectrial: Vectrial, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_vectors_alone_are_measured_in_chroma(inside: Inside, tmp_path: Path) -> None:
     """Its client has None for the metadata of a row without any: it was called wrong for that."""
     rng = np.random.default_rng(2)
     np.save(tmp_path / "alone.npy", rng.normal(size=(ROWS, DIM)).astype(np.float32))
     (tmp_path / "alone.toml").write_text(ALONE)
-    made = vectrial("data", "import", "alone.npy", "--metric", "cosine", "--queries", "20")
-    assert made.returncode == 0, made.stderr
-    run = vectrial("run", "alone.toml", "--no-report")
-    assert run.returncode == 0, run.stderr
-    folder = Path(run.stdout.splitlines()[-1])
+    made = inside("data", "import", "alone.npy", "--metric", "cosine", "--queries", "20")
+    assert made.code == 0, made.err
+    run = inside("run", "alone.toml", "--no-report")
+    assert run.code == 0, run.err
+    folder = Path(run.out.splitlines()[-1])
     with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as db:
         trials = db.execute("select store, status, reason from trial").fetchall()
     assert trials == [("chroma", "ok", None)]

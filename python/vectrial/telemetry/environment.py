@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -53,13 +55,12 @@ def environment_facts(repository: Path | None = None) -> dict[str, Any]:
     }
 
 
-def libraries() -> dict[str, str]:
+@cache
+def libraries() -> Mapping[str, str]:
     """Every installed distribution and its version, by name."""
-    found = {
-        name: distribution.version
-        for distribution in metadata.distributions()
-        if (name := distribution.metadata["Name"])
-    }
+    # Each asking for its metadata reads and parses a file.
+    every = (distribution.metadata for distribution in metadata.distributions())
+    found = {about["Name"]: about["Version"] for about in every if about["Name"]}
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
