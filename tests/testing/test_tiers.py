@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_check_runs_on_what_can_change_its_outcome() -> None:
     every = all_cases(FaissStore)
     kinds = FaissStore.capabilities.indexes
     assert len(every) > len(kinds) > 1
-    assert cases_of(test_reads.test_search_is_right, FaissStore, every=False) == every
+    assert cases_of(test_reads.test_a_row_finds_itself, FaissStore, every=False) == every
     by_index = cases_of(test_writes.test_k_beyond_the_rows, FaissStore, every=False)
     assert [case.index for case in by_index] == list(kinds)
     assert cases_of(test_reads.test_count, FaissStore, every=False) == [telling_case(FaissStore)]
@@ -40,13 +41,23 @@ def test_a_check_runs_on_what_can_change_its_outcome() -> None:
 
 def test_of_a_server_indexes_and_metrics_are_not_crossed() -> None:
     every = all_cases(PgVector)
-    some = cases_of(test_reads.test_search_is_right, PgVector, every=False)
+    some = cases_of(test_reads.test_a_row_finds_itself, PgVector, every=False)
     assert {case.index for case in some} == {case.index for case in every}
     assert {case.metric for case in some} == {case.metric for case in every}
     assert len(some) < len(every)
-    assert cases_of(test_reads.test_search_is_right, PgVector, every=True) == every
-    life = test_writes.test_life_of_a_small_store
-    assert len(cases_of(life, PgVector, every=False)) == 1
+    assert cases_of(test_reads.test_a_row_finds_itself, PgVector, every=True) == every
+    duplicates = test_writes.test_duplicates_are_refused
+    assert len(cases_of(duplicates, PgVector, every=False)) == 1
+
+
+@pytest.mark.parametrize("store", [FaissStore, PgVector])
+def test_one_case_has_no_metadata(store: type[Store]) -> None:
+    for every in (False, True):
+        *others, bare = cases_of(test_reads.test_get, store, every=every)
+        assert bare == replace(telling_case(store), bare=True)
+        assert bare.schema.columns == {}
+        assert all(case.schema.columns for case in others)
+    assert not any(case.bare for case in cases_of(test_reads.test_find, store, every=True))
 
 
 def test_what_is_not_declared_has_no_case() -> None:

@@ -1,14 +1,15 @@
 """Which cases of a store a check runs on.
 
 A check runs on one case of each store, unless it is marked with what can change its outcome: the
-kind of index (`each_index`, `each_index_of_a_library`), or the metric as well (`each_metric`).
-What a store has to declare for it is `needs`. Where every case is asked for, marks but `needs`
-make no difference.
+kind of index (`each_index`, `each_index_of_a_library`), or the metric as well (`each_metric`). One
+that is marked with `bare_too` has a case of rows without metadata beside. What a store has to
+declare for it is `needs`. Where every case is asked for, marks but the last two make no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -49,6 +50,13 @@ def each_metric(test: T) -> T:
     return _within(test, Scope.METRICS)
 
 
+def bare_too(test: T) -> T:
+    """Mark a check that runs on rows without metadata as well, on one case of each store."""
+    marked: Any = test
+    marked.bare_too = True
+    return test
+
+
 def needs(*what: str | Lack) -> Callable[[T], T]:
     """Mark a check of what not every store has: a name of one of its `Capabilities`, which must not
     be empty or false, or a function that says what a case lacks."""
@@ -66,6 +74,13 @@ def cases_of(check: Callable[..., Any], store: type[Store], *, every: bool) -> l
 
     every: all those on which it can run, whatever its marks say.
     """
+    bare = replace(telling_case(store), bare=True)
+    marked = store.capabilities.field_types and hasattr(check, "bare_too")
+    also = [bare] if marked and lack_of(check, bare) is None else []
+    return _with_metadata(check, store, every) + also
+
+
+def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -> list[Case]:
     able = [case for case in all_cases(store) if lack_of(check, case) is None]
     scope = getattr(check, "scope", Scope.ONE)
     served = store.server is not None

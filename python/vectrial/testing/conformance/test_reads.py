@@ -13,6 +13,7 @@ from vectrial.model.filters import Filter, operators
 from vectrial.model.metric import LARGER_IS_CLOSER, Metric, distances, score_from_distance
 from vectrial.model.store import Hits, Searcher, Store
 from vectrial.testing.conformance.cases import (
+    bare_too,
     conditions,
     each_index,
     each_metric,
@@ -93,6 +94,7 @@ def test_count(loaded: Store) -> None:
 
 @pytest.mark.parametrize("k", [1, K, 100])
 @each_metric
+@bare_too
 def test_search_is_right(case: Case, loaded: Store, world: World, k: int) -> None:
     search = loaded.searcher(k, case.high_recall)
     assert recall(case, world, search, k) >= floor(case)
@@ -198,6 +200,7 @@ def check_rows(case: Case, table: pa.Table, world: World, ids: NDArray[np.int64]
 
 @each_index
 @needs("get")
+@bare_too
 def test_get(case: Case, loaded: Store, world: World) -> None:
     wanted = world.ids[[5, 0, 1_999]]
     check_rows(case, loaded.get(np.append(wanted, 7)), world, wanted)
@@ -208,6 +211,7 @@ def test_get(case: Case, loaded: Store, world: World) -> None:
 
 @each_index
 @needs("scan")
+@bare_too
 def test_scan(case: Case, loaded: Store, world: World) -> None:
     batches = list(loaded.scan(batch_size=300))
     assert max(batch.num_rows for batch in batches) <= 300

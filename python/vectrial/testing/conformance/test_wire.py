@@ -11,6 +11,7 @@ from vectrial.model.store import Store
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.testing.conformance.cases import (
     a_protocol,
+    bare_too,
     each_metric,
     filtered_search,
     native_writes,
@@ -23,6 +24,7 @@ from vectrial.workload.searchers import native_searches
 
 @each_metric
 @needs(a_protocol)
+@bare_too
 def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:
     vectors = queries()
     for where in (None, *list(case.filters(case.can.filters).values())[:8:3]):
@@ -61,6 +63,7 @@ def test_each_query_may_have_a_filter_of_its_own(case: Case, loaded: Store) -> N
 
 
 @needs(native_writes, "get")
+@bare_too
 def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, empty: Store) -> None:
     empty.create(case.schema, case.build)
     native, rows = empty.native_rows(), 300
@@ -79,6 +82,7 @@ def test_rows_written_over_the_wire_are_as_inserted(case: Case, world: World, em
 
 
 @needs(native_writes, "get")
+@bare_too
 def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> None:
     empty.create(case.schema, case.build)
     empty.insert(world.batch(slice(0, 100)))

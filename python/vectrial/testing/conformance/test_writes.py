@@ -22,6 +22,7 @@ from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.testing.conformance.cases import (
     a_server,
+    bare_too,
     each_index,
     each_index_of_a_library,
     each_metric,
@@ -121,6 +122,7 @@ def check_everything(case: Case, store: Store, world: World) -> None:
 
 
 @each_metric
+@bare_too
 def test_everything_after_changes(case: Case, changed: Changed) -> None:
     check_everything(case, changed.store, changed.world)
 
@@ -136,6 +138,7 @@ def test_inserted_rows_are_found(case: Case, changed: Changed) -> None:
 
 @each_index
 @needs("upsert")
+@bare_too
 def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed) -> None:
     assert changed.replaced is not None
     search = changed.store.searcher(K, case.high_recall)
@@ -153,6 +156,7 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
 
 @each_index
 @needs("delete")
+@bare_too
 def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
     original = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
     gone = set(changed.gone.tolist())
@@ -167,6 +171,7 @@ def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
 
 @each_metric
 @needs("persistent")
+@bare_too
 def test_persistence(case: Case, changed: Changed) -> None:
     changed.insert_more(first_id=60_000)
     changed.delete()
@@ -181,6 +186,7 @@ def test_persistence(case: Case, changed: Changed) -> None:
 
 
 @each_index_of_a_library
+@bare_too
 def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
     empty.create(case.schema, case.build)
     assert empty.count() == 0

@@ -91,14 +91,18 @@ FILTERS: dict[str, Filter] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One store under one index and one metric."""
+    """One store under one index and one metric.
+
+    bare: its rows have no metadata, as in files of vectors alone.
+    """
 
     store: type[Store]
     index: str
     metric: Metric
+    bare: bool = False
 
     def __str__(self) -> str:
-        return f"{self.store.name}-{self.index}-{self.metric}"
+        return f"{self.store.name}-{self.index}-{self.metric}{'-bare' * self.bare}"
 
     @property
     def kind(self) -> IndexKind:
@@ -110,7 +114,8 @@ class Case:
 
     @property
     def schema(self) -> Schema:
-        columns = {n: t for n, t in COLUMNS.items() if t in self.can.field_types}
+        known = frozenset() if self.bare else self.can.field_types
+        columns = {n: t for n, t in COLUMNS.items() if t in known}
         return Schema(DIM, self.metric, tuple(Field(n, t) for n, t in columns.items()))
 
     def make(self, location: Path) -> Store:
@@ -182,7 +187,7 @@ class World:
             self,
             ids=self.ids[left],
             vectors=self.vectors[left],
-            metadata=self.metadata.take(left),
+            metadata=self.metadata.take(left) if self.schema.fields else self.metadata,
         )
 
     def plus(self, other: World) -> World:

@@ -1,0 +1,1 @@
+from vectrial.testing.conformance.test_many import *  # noqa: F403
