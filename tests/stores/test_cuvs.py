@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 import vectrial
-from vectrial.model.errors import NotInstalled, Unsupported, UserError
+from vectrial.model.errors import NotInstalled, StoreError, Unsupported, UserError
 from vectrial.model.filters import Eq
 from vectrial.model.metric import Metric
 from vectrial.model.refusals import refuse
@@ -138,6 +138,17 @@ def test_calls_are_those_of_the_wheel_and_a_reopened_index_answers(
         store = CuvsStore(tmp_path)
         store.open(schema, index)
     store.drop()
+
+
+def test_no_graph_is_made_of_a_single_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuVS ends the process: an illegal memory access on the GPU."""
+    cuvs_stand_in.install(monkeypatch)
+    schema = Schema(8, Metric.L2)
+    store = CuvsStore(tmp_path)
+    store.create(schema, Index("cagra", CagraBuild()))
+    store.insert(batch_of(schema, np.array([7]), np.ones((1, 8), np.float32), {}))
+    with pytest.raises(StoreError, match="no graph of a single row"):
+        store.build()
 
 
 def exact(vectors: np.ndarray, query: np.ndarray, metric: Metric) -> np.ndarray:

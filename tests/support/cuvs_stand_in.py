@@ -150,7 +150,10 @@ def _ivf_pq() -> SimpleNamespace:
     ) -> tuple[Any, Any]:  # fmt: skip
         assert 1 <= search_params.n_probes <= index.n_lists
         assert neighbors.array.dtype == np.int64
-        return _answer(index, queries, k, neighbors, distances, None, -1)
+        _answer(index, queries, k, neighbors, distances, None, -1)
+        for array in (neighbors.array, distances.array):
+            array[:] = array[:, ::-1].copy()  # a GPU leaves answers unsorted where k is large
+        return distances, neighbors
 
     return SimpleNamespace(
         IndexParams=lambda *, n_lists=1024, metric="sqeuclidean", pq_bits=8, pq_dim=0:

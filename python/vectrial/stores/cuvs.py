@@ -220,6 +220,8 @@ class CuvsStore(vt.LibraryIndex):
         metric, module = _METRICS[self._open.schema.metric], self._modules[self._requested.kind]
         match self._requested.params:
             case CagraBuild() as params:
+                if len(vectors) == 1:  # cuVS would end this process: an illegal memory access
+                    raise vt.StoreError(f"{self.name} makes no graph of a single row")
                 settings = module.IndexParams(metric=metric, **params.model_dump())
                 self._held = self._on_device(vectors)
                 self._index = module.build(settings, self._held)
@@ -261,9 +263,12 @@ class CuvsStore(vt.LibraryIndex):
                 search = partial(module.search, self._index, prefilter=bits)
         found = self._on_device.empty((1, most), dtype=positions)
         scores = self._on_device.empty((1, most), dtype=np.float32)
-        return _searcher(
+        run = _searcher(
             search, self._resources(), self._on_device, found, scores, rows.ids, rows.schema.dim
         )
+        if isinstance(params, IvfPqSearch):
+            return _sorted(run, highest_first=rows.schema.metric is vt.Metric.IP)
+        return run
 
     def footprint(self) -> vt.Footprint:
         exists = self._index_file.exists()
@@ -308,5 +313,16 @@ def _searcher(
         search(query, k, neighbors=found, distances=scores, resources=resources)
         resources.sync()
         return _hits(found.copy_to_host()[0], scores.copy_to_host()[0], ids)
+
+    return run
+
+
+def _sorted(search: vt.Searcher, highest_first: bool) -> vt.Searcher:
+    """A search whose answers are in order: those of cuVS's `ivf_pq` are not where k is large."""
+
+    def run(vector: NDArray[np.float32], /) -> vt.Hits:
+        ids, scores = search(vector)
+        order = np.argsort(-scores if highest_first else scores, kind="stable")
+        return ids[order], scores[order]
 
     return run
