@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from minio.error import S3Error
+from later import Later
 from readiness import ready
 
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.minio import MINIO, connect
 from vectrial.servers.provide import provide
 from vectrial.testing.server_programs import prepared
+
+errors = Later("minio.error")
 
 pytestmark = pytest.mark.server("minio")
 
@@ -51,7 +53,7 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
     assert all(len(secret) >= 16 for secret in secrets.values())
     for other in ({}, {**secrets, "password": "not this one"}, {"user": "x", "password": "y" * 9}):
         stranger = replace(server.address, secrets=other)
-        with pytest.raises(S3Error):
+        with pytest.raises(errors.S3Error):
             connect(stranger, 10.0).list_buckets()
         with pytest.raises(Refused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"):
             ready(MINIO, stranger)

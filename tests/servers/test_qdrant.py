@@ -15,8 +15,8 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pytest
-import qdrant_client
 import qdrant_edge as edge
+from later import Later
 
 import vectrial.stores.qdrant.store as driver
 from vectrial.model.capabilities import Index, IndexKind, Returning
@@ -31,6 +31,8 @@ from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.qdrant.edge import QdrantEdge
 from vectrial.stores.qdrant.server import QDRANT
 from vectrial.stores.qdrant.store import Qdrant
+
+qdrant_client = Later("qdrant_client")
 
 ROWS, DIM, K = 400, 8, 10
 RNG = np.random.default_rng(13)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from pymilvus import MilvusException
+from later import Later
 
 from vectrial.stores.milvus import indexes
 from vectrial.stores.milvus.indexes import IndexProgress
+
+pymilvus = Later("pymilvus")
 
 
 @dataclass
@@ -118,7 +120,9 @@ class Shard:
     def query(self, _name: str, **_asked: object) -> list[dict[str, int]]:
         self.questions += 1
         if self.questions <= self.late:
-            raise MilvusException(self.code, "segment lacks[segment=1]: channel not available")
+            raise pymilvus.MilvusException(
+                self.code, "segment lacks[segment=1]: channel not available"
+            )
         return [{"count(*)": 10}]
 
 
@@ -131,5 +135,5 @@ def test_rows_are_served_once_the_coordinator_knows_of_it(late: int) -> None:
 
 def test_another_error_of_a_count_is_not_waited_out() -> None:
     server = Shard(1, code=65535)
-    with pytest.raises(MilvusException):
+    with pytest.raises(pymilvus.MilvusException):
         IndexProgress(server, "c", structure=True, row_bytes=400).until_served()

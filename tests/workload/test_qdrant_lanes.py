@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from grpc_peer import Peer, errors_of
-from qdrant_client.grpc import collections_pb2 as collections
-from qdrant_client.grpc import points_pb2 as pb
+from later import Later
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.model.capabilities import Index, Params, Returning
@@ -32,6 +32,9 @@ from vectrial.stores.qdrant.store import (
     ServerBuild,
 )
 from vectrial.workload.native.rows import columns_of, send
+
+collections = Later("qdrant_client.grpc.collections_pb2")
+pb = Later("qdrant_client.grpc.points_pb2")
 
 QUERY, UPSERT = "/qdrant.Points/Query", "/qdrant.Points/Upsert"
 INFO, UPDATE = "/qdrant.Collections/Get", "/qdrant.Collections/Update"
@@ -117,22 +120,24 @@ def vector(point: pb.PointStruct) -> list[float]:
     return list(one.dense.data or one.data)
 
 
-CONFIG = collections.CollectionConfig(
-    params=collections.CollectionParams(
-        shard_number=1,
-        vectors_config=collections.VectorsConfig(
-            params=collections.VectorParams(size=DIM, distance=collections.Euclid)
+def config() -> Any:
+    """A collection's, as the server describes it."""
+    return collections.CollectionConfig(
+        params=collections.CollectionParams(
+            shard_number=1,
+            vectors_config=collections.VectorsConfig(
+                params=collections.VectorParams(size=DIM, distance=collections.Euclid)
+            ),
         ),
-    ),
-    hnsw_config=collections.HnswConfigDiff(m=16, ef_construct=100, full_scan_threshold=10_000),
-    optimizer_config=collections.OptimizersConfigDiff(
-        deleted_threshold=0.2,
-        vacuum_min_vector_number=1_000,
-        default_segment_number=0,
-        flush_interval_sec=5,
-    ),
-    wal_config=collections.WalConfigDiff(wal_capacity_mb=32, wal_segments_ahead=0),
-)
+        hnsw_config=collections.HnswConfigDiff(m=16, ef_construct=100, full_scan_threshold=10_000),
+        optimizer_config=collections.OptimizersConfigDiff(
+            deleted_threshold=0.2,
+            vacuum_min_vector_number=1_000,
+            default_segment_number=0,
+            flush_interval_sec=5,
+        ),
+        wal_config=collections.WalConfigDiff(wal_capacity_mb=32, wal_segments_ahead=0),
+    )
 
 
 def told(status: int, indexed: int, queued: int = 0) -> bytes:
@@ -144,7 +149,7 @@ def told(status: int, indexed: int, queued: int = 0) -> bytes:
         segments_count=2,
         update_queue=collections.UpdateQueueInfo(length=queued),
     )
-    info.config.MergeFrom(CONFIG)
+    info.config.MergeFrom(config())
     return collections.GetCollectionInfoResponse(result=info).SerializeToString()
 
 

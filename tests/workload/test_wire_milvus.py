@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from engine_runs import judge_of
 from grpc_peer import Peer, errors_of
-from pymilvus.client.prepare import Prepare
-from pymilvus.grpc_gen import common_pb2 as common
-from pymilvus.grpc_gen import milvus_pb2 as pb
-from pymilvus.grpc_gen import schema_pb2 as schema
+from later import Later
 from wire_rows import IDS, VECTORS, writing
 
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import UserError
+
+prepare = Later("pymilvus.client.prepare")
+common = Later("pymilvus.grpc_gen.common_pb2")
+pb = Later("pymilvus.grpc_gen.milvus_pb2")
+schema = Later("pymilvus.grpc_gen.schema_pb2")
 
 SERVICE = "/milvus.proto.milvus.MilvusService/"
 OPTIONS = {"collection": "things"}
@@ -87,7 +89,7 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
         request = pb.SearchRequest.FromString(call.body)
         asked[request.placeholder_group] = request
     for query, vector in enumerate(VECTORS):
-        theirs = Prepare.search_requests_with_expr(
+        theirs = prepare.Prepare.search_requests_with_expr(
             "things",
             anns_field="v",
             param={"metric_type": "L2", "params": {"ef": 64}},

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from engine_runs import judge_of
 from grpc_peer import Peer, errors_of
-from qdrant_client.conversions.conversion import RestToGrpc
-from qdrant_client.grpc import points_pb2 as pb
-from qdrant_client.grpc import qdrant_common_pb2 as common
-from qdrant_client.models import FieldCondition, Filter, MatchValue, PointStruct, Range
+from later import Later
 from wire_rows import IDS, VECTORS, columns_of_row, writing
 
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import UserError
+
+conversion = Later("qdrant_client.conversions.conversion")
+models = Later("qdrant_client.models")
+pb = Later("qdrant_client.grpc.points_pb2")
+common = Later("qdrant_client.grpc.qdrant_common_pb2")
 
 QUERY, GET = "/qdrant.Points/Query", "/qdrant.Points/Get"
 UPSERT, DELETE = "/qdrant.Points/Upsert", "/qdrant.Points/Delete"
@@ -35,9 +37,11 @@ def test_a_search_is_what_the_client_would_ask_and_its_answer_is_judged(peer: Pe
     scored = [pb.ScoredPoint(id=point(row), score=row / 8, version=3) for row in (7, 0, -1)]
     answer = pb.QueryResponse(result=scored, time=0.001).SerializeToString()
     peer.answers[QUERY] = lambda _: answer
-    narrow = Filter(must=[FieldCondition(key="c", range=Range(lt=5.0))])
-    wide = Filter(must_not=[FieldCondition(key="w", match=MatchValue(value="x"))])
-    filters = [RestToGrpc.convert_filter(one) for one in (narrow, wide)]
+    narrow = models.Filter(must=[models.FieldCondition(key="c", range=models.Range(lt=5.0))])
+    wide = models.Filter(
+        must_not=[models.FieldCondition(key="w", match=models.MatchValue(value="x"))]
+    )
+    filters = [conversion.RestToGrpc.convert_filter(one) for one in (narrow, wide)]
     search = Requests(
         "search",
         vectors=VECTORS,
@@ -97,12 +101,12 @@ def test_rows_are_written_with_their_columns(peer: Peer, operation: str, name: s
     points = [one for request in written for one in request.points]
     for row, one in enumerate(points):
         vector = VECTORS[row].tolist()
-        struct = PointStruct(
+        struct = models.PointStruct(
             id=int(IDS[row]) % 2**64,
             vector={name: vector} if name else vector,
             payload=columns_of_row(row),
         )
-        assert one == RestToGrpc.convert_point_struct(struct)
+        assert one == conversion.RestToGrpc.convert_point_struct(struct)
 
 
 def test_an_update_that_was_not_applied_in_time_is_an_error(peer: Peer) -> None:
