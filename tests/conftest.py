@@ -71,7 +71,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collecting makes objects that stay: to look through them for garbage takes as long as a
-    fifth of it, and later as long again in every test."""
+    fifth of it, and later as long again in every test and before every trial that is measured in
+    this process."""
     gc.disable()
     try:
         return (yield)
@@ -105,13 +106,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 (at for at, name in enumerate(order) if item.get_closest_marker(name)), len(order)
             )
         )
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """No collection of garbage looks at what imports and collecting the tests have made: trials
-    collect before they are timed, and a test process has fifty times a measuring process's objects.
-    """
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
