@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
 from collections.abc import Generator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -28,8 +27,6 @@ else:
     )
     settings.load_profile("vectrial")
 
-#: The store of a conformance test.
-_CONFORMANCE = re.compile(r"/conformance/.*\[([\w-]+?)-\w+-(?:l2|cosine|ip)\b")
 #: OpenMP's threads wait asleep: on a machine with fewer cores than processes, those that wait
 #: awake keep others from working, and a test of faiss takes twenty times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -55,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         wanted = config.getoption("--changed")
         config.pluginmanager.register(Changed(changes.selection()) if wanted else Alone())
+    if config.getoption("numprocesses", None):  # the environment of a store lacks xdist
+        from groups import Groups
+
+        config.pluginmanager.register(Groups())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -81,25 +82,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(optionalhook=True)  # the environment of a store lacks xdist
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of one file, and the conformance tests of one store, in one process: they
-    share servers and loads. (`--dist loadgroup` finds no group in a test's id since pytest 9.2.)"""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Groups(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            store = _CONFORMANCE.search(nodeid)
-            return store[1] if store else nodeid.partition("::")[0]
-
-    config.option.loadscopereorder = False
-    return Groups(config, log)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where tests run side by side, begin with those that take longest, so that no process is left
     with one of them at the end."""
     if hasattr(config, "workerinput"):
+        from groups import write
+
+        write(Path(config.workerinput["vectrial_groups"]), items)
         order = ("server", "browser", "slow")
         items.sort(
             key=lambda item: next(

@@ -372,8 +372,14 @@ for name, info in {
     case(f"tar: {name}", "a.tar.gz")(lambda path, info=info: tarred(path, [(info, b"")]))
 bytes_case("tar: cut short", "a.tar.gz", gzip.compress(b"\0" * 10_000)[:-20])
 bytes_case("tar: nothing in it", "a.tar.gz", gzip.compress(b""))
-bytes_case("tar: a bomb", "a.tar.gz", gzip.compress(b"\0" * (64 << 20)))
 bytes_case("tar: packed garbage", "a.tar.gz", gzip.compress(b"hello"))
+
+
+@case("tar: a bomb", "a.tar.gz")
+def _(path: Path) -> None:
+    path.write_bytes(gzip.compress(b"\0" * (64 << 20)))
+
+
 case("tar: two datasets", "a.tar")(
     lambda path: tarred(
         path, [(member("one.fvecs"), row * 20), (member("two.fvecs"), row * 20)], "w"

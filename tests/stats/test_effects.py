@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy import stats
+from later import Later
 
 from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
 from vectrial.stats import intervals
@@ -17,6 +17,8 @@ from vectrial.stats.curves import Reading, read_at, read_within
 from vectrial.stats.disturbance import drift, first_stands_out, outliers
 from vectrial.stats.effects import ALPHA, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import median_interval, pooled_interval
+
+stats = Later("scipy.stats")
 
 POSITIVE = st.floats(1e-3, 1e6)
 GROUP = st.lists(POSITIVE, min_size=3, max_size=10)
