@@ -6,18 +6,31 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
-.PHONY: matrix lies results results-list results-pages site setup setup-stores setup-servers test test-full test-fast landed fuzz demo wheel image bench lint lock clean help
+.PHONY: requirements matrix lies results results-list results-pages site setup setup-stores setup-servers test test-full test-fast landed fuzz demo wheel image bench lint lock clean help
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t16
 
-$(BIN)/uv:
+# What the machine lacks is said in one list before anything is built. FOR=demo runs tests without what
+# `demo` does not need.
+FOR := demo
+test: FOR := test
+test-full: FOR := test-full
+requirements: ## what this machine lacks, and the command that installs it: FOR=demo, test or test-full
+	@PYTHON=$(PYTHON) scripts/requirements $(FOR)
+
+$(BIN)/uv: | requirements
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 
-$(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
-	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+$(VENV)/.demo: requirements/demo.lock | $(BIN)/uv
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r $<
 	touch $@
+
+# It has what demo.lock has.
+$(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r $<
+	touch $(VENV)/.demo $@
 
 # What the scripts of bench/ share.
 BENCH_SHARED := delay_proxy harness memory_limit native_load python_clients table
@@ -25,11 +38,11 @@ BENCH ?= $(sort $(filter-out $(BENCH_SHARED),$(basename $(notdir $(wildcard benc
 
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml
 
-$(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
+$(VENV)/.built: $(ENGINE_SOURCES) | $(VENV)/.demo
 	VIRTUAL_ENV=$(abspath $(VENV)) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --release --uv --quiet
 	touch $@
 
-setup: $(VENV)/.built ## virtual environment, dependencies, compiled engine
+setup: $(VENV)/.installed $(VENV)/.built ## virtual environment, dependencies, compiled engine
 
 setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes), or ENVIRONMENTS=docarray
 	$(BIN)/python -m vectrial.util.environments $(ENVIRONMENTS)
@@ -37,12 +50,12 @@ setup-stores: setup ## environments of the stores that need one of their own (a 
 setup-servers: setup ## programs of the servers that can be had here (some are built: minutes), or SERVERS="redis milvus"
 	$(BIN)/python -m vectrial.stores $(SERVERS)
 
-demo: setup ## measure real word vectors on embedded stores, and write the report
+demo: $(VENV)/.built ## measure real word vectors on embedded stores, and write the report
 	$(BIN)/vectrial data fetch glove-words-50-20k
 	$(BIN)/vectrial run suites/demo.toml
 
 # Installed only where wheels are made: a compiler of 180 MB.
-$(VENV)/.zig: requirements/wheel.lock $(VENV)/.installed
+$(VENV)/.zig: requirements/wheel.lock | $(VENV)/.demo
 	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r $<
 	touch $@
 
@@ -69,6 +82,7 @@ image: ## a container image of the wheel in dist/, which `make wheel` puts there
 
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
+	$(BIN)/uv pip compile pyproject.toml requirements/demo.in --extra demo --constraint requirements/dev.lock --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/demo.lock
 	$(BIN)/uv pip compile requirements/wheel.in --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/wheel.lock
 	cd python/vectrial/locks && for source in *.in; do \
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done

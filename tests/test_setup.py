@@ -1,0 +1,81 @@
+"""The way from a clone to the first figure: what a machine lacks, and what is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_PIN = re.compile(r"^([\w.-]+==\S+)", re.MULTILINE)
+
+
+def requirements(path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`scripts/requirements` on a machine that has the programs of one folder."""
+    argv = ("/bin/bash", str(ROOT / "scripts" / "requirements"), *words)
+    env = {"PATH": str(path), "PYTHON": "python3.11"}
+    return subprocess.run(argv, env=env, capture_output=True, text=True)
+
+
+def stub(folder: Path, *names: str) -> None:
+    """Programs that succeed whatever they are asked."""
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+
+
+def test_an_empty_machine_is_told_everything_in_one_list(tmp_path: Path) -> None:
+    stub(tmp_path, "apt-get")
+    told = requirements(tmp_path, "test-full")
+    assert told.returncode == 2
+    assert told.stdout == ""
+    for name in ("Python 3.11", "venv", "compiler", "Rust", "chromium", "npm", "Maven", "Go"):
+        assert name in told.stderr
+    (command,) = (line for line in told.stderr.splitlines() if "apt-get install" in line)
+    assert command.endswith(
+        " python3.11 python3.11-dev python3.11-venv build-essential chromium npm maven iproute2"
+        " e2fsprogs docker.io"
+    )
+
+
+def test_the_demo_needs_no_programs_of_the_tests(tmp_path: Path) -> None:
+    stub(tmp_path, "python3.11", "c++", "cargo")
+    assert requirements(tmp_path, "demo").returncode == 0
+    told = requirements(tmp_path, "test")
+    assert told.returncode == 2
+    assert "chromium" in told.stderr
+    assert "Rust" not in told.stderr
+    assert "Go," not in told.stderr
+
+
+def test_only_what_is_missing_is_named_where_there_is_no_apt(tmp_path: Path) -> None:
+    stub(tmp_path, "python3.11", "cargo")
+    told = requirements(tmp_path, "demo")
+    assert told.returncode == 2
+    assert re.findall(r"^  - (.*)", told.stderr, re.MULTILINE) == ["a C and C++ compiler"]
+    assert "apt-get" not in told.stderr
+    assert "build-essential" in told.stderr
+
+
+def test_a_word_that_is_unknown_is_an_error(tmp_path: Path) -> None:
+    told = requirements(tmp_path, "everything")
+    assert told.returncode == 2
+    assert told.stderr.startswith("there is no 'everything'")
+
+
+def test_the_demo_has_the_versions_of_the_tests() -> None:
+    demo, dev = (
+        set(_PIN.findall((ROOT / "requirements" / f"{name}.lock").read_text("utf-8")))
+        for name in ("demo", "dev")
+    )
+    assert demo
+    assert demo <= dev
+
+
+def test_make_says_what_is_missing_before_it_builds(tmp_path: Path) -> None:
+    argv = ("make", "--no-print-directory", f"VENV={tmp_path / 'venv'}", "PYTHON=no-python", "demo")
+    done = subprocess.run(argv, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Python 3.11 as no-python" in done.stderr
+    assert not (tmp_path / "venv").exists()
