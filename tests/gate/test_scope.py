@@ -13,13 +13,15 @@ import pytest
 
 from vectrial.datasets import library
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.registry import EXPERIMENTS, reference
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate.checks import CHECKS
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context
 from vectrial.model.dataset import Provenance
 from vectrial.model.gate import Scope
 from vectrial.model.metric import Metric
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
 from vectrial.model.store import Store
@@ -70,7 +72,12 @@ def statuses(
     )  # fmt: skip
     settings = {"crud": {"samples": 5}, "search": {"min_s": 0, "warmup_queries": 0}}
     trials = tuple(
-        TrialSpec(kind.name, reference(kind), settings.get(kind.name, {}), {}, "embedded")
+        TrialSpec(
+            kind.name,
+            kind(**settings.get(kind.name, {})),
+            OperatingPoint({}, NoParams()),
+            "embedded",
+        )
         for kind in (
             EXPERIMENTS["storage"],
             EXPERIMENTS["search"],
@@ -83,7 +90,17 @@ def statuses(
     kind = next(iter(store.capabilities.indexes))
     certificate = Certificate(ClientLimits(), Placement(), {}, "no native trials")
     spec = JobSpec(
-        where, kind, {}, "few", 500, None, 10, 0, 1000, folder / "data", certificate, trials
+        where,
+        Index(kind, NoParams()),
+        "few",
+        500,
+        None,
+        10,
+        0,
+        1000,
+        folder / "data",
+        certificate,
+        trials,
     )
     messages = Messages()
     worker._Measurement(spec, messages).run()  # type: ignore[arg-type]

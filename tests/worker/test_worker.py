@@ -16,11 +16,12 @@ import pytest
 from numpy.typing import NDArray
 
 from vectrial.datasets import catalog
-from vectrial.experiments.registry import EXPERIMENTS, reference
-from vectrial.model.capabilities import Index
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address
@@ -107,8 +108,7 @@ def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
     points = {"ingest": {"rows": 500, "concurrency": 1}}
     spec = JobSpec(
         store=f"{__name__}:Noted",
-        index_kind="flat",
-        index_params={},
+        index=Index("flat", NoParams()),
         dataset=DATASET,
         rows=500,
         queries=20,
@@ -118,7 +118,12 @@ def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
         data_dir=folder,
         certificate=Certificate(ClientLimits(), Placement(), {}),
         trials=tuple(
-            TrialSpec(str(at), reference(EXPERIMENTS[name]), settings, points.get(name, {}), "sdk")
+            TrialSpec(
+                str(at),
+                EXPERIMENTS[name](**settings),
+                OperatingPoint(points.get(name, {}), NoParams()),
+                "sdk",
+            )
             for at, (name, settings) in enumerate(trials)
         ),
         server=Serving(Address("127.0.0.1", {}), {}, ()),

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 
 from vectrial.document.sheet import Sheet
 from vectrial.model.capabilities import Capabilities, Index, Params, Returning
-from vectrial.model.context import Context, Data, returning_of, search_params
+from vectrial.model.context import Context, Data, operating_point, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.gate import Scope
 from vectrial.model.inputs import Clients, ExactModel, product_size
@@ -32,6 +32,7 @@ from vectrial.model.lane import (
     writes_natively,
 )
 from vectrial.model.limits import Limits
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Searcher, Store
@@ -81,6 +82,26 @@ class Target:
     def can(self) -> Capabilities:
         """The store's capabilities under this index."""
         return self.store.capabilities.under(self.index.kind)
+
+    @property
+    def search_model(self) -> type[Params]:
+        """The model of the index's search parameters."""
+        return self.store.capabilities.indexes[self.index.kind].search
+
+    def point(self, parameters: Mapping[str, Any]) -> OperatingPoint:
+        """The operating point with these parameters.
+
+        Raises:
+            Unsupported: a value that the index does not take.
+        """
+        if isinstance(parameters, OperatingPoint):
+            return parameters
+        try:
+            return OperatingPoint.of(self.search_model, parameters)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise Unsupported(f"{self.name}: search parameter {where}: {fault['msg']}") from error
 
 
 class Experiment(ExactModel, ABC):
@@ -210,8 +231,8 @@ class Experiment(ExactModel, ABC):
         return found
 
     @abstractmethod
-    def points(self, target: Target) -> list[dict[str, Any]]:
-        """The operating points, each a flat dict of parameters that defines one trial.
+    def points(self, target: Target) -> Sequence[Mapping[str, Any]]:
+        """The operating points, each a flat mapping of parameters that defines one trial.
 
         A point with the key `rows` is measured on that many first rows of the dataset.
 
@@ -226,11 +247,11 @@ class Experiment(ExactModel, ABC):
         if self.writes() and lane is Lane.NATIVE and not writes_natively(store):
             raise Unsupported(f"{store.name}: the engine does not write its rows over the wire")
         refuse_search_params(store, target.index, lane, point)
-        returning, clients = returning_of(point), self.clients_at(point) or 1
+        returning, clients = target.point(point).returning, self.clients_at(point) or 1
         refuse_returning(store, target.index, target.data.schema, lane, returning, clients)
 
     @abstractmethod
-    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+    def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
         """Measure one operating point."""
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
@@ -241,6 +262,14 @@ class Experiment(ExactModel, ABC):
         """Limits of the server at a point, or of the measuring process of a store without one.
         None: the server has those of the suite's placement."""
         return None
+
+    def at_point(self) -> Self:
+        """The experiment as the measuring process gets it with a point: without `search`, where
+        `points` expands it. To read it there would be an error, which fails the trial."""
+        experiment = self.model_copy()
+        if "search" in self.axes:
+            experiment.__dict__.pop("search", None)
+        return experiment
 
     def settings(self) -> dict[str, Any]:
         """The parameters that define a trial in addition to its point; part of the trial's key."""
@@ -257,7 +286,7 @@ class Experiment(ExactModel, ABC):
 
 def search_points(
     target: Target, search: Mapping[str, Any], returns: Sequence[Returning] = ()
-) -> list[dict[str, Any]]:
+) -> list[OperatingPoint]:
     """Every combination of those search parameters that the index has, which may be none, with
     each of `returns`.
 
@@ -265,19 +294,14 @@ def search_points(
         Unsupported: a value that the index does not take.
         UserError: more than `MOST_POINTS` combinations.
     """
-    model = target.store.capabilities.indexes[target.index.kind].search
-    points = search_settings(model, search)
-    for point in points:
-        try:
-            model.model_validate(point)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise Unsupported(f"{target.name}: search parameter {where}: {fault['msg']}") from error
+    settings = search_settings(target.search_model, search)
     if not returns:
-        return points
-    kinds = dict.fromkeys(returns)
-    return [{**point, "returns": str(returning)} for returning in kinds for point in points]
+        return [target.point(setting) for setting in settings]
+    return [
+        target.point({**setting, "returns": str(returning)})
+        for returning in dict.fromkeys(returns)
+        for setting in settings
+    ]
 
 
 def search_settings(model: type[Params], search: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -301,12 +325,11 @@ def search_settings(model: type[Params], search: Mapping[str, Any]) -> list[dict
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
-def client_points(
-    clients: Sequence[int], points: Iterable[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def client_points(clients: Sequence[int], points: Sequence[OperatingPoint]) -> list[OperatingPoint]:
     """Each of `points` at each number of clients."""
-    every = list(points)
-    return [{"clients": one, **point} for one in dict.fromkeys(clients) for point in every]
+    return [
+        point.with_parameters(clients=one) for one in dict.fromkeys(clients) for point in points
+    ]
 
 
 def refuse_threads(target: Target, clients: int) -> None:
@@ -327,10 +350,8 @@ def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Sea
     return store.searcher(min(context.k, _LOOKED_AT), search_params(context, point))
 
 
-def seeing_writes(context: Context, point: Mapping[str, Any]) -> dict[str, Any]:
+def seeing_writes(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
     """A point, with what lets searches see every change that was acknowledged before them, where
     the store has a setting for it and the point does not say."""
-    return {
-        **context.store.capabilities.indexes[context.index.kind].strong_consistency_params,
-        **point,
-    }
+    strong = context.store.capabilities.indexes[context.index.kind].strong_consistency_params
+    return operating_point(context, {**strong, **point} if strong else point)

@@ -17,6 +17,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash
 from vectrial.model.inputs import Clients, PositiveSeconds
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Store
@@ -86,7 +87,7 @@ class ColdStart(Experiment):
     clients: Clients = 1
     duration_s: PositiveSeconds = 15.0
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         if target.store.kind != "server":
             raise Unsupported(f"{target.name} has no server to be started again")
         return search_points(target, self.search)

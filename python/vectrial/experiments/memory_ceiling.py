@@ -24,6 +24,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.faults import Crash
 from vectrial.model.inputs import PositiveSeconds
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop
@@ -110,7 +111,7 @@ class MemoryCeiling(Experiment):
             raise ValueError("shares of the resident memory fall from one to the next, above 0")
         return value
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         return client_points(self.clients, search_points(target, self.search))
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:

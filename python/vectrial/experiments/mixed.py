@@ -29,6 +29,7 @@ from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Searcher
@@ -146,7 +147,7 @@ class Mixed(Experiment):
             raise ValueError("nothing changes: set inserts, updates or deletes above 0")
         return self
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         can = target.can
         shares = {INSERT: self.inserts, UPDATE: self.updates, DELETE: self.deletes}
         asked = self._rates() or shares
@@ -162,7 +163,7 @@ class Mixed(Experiment):
         if self.rates is None:
             return points
         clients = 1 if target.store.kind == "embedded" else _CLIENTS
-        return [{"clients": self.clients or clients, **point} for point in points]
+        return [point.with_parameters(clients=self.clients or clients) for point in points]
 
     def _rates(self) -> dict[str, float]:
         """Requests per second by kind; none where shares are asked for."""

@@ -10,25 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vectrial.experiments.base import Experiment
-from vectrial.model.errors import VectrialError
 from vectrial.model.results_schema import METRICS, MetricName
-from vectrial.util.plugins import Plugins, import_reference, reference
-
-__all__ = ["EXPERIMENTS", "reference", "replacement", "resolve"]
-
-
-def _class(found: object) -> type[Experiment]:
-    if not (isinstance(found, type) and issubclass(found, Experiment)):
-        raise ValueError("is not a subclass of vectrial.experiments.base.Experiment")
-    return found
+from vectrial.util.plugins import Plugins
 
 
 def _named(name: str, found: object) -> type[Experiment]:
-    experiment = _class(found)
-    if experiment.name != name:
-        name = experiment.name
-        raise ValueError(f"is an experiment named '{name}': name the entry point so, too")
-    return experiment
+    if not (isinstance(found, type) and issubclass(found, Experiment)):
+        raise ValueError("is not a subclass of vectrial.experiments.base.Experiment")
+    if found.name != name:
+        raise ValueError(f"is an experiment named '{found.name}': name the entry point so, too")
+    return found
 
 
 #: Every registered experiment, by name.
@@ -48,17 +39,3 @@ def replacement(name: str) -> str | None:
         if name in kind.replaces:
             return ", ".join(filter(None, (f'experiment = "{kind.name}"', kind.replaces[name])))
     return None
-
-
-def resolve(where: str) -> type[Experiment]:
-    """The experiment's class at `module:Class`.
-
-    Raises:
-        VectrialError: nothing can be imported from there, or it is no experiment.
-    """
-    try:
-        return _class(import_reference(where))
-    except ValueError as error:
-        raise VectrialError(f"{where} {error}") from error
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise VectrialError(f"the experiment at {where} cannot be imported: {error}") from error

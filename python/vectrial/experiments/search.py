@@ -30,6 +30,7 @@ from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Seconds, Warmup, read_bytes
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.workload import dispatch
 
@@ -179,18 +180,18 @@ class Search(Experiment):
         """Arrivals follow a schedule, which does not wait for answers."""
         return bool(self.rates or self.trace)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         found = search_points(target, self.search, self.returns)
         if self.open:
             rates = dict.fromkeys(self.rates or (self._own_rate(),))
-            found = [{"rate": rate, **point} for rate in rates for point in found]
+            found = [point.with_parameters(rate=rate) for rate in rates for point in found]
         else:
             found = client_points(self.clients, found)
         if not self.sizes:
             return found
         rows = target.data.rows
         counts = sizes.resolved(self.sizes, rows, least=min(rows, self.least))
-        return [{"rows": count, **point} for count in counts for point in found]
+        return [point.with_parameters(rows=count) for count in counts for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """As of every experiment; and several clients where the store allows one thread."""

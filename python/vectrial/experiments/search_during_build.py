@@ -25,6 +25,7 @@ from vectrial.experiments.common.row_parts import (
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Share, Warmup
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop
@@ -123,7 +124,7 @@ class SearchDuringBuild(Experiment):
     max_s: PositiveSeconds = 300.0
     warmup_queries: Warmup = 1000
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         return share_points(target, "added", self.added, self.clients, self.search)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:

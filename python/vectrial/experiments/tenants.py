@@ -25,6 +25,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq, Filter, Filters
 from vectrial.model.inputs import Clients, PositiveSeconds, Share, Warmup
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.schema import Field as Column
@@ -126,11 +127,15 @@ class Tenants(Experiment):
     max_s: PositiveSeconds = 300.0
     warmup_queries: Warmup = 1000
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         if not target.can.inserts_after_build:
             raise Unsupported(f"{target.name} inserts nothing once its index is built")
         settings = search_points(target, self.search)
-        return [{"isolation": str(one), **point} for one in self.isolation for point in settings]
+        return [
+            point.with_parameters(isolation=str(one))
+            for one in self.isolation
+            for point in settings
+        ]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """As of every experiment; and partitions, or filters on a column, where those isolate the

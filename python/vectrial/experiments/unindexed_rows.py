@@ -23,6 +23,7 @@ from vectrial.experiments.common.row_parts import insert, part, share_points
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop
@@ -98,7 +99,7 @@ class UnindexedRows(Experiment):
     duration_s: PositiveSeconds = 3.0
     warmup_queries: Warmup = 1000
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         return share_points(target, "unindexed", self.unindexed, self.clients, self.search)
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:

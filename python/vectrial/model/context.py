@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vectrial.model.capabilities import Index, Params, Returning
+from vectrial.model.capabilities import Index, Params
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.existing import Existing
@@ -21,6 +21,7 @@ from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
 from vectrial.model.live import Live
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
@@ -113,16 +114,20 @@ class Context:
     existing: Existing | None = None
 
 
+def operating_point(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
+    """A point as the plan made it. One that an experiment has put together is validated here.
+
+    Raises:
+        ValidationError: the index does not take a value of it.
+    """
+    if isinstance(point, OperatingPoint):
+        return point
+    return OperatingPoint.of(context.store.capabilities.indexes[context.index.kind].search, point)
+
+
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:
     """The validated search parameters among a point's."""
-    model = context.store.capabilities.indexes[context.index.kind].search
-    given = {name: value for name, value in point.items() if name in model.model_fields}
-    return model.model_validate(given)
-
-
-def returning_of(point: Mapping[str, Any]) -> Returning:
-    """Data that the searches of a point return."""
-    return Returning(point.get("returns", Returning.IDS))
+    return operating_point(context, point).search
 
 
 def fields_of(dataset: Dataset) -> tuple[Field, ...]:

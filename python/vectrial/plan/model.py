@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
@@ -12,6 +11,7 @@ from vectrial.model.context import Data
 from vectrial.model.existing import Existing
 from vectrial.model.limits import Limits
 from vectrial.model.metric import Metric
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import State
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
@@ -59,7 +59,7 @@ class PlannedTrial:
 
     row: TrialRow
     experiment: Experiment
-    point: Mapping[str, Any]
+    point: OperatingPoint
     own_s: float
     loads: float
 

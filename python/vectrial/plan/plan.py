@@ -261,7 +261,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         _refuse_client_machines(item)
         if item.existing is not None:
             refuse_existing(item.store, shape, item.lane, item.nodes)
-        points = experiment.points(target)
+        points = [target.point(point) for point in experiment.points(target)]
     except Unsupported as error:
         return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]
     able, refused = [], []

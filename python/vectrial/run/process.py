@@ -375,8 +375,7 @@ def spec_of(
 ) -> JobSpec:
     return JobSpec(
         store=reference(job.store),
-        index_kind=job.index.kind,
-        index_params=job.index.params.model_dump(mode="json"),
+        index=job.index,
         dataset=job.dataset,
         rows=job.rows,
         queries=job.queries,
@@ -386,13 +385,7 @@ def spec_of(
         data_dir=data_dir,
         certificate=certificate,
         trials=tuple(
-            TrialSpec(
-                trial.row.key,
-                reference(type(trial.experiment)),
-                trial.experiment.model_dump(mode="json", exclude_unset=True),
-                trial.point,
-                trial.row.lane,
-            )
+            TrialSpec(trial.row.key, trial.experiment.at_point(), trial.point, trial.row.lane)
             for trial in job.trials
         ),
         server=serving,

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.engine.parts import Order
-from vectrial.model.capabilities import Durability
+from vectrial.experiments.base import Experiment
+from vectrial.model.capabilities import Durability, Index
 from vectrial.model.client_limits import Certificate
 from vectrial.model.existing import Existing
 from vectrial.model.faults import Crash, Fault
 from vectrial.model.gate import CheckResult
 from vectrial.model.objects import ObjectsRequest
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address
 
@@ -25,13 +27,12 @@ TIME_IS_UP = signal.SIGUSR1
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """One trial of a job: the experiment's class as "module:Class", since a store's own environment
-    has no entry points, its settings, the point to measure, and the lane to measure it through."""
+    """One trial of a job: the experiment as `Experiment.at_point` has it, the point to measure, and
+    the lane to measure it through."""
 
     key: str
-    experiment: str
-    settings: Mapping[str, Any]
-    point: Mapping[str, Any]
+    experiment: Experiment
+    point: OperatingPoint
     lane: str
 
 
@@ -63,8 +64,7 @@ class JobSpec:
     """
 
     store: str
-    index_kind: str
-    index_params: Mapping[str, Any]
+    index: Index
     dataset: str
     rows: int
     queries: int | None

@@ -22,10 +22,7 @@ from time import perf_counter_ns
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
-from vectrial.experiments import registry as experiments
-from vectrial.experiments.base import Experiment
 from vectrial.gate import GateResult, Rows, Subject, run_gate
-from vectrial.model.capabilities import Index
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.endings import OVERDUE
@@ -72,8 +69,6 @@ class _Measurement:
         self.spec = spec
         self._sampler: Sampler | None = None
         self.kind = registry.resolve(spec.store)
-        params = self.kind.capabilities.indexes[spec.index_kind].build
-        self.index = Index(spec.index_kind, params.model_validate(dict(spec.index_params)))
         self.dataset = library.subset(
             library.load(spec.dataset), spec.rows, spec.queries, metadata=spec.metadata
         )
@@ -172,7 +167,7 @@ class _Measurement:
         ungated: list[Finished] = []
         try:
             for trial in self.spec.trials:
-                if experiments.resolve(trial.experiment).starts_from is State.EMPTY:
+                if trial.experiment.starts_from is State.EMPTY:
                     self._conclude(ungated)
                 self._parent.started(trial.key)
                 out = self._trial(trial)
@@ -221,14 +216,13 @@ class _Measurement:
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
-        experiment = experiments.resolve(trial.experiment).model_validate(dict(trial.settings))
         out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
         sampler: Sampler | None = None
         try:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
                 self._sampler = sampler
                 with self.time_limit.block():
-                    self._measure(experiment, trial, out, sampler)
+                    self._measure(trial, out, sampler)
         except TimeIsUp:
             out.status, out.reason, out.overdue = "failed", OVERDUE, True
             self.loaded = False
@@ -245,13 +239,8 @@ class _Measurement:
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
         return out
 
-    def _measure(
-        self,
-        experiment: Experiment,
-        trial: TrialSpec,
-        out: Finished,
-        sampler: Sampler,
-    ) -> None:
+    def _measure(self, trial: TrialSpec, out: Finished, sampler: Sampler) -> None:
+        experiment = trial.experiment
         if experiment.starts_from is State.EMPTY:
             self._fresh_store()
         elif not self.loaded:
@@ -295,7 +284,7 @@ class _Measurement:
             self.address,
             self.spec.existing,
             self.schema,
-            self.index,
+            self.spec.index,
             self.keys,
         )
 
@@ -327,7 +316,7 @@ class _Measurement:
         if self.spec.existing is not None:
             self.loaded = True
             return
-        self.store.create(self.schema, self.index)
+        self.store.create(self.schema, self.spec.index)
         task = (self.dataset, self.schema, self.spec.batch_rows, self._parent.progress)
         if writes_natively(self.kind):
             loaded = inserts.load(self.store.native_rows(), *task, self.spec.certificate)
@@ -353,7 +342,7 @@ class _Measurement:
 
     def _judge(self, out: Finished) -> None:
         """Mark a trial invalid if a check failed that its experiment depends on."""
-        scopes = experiments.resolve(self._experiment[out.key]).depends_on()
+        scopes = self._experiment[out.key].depends_on()
         out.gate = [result.row(scopes) for result in self.gate or []]
         wrong = [row for row in out.gate if row.relevant and row.passed is False]
         if wrong and out.status == "ok":
@@ -367,7 +356,7 @@ class _Measurement:
             store=store,
             make=self.make,
             schema=self.schema,
-            index=self.index,
+            index=self.spec.index,
             rows=Rows(self.dataset.ids, self.dataset.vectors, self.dataset.metadata),
             queries=self.dataset.queries,
             judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
@@ -384,7 +373,7 @@ class _Measurement:
             assert self.address is not None
             store = self.kind(self._location, self.address.turned(number))
             store.durability = self.spec.durability
-            store.open(self.schema, self.index)
+            store.open(self.schema, self.spec.index)
             return store
 
         return opened
@@ -398,7 +387,7 @@ class _Measurement:
             certificate=self.spec.certificate,
             dataset=self.dataset,
             schema=self.schema,
-            index=self.index,
+            index=self.spec.index,
             k=self.spec.k,
             seed=self.spec.seed,
             data_dirs=self.data_dirs,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.model.capabilities import Returning
-from vectrial.model.context import Context, returning_of, search_params
+from vectrial.model.context import Context, operating_point
 from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
 from vectrial.model.fusion import Blend
@@ -62,8 +62,8 @@ def search(
         or the server did wrong is in it as errors. Some of its answers are still to be looked at,
         by `Phase.look`.
     """
-    params, truth = search_params(context, point), context.truth(context.k, where)
-    returning = returning_of(point)
+    setting, truth = operating_point(context, point), context.truth(context.k, where)
+    arguments = (setting.returning, context.k, setting.search, where)
     seed = (context.seed, next(_PHASES))
     queries = drawn(context.dataset, truth, seed, repeat=context.repeat_queries)
 
@@ -72,7 +72,7 @@ def search(
 
     def check_natively(phase: Phase, answers: PhaseAnswers) -> None:
         def pending() -> None:
-            asked = native_searches(context.store, returning, context.k, params, where)
+            asked = native_searches(context.store, *arguments)
             try:
                 probed = native_search.probed(asked, queries.warmup, truth, answers)
             except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
@@ -85,7 +85,7 @@ def search(
     how: dict[str, Any] = {"seed": context.seed, "progress": context.progress, "name": name}
     if context.lane is Lane.NATIVE:
         phase = native_search.run(
-            native_searches(context.store, returning, context.k, params, where),
+            native_searches(context.store, *arguments),
             context.dataset.queries,
             truth,
             load,
@@ -101,17 +101,22 @@ def search(
         assert until is None, "the plan refuses other lanes"
         # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
         # store remembers it; the clients then find it as it should be.
-        made = searchers(context.store, returning, context.k, params, where)
+        made = searchers(context.store, *arguments)
         how["check"] = check
         if context.lane is Lane.SDK:
-            question = sdk_search.Question(opening(context), context.k, params, where, returning)
+            question = sdk_search.Question(
+                opening(context), context.k, setting.search, where, setting.returning
+            )
             how |= {"cores": context.certificate.placement.pins, "warmup_queries": warmup_queries}
             phase = sdk_search.search(question, queries, truth, load, **how)
         elif isinstance(load, ClosedLoop):
             how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
             phase = closed_loop(made, queries, truth, warmup_count=warmup_queries, **how)
         else:
-            how |= {"alone": _one_thread(context, returning), "warmup_queries": warmup_queries}
+            how |= {
+                "alone": _one_thread(context, setting.returning),
+                "warmup_queries": warmup_queries,
+            }
             phase = open_loop(made, queries, truth, load, **how)
     phase.params = {**phase.params, "k": context.k, **point}
     return phase
@@ -126,11 +131,12 @@ def answers(
     Raises:
         StoreError: a request of the native lane failed.
     """
-    params, returning = search_params(context, point), returning_of(point)
+    setting = operating_point(context, point)
+    arguments = (setting.returning, context.k, setting.search, where)
     if context.lane is Lane.NATIVE:
-        asked = native_searches(context.store, returning, context.k, params, where)
+        asked = native_searches(context.store, *arguments)
         return native_search.answers(asked, context.dataset.queries)
-    each = searchers(context.store, returning, context.k, params, where)
+    each = searchers(context.store, *arguments)
     queries = context.dataset.queries
     every = [each] * len(queries) if callable(each) else each
     return [search(query)[0] for query, search in zip(queries, every, strict=True)]
@@ -155,7 +161,7 @@ def hybrid(
         judgments: of which rows are relevant to each query: then the phase has `ndcg` and
             `ndcg_exact`.
     """
-    params = search_params(context, point)
+    params = operating_point(context, point).search
     asked = context.dataset.queries, truth
     how: dict[str, Any] = {
         "seed": context.seed,

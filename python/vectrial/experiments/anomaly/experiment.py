@@ -34,6 +34,7 @@ from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
 from vectrial.model.labels import ANOMALOUS, CLASS, repeated
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import (
     Phase,
 )
@@ -100,7 +101,7 @@ class Anomaly(Experiment):
     timed: Literal["all", "anomalies"] = "all"
     copies: int = Field(default=1, ge=1, le=100)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         can = target.can
         if not can.filters:
             raise Unsupported(f"{target.name} has no search under a filter")

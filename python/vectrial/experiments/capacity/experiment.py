@@ -17,6 +17,7 @@ from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Warmup
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
@@ -81,7 +82,7 @@ class Capacity(Experiment):
     warmup_queries: Warmup = 100
     in_flight: InFlight = IN_FLIGHT
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         return search_points(target, self.search, self.returns)
 
     @staticmethod

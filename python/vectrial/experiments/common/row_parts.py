@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.lane import writes_natively
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.progress import Progress
 from vectrial.model.store import Store
 from vectrial.workload import ingest
@@ -29,7 +29,7 @@ def share_points(
     shares: Iterable[float],
     clients: Sequence[int],
     search: Mapping[str, Values],
-) -> list[dict[str, Any]]:
+) -> list[OperatingPoint]:
     """Points of searches at each share, under this name, of rows that are inserted last.
 
     Raises:
@@ -40,7 +40,11 @@ def share_points(
             f"{target.name} cannot insert after the index is built with index '{target.index.kind}'"
         )
     points = client_points(clients, search_points(target, search))
-    return [{name: share, **point} for share in dict.fromkeys(shares) for point in points]
+    return [
+        point.with_parameters(**{name: share})
+        for share in dict.fromkeys(shares)
+        for point in points
+    ]
 
 
 def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:

@@ -22,6 +22,7 @@ from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
 from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
@@ -79,7 +80,7 @@ class Crud(Experiment):
     limit: Count = 10
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         return search_points(target, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:

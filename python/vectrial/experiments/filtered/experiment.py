@@ -34,17 +34,12 @@ from vectrial.experiments.common.predicates import (
     stated,
 )
 from vectrial.model.capabilities import Returning
-from vectrial.model.context import (
-    Context,
-    Data,
-    fields_of,
-    returning_of,
-    search_params,
-)
+from vectrial.model.context import Context, Data, fields_of
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Filters, to_json
 from vectrial.model.inputs import PositiveSeconds, Seconds, Share, Warmup
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import (
     Phase,
 )
@@ -204,7 +199,7 @@ class Filtered(Experiment):
     def _arms(self, target: Target) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.payload_index)) if target.can.payload_index else ("fixed",)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[Mapping[str, Any]]:
         """A point for each condition on the dataset's own columns, which the loaded store has
         indexed; and one for each arm that needs a store of its own, with all that is asked there.
         """
@@ -212,8 +207,8 @@ class Filtered(Experiment):
             raise Unsupported(f"{target.name} has no search under a filter")
         arms = self._arms(target)
         loaded = [1.0, *(() if arms == ("off",) else self._of_data())]
-        points: list[dict[str, Any]] = [
-            {"selectivity": share, **asked}
+        points: list[Mapping[str, Any]] = [
+            asked.with_parameters(selectivity=share)
             for share in loaded
             for asked in self._given_filters(target)
         ]
@@ -222,7 +217,7 @@ class Filtered(Experiment):
                 points.append({"payload_index": arm})
         return points
 
-    def _given_filters(self, target: Target) -> list[dict[str, Any]]:
+    def _given_filters(self, target: Target) -> list[OperatingPoint]:
         """Clients and search parameters, every combination."""
         return client_points(self.clients, search_points(target, self.search, self.returns))
 
@@ -266,7 +261,7 @@ class Filtered(Experiment):
 
     # -- measuring -----------------------------------------------------------------------------
 
-    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+    def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
         if "selectivity" in point:
             can = context.store.capabilities.under(context.index.kind)
             arm = "on" if can.payload_index else "fixed"
@@ -315,7 +310,7 @@ class Filtered(Experiment):
                 yield _Condition(shape, share, where, {"depth": depth})
 
     def _phase(
-        self, context: Context, point: Mapping[str, Any], arm: str, asked: _Condition
+        self, context: Context, point: OperatingPoint, arm: str, asked: _Condition
     ) -> Iterator[Phase]:
         """The searches under a condition. Their answers are looked at when they have ended."""
         where = asked.where
@@ -343,15 +338,14 @@ class Filtered(Experiment):
     def _look(
         self,
         context: Context,
-        point: Mapping[str, Any],
+        point: OperatingPoint,
         where: Filters,
         answers: dict[int, NDArray[np.int64]],
     ) -> None:
         """Ask queries spread over all once more, by the store's own method, and keep what each is
         answered in `answers`."""
         queries = context.dataset.queries
-        params, returning = search_params(context, point), returning_of(point)
-        each = searchers(context.store, returning, context.k, params, where)
+        each = searchers(context.store, point.returning, context.k, point.search, where)
         chosen = np.linspace(0, len(queries) - 1, min(self.checks, len(queries))).astype(int)
         for at in chosen.tolist():
             search = each if callable(each) else each[at]

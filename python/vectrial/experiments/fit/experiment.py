@@ -21,6 +21,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.limits import Limits
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.placement import size_bytes
 from vectrial.model.results_schema import MetricName
@@ -109,23 +110,16 @@ class Fit(Experiment):
     step: int = Field(default=0, ge=0)
     purpose: str = ""
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         requirements = {"p99_ms": self.p99_ms, "recall": self.recall, "error_share": self.errors}
         load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
         limit = {} if self.load_limit_s is None else {"load_limit_s": self.load_limit_s}
         step = {"step": self.step, "purpose": self.purpose} if self.purpose else {}
+        shared = {**load, **requirements, **limit, **step}
         return [
-            {
-                "memory_bytes": size_bytes(memory),
-                "cpus": cpus,
-                **load,
-                **requirements,
-                **limit,
-                **step,
-                **setting,
-            }
+            point.with_parameters(memory_bytes=size_bytes(memory), cpus=cpus, **shared)
             for memory, cpus in itertools.product(self.memory, self.processors)
-            for setting in search_points(target, self.search)
+            for point in search_points(target, self.search)
         ]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:

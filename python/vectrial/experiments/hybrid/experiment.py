@@ -25,6 +25,7 @@ from vectrial.model.context import Context, search_params
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
 from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
@@ -95,7 +96,7 @@ class HybridSearch(Experiment):
     def _sizes(cls, value: tuple[int | float, ...] | None) -> tuple[int | float, ...] | None:
         return None if value is None else sizes.checked(value)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         can = target.can
         hybrid = can.hybrid
         if isinstance(hybrid, str):
@@ -110,7 +111,7 @@ class HybridSearch(Experiment):
         if self.sizes is None:
             return points
         each = sizes.resolved(self.sizes, target.data.rows)
-        return [{"rows": size, **point} for size in each for point in points]
+        return [point.with_parameters(rows=size) for size in each for point in points]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, data without texts or without the columns named."""

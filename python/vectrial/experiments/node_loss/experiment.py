@@ -31,6 +31,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.faults import Fault
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate
 from vectrial.model.lane import Lane
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.workload.record import phase_of_outcome
@@ -112,7 +113,7 @@ class NodeLoss(Experiment):
     connections: Clients = 12
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         if target.nodes < 2:
             raise Unsupported(
                 f"{target.name} runs as one node: no node can be lost", remedy="nodes = 3"
@@ -125,7 +126,7 @@ class NodeLoss(Experiment):
             if kind in self.rates and not can:
                 raise Unsupported(f"{target.name} cannot {kind} with index '{target.index.kind}'")
         found = search_points(target, self.search)
-        return [{"fault": str(fault), **point} for fault in self.faults for point in found]
+        return [point.with_parameters(fault=str(fault)) for fault in self.faults for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, a cut between nodes that share a network."""

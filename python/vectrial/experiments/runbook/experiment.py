@@ -21,6 +21,7 @@ from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.filters import Filters
 from vectrial.model.inputs import Clients, PositiveSeconds, Seconds, Warmup
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.schema import Schema
@@ -110,13 +111,13 @@ class RunbookExperiment(Experiment):
             found[name] = tuple((str(s.operation), s.start, s.end, s.rows) for s in steps)
         return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         can, points = target.can, search_points(target, self.search)
         if not can.inserts_after_build:
             raise Unsupported(f"{target.name} inserts nothing once its index is built")
         if not can.delete:
             raise Unsupported(f"{target.name} has no delete")
-        return [{"script": name, **point} for name in self.scripts for point in points]
+        return [point.with_parameters(script=name) for name in self.scripts for point in points]
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """The same at every point."""
@@ -165,8 +166,7 @@ class RunbookExperiment(Experiment):
         on_disk = allocated_bytes(context.data_dirs) if about["age"] == "aged" else None
         held = replace(context, dataset=now, truth=partial(_truth, now))
         load = ClosedLoop(self.clients, min_s=self.min_s, max_s=self.max_s)
-        asked = {key: value for key, value in point.items() if key != "script"}
-        phase = dispatch.search(held, asked, load, warmup_queries=self.warmup_queries)
+        phase = dispatch.search(held, point, load, warmup_queries=self.warmup_queries)
         phase.params = {**phase.params, **about}
         phase.metrics |= {"live_rows": float(now.rows), "replaced_rows": float(gone)}
         if on_disk is not None and context.data_dirs:

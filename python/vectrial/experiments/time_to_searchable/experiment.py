@@ -18,6 +18,7 @@ from vectrial.experiments.base import Experiment, Target, looking_for, search_po
 from vectrial.experiments.common.readiness import first_search
 from vectrial.experiments.time_to_searchable.metrics import METRICS, OWN
 from vectrial.model.context import Context
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Store
@@ -91,7 +92,7 @@ class TimeToSearchable(Experiment):
     probes: int = Field(default=50, ge=1, le=10_000)
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
-    def points(self, target: Target) -> list[dict[str, Any]]:
+    def points(self, target: Target) -> list[OperatingPoint]:
         return search_points(target, self.search)
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
