@@ -67,7 +67,7 @@ def run_suite(
     plan = plan_of(model, where)
     check_machine(plan, here=on == HERE)
     if on == HERE:
-        exposure.check(plan, progress, allow_exposed=allow_exposed)
+        exposure.check(plan.servers, progress, allow_exposed=allow_exposed)
     folder = new_folder(None if out is None else Path(out), model)
     watcher = _Lines(progress)
     with private_files(), place(on, folder) as site, RunWriter(folder) as writer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -55,6 +56,42 @@ def test_grids_repeats_and_checkpoints_expand() -> None:
     assert len({trial.row.key for trial in plan.trials}) == len(plan.trials)
     # the half-size checkpoint is a job of its own, in a fresh process
     assert sorted({(job.rows, len(job.trials)) for job in plan.jobs}) == [(500, 1), (1000, 5)]
+
+
+def test_keys_and_parameters_of_trials_stay_as_earlier_versions_wrote_them() -> None:
+    """A run is resumed by its trials' keys: a new one would measure every trial again."""
+    known = {
+        trial.row.key: (trial.row.experiment, trial.row.rows, dict(trial.row.params))
+        for trial in plan_of(SUITE).trials
+        if trial.row.repeat == 1 and trial.row.index_params["m"] == 8
+    }
+    searches = {
+        key: ("search", 1000, {"k": 10, "clients": 1, "ef_search": value, "returns": "ids"})
+        for key, value in (
+            ("437867088483101931621176", 16),
+            ("beacbff39ce6048ef0817245", 32),
+            ("fe8486180e580608646699e2", 64),
+        )
+    }
+    assert known == searches | {
+        "dbf9561f38131095b1ea8ae8": ("ingest", 500, {"k": 10, "concurrency": 1}),
+        "3a1cd6d0a600cb438ab2f877": ("ingest", 1000, {"k": 10, "concurrency": 1}),
+        "3ef2225a29857a28c52069ad": ("crud", 1000, {"k": 10, "ef_search": 50}),
+    }
+
+
+def test_a_point_goes_to_the_measuring_process_validated_and_without_the_grid() -> None:
+    trial = next(one for one in plan_of(SUITE).trials if one.row.experiment == "search")
+    sent = pickle.loads(pickle.dumps((trial.experiment.at_point(), trial.point)))
+    experiment, point = sent
+    assert point == {"clients": 1, "ef_search": 16, "returns": "ids"} == trial.point
+    with pytest.raises(TypeError, match="not changed"):
+        point["clients"] = 2
+    assert type(point.search) is registry.load("hnswlib").capabilities.indexes["hnsw"].search
+    assert point.search.ef_search == 16
+    assert experiment.settings() == trial.experiment.settings()
+    with pytest.raises(AttributeError, match="search"):
+        _ = experiment.search
 
 
 def test_a_job_is_estimated_with_each_load_that_it_makes() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import other_user
 import pytest
@@ -110,13 +111,9 @@ def test_where_no_network_can_be_made_it_is_not_started_unless_allowed(
         assert server.facts()["network"] == "this machine's"
 
 
-class _Plan:
-    """As much of a plan as says which stores it measures."""
-
-    def __init__(self, server: str) -> None:
-        store = type("Kind", (), {"name": "kind", "server": server})
-        self.jobs = (type("Job", (), {"store": store})(),)
-        self.suite = type("Suite", (), {"provider": staticmethod(lambda name: None)})()
+def _servers(server: str) -> dict[Any, None]:
+    """As `Plan.servers`, of a store with this one."""
+    return {type("Kind", (), {"name": "kind", "server": server}): None}
 
 
 def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
@@ -128,17 +125,17 @@ def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
     monkeypatch.setattr(exposure, "no_network", lambda: "nobody may")
     monkeypatch.setattr(exposure, "choose", chosen)
     said: list[str] = []
-    plan = _Plan("vectrial.stores.milvus.server:MILVUS")
+    servers = _servers("vectrial.stores.milvus.server:MILVUS")
     with pytest.raises(UserError, match=r"^milvus: listens on every interface") as refused:
-        exposure.check(plan, said.append, allow_exposed=False)  # type: ignore[arg-type]
+        exposure.check(servers, said.append, allow_exposed=False)
     assert "--allow-exposed" in str(refused.value)
-    exposure.check(plan, said.append, allow_exposed=True)  # type: ignore[arg-type]
+    exposure.check(servers, said.append, allow_exposed=True)
     assert [line.split(":")[0] for line in said] == [
         "other users of this machine can use the server of milvus while it runs"
     ]
     said.clear()
-    plan = _Plan("vectrial.stores.redis.server:REDIS")
-    exposure.check(plan, said.append, allow_exposed=False)  # type: ignore[arg-type]
+    servers = _servers("vectrial.stores.redis.server:REDIS")
+    exposure.check(servers, said.append, allow_exposed=False)
     assert said == [], "it asks for a password"
 
 

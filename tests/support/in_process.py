@@ -22,7 +22,7 @@ from vectrial.run.process import WORK, spec_of
 from vectrial.run.redact import Secrecy
 from vectrial.run.runner import Conditions
 from vectrial.run.watcher import Watcher
-from vectrial.suite.model import Suite
+from vectrial.suite.model import Rules, Suite
 from vectrial.worker import worker
 from vectrial.worker.messages import Ack, Finished, Progress, Started
 
@@ -33,7 +33,7 @@ class InProcess:
 
     def __init__(
         self,
-        suite: Suite,
+        rules: Rules,
         folder: Path,
         watcher: Watcher,
         write: Callable[[TrialRecord], None],
@@ -41,7 +41,7 @@ class InProcess:
         *,
         allow_exposed: bool,
     ) -> None:
-        self.suite, self.folder, self.watcher, self.write = suite, folder, watcher, write
+        self.rules, self.folder, self.watcher, self.write = rules, folder, watcher, write
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
         """Measure a job, unless its store cannot run here."""
@@ -56,10 +56,10 @@ class InProcess:
     def measure(self, job: Job) -> None:
         """Measure a job and record its trials."""
         place = self.folder / WORK / "here"
-        certificate = Certificate(self.suite.client_limits, self.suite.placement.resolved(), {})
+        certificate = Certificate(self.rules.client_limits, self.rules.placement.resolved(), {})
         ear: Any = _Ear(job, self.watcher, self.write)
         try:
-            spec = spec_of(job, self.suite, certificate, place, None)
+            spec = spec_of(job, self.rules, certificate, place, None)
             worker._Measurement(spec, ear).run()
         finally:
             shutil.rmtree(place, ignore_errors=True)
@@ -76,7 +76,7 @@ class Recorded(InProcess):
     def measure(self, job: Job) -> None:
         for trial in job.trials:
             self.watcher.started(trial)
-            params = {"k": self.suite.k, **trial.point}
+            params = {"k": self.rules.k, **trial.point}
             phase = Phase("search", 0, 10**9, params, dict(FIGURES), role=Role.SEARCH)
             own = trial.experiment.metrics
             self.write(TrialRecord(trial.row, "ok", phases=[phase], metrics=own))
@@ -85,7 +85,7 @@ class Recorded(InProcess):
 def in_process(plan_jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
     """An `Executor`, by `InProcess`."""
     runner = InProcess(
-        suite, under.folder, under.watcher, under.write, under.secrecy, allow_exposed=False
+        suite.rules, under.folder, under.watcher, under.write, under.secrecy, allow_exposed=False
     )
     for number, job in enumerate(plan_jobs, 1):
         runner.run(job, partial(under.watcher.job, job, number, len(plan_jobs)))

@@ -290,7 +290,7 @@ def measure(
     """
     check_machine(plan, here=on == HERE)
     if on == HERE:
-        exposure.check(plan, lambda line: say(console, line), allow_exposed=allow_exposed)
+        exposure.check(plan.servers, lambda line: say(console, line), allow_exposed=allow_exposed)
     again = again or shlex.join(["vectrial", "run", "--resume", str(folder)])
     interrupts.set_hint(f"interrupted; go on with: {again}")
     try:

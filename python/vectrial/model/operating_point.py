@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from vectrial.model.capabilities import Params, Returning
 
 
-@dataclass(frozen=True, eq=False)
-class OperatingPoint(Mapping[str, Any]):
-    """One point of an experiment on an index. It is validated when it is made, by the plan, and
-    goes as it is to the experiment and to what searches the store.
+class OperatingPoint(dict[str, Any]):
+    """One point of an experiment on an index. It is validated when it is made, by the plan, goes as
+    it is to the experiment and to what searches the store, and cannot be changed.
 
-    As a mapping it holds its parameters by name: they define the trial, and results name them.
+    It holds its parameters by name: they define the trial, and results name them.
 
     search: those that the index's model of search parameters has, as the store takes them.
     returning: what searches return.
     """
 
-    parameters: Mapping[str, Any]
-    search: Params
-    returning: Returning = Returning.IDS
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        search: Params,
+        returning: Returning = Returning.IDS,
+    ) -> None:
+        super().__init__(parameters)
+        self.search, self.returning = search, returning
 
     @classmethod
     def of(cls, model: type[Params], parameters: Mapping[str, Any]) -> OperatingPoint:
@@ -37,13 +40,12 @@ class OperatingPoint(Mapping[str, Any]):
 
     def with_parameters(self, **parameters: Any) -> OperatingPoint:
         """The same searches, with further parameters of the experiment."""
-        return OperatingPoint({**parameters, **self.parameters}, self.search, self.returning)
+        return OperatingPoint({**parameters, **self}, self.search, self.returning)
 
-    def __getitem__(self, name: str) -> Any:
-        return self.parameters[name]
+    def __reduce__(self) -> tuple[type[OperatingPoint], tuple[Any, ...]]:
+        return OperatingPoint, (dict(self), self.search, self.returning)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.parameters)
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("an operating point is not changed: make another one")
 
-    def __len__(self) -> int:
-        return len(self.parameters)
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse

@@ -13,6 +13,7 @@ from vectrial.model.limits import Limits
 from vectrial.model.metric import Metric
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import State
+from vectrial.model.provider import Provider
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
@@ -142,6 +143,11 @@ class Plan:
     def trials(self) -> list[PlannedTrial]:
         """Every trial of every job."""
         return [trial for job in self.jobs for trial in job.trials]
+
+    @property
+    def servers(self) -> dict[type[Store], Provider | None]:
+        """The stores of its jobs, each with the provider of its server that the suite names."""
+        return {job.store: self.suite.provider(job.store.name) for job in self.jobs}
 
     @property
     def datasets(self) -> tuple[DatasetRef, ...]:

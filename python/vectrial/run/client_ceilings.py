@@ -13,7 +13,7 @@ from vectrial.model.placement import Placement
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
-from vectrial.suite.model import Suite
+from vectrial.suite.model import Rules
 from vectrial.workload.ceiling import FAMILIES, Searches, in_flight_for, measure
 
 
@@ -46,10 +46,10 @@ class ClientCeilings:
     """
 
     def __init__(
-        self, suite: Suite, note: LineProgress, clients: ClientMachines | None = None
+        self, rules: Rules, note: LineProgress, clients: ClientMachines | None = None
     ) -> None:
-        self._suite, self._note, self._clients = suite, note, clients
-        self._placement = suite.placement.resolved()
+        self._rules, self._note, self._clients = rules, note, clients
+        self._placement = rules.placement.resolved()
         self._ceilings: dict[tuple[Any, ...], Ceiling | str] = {}
 
     def certificate(self, job: Job) -> Certificate:
@@ -67,7 +67,7 @@ class ClientCeilings:
                 found[in_flight] = ceiling
             else:
                 lacking = ceiling
-        return Certificate(self._suite.client_limits, self._placement, found, lacking)
+        return Certificate(self._rules.client_limits, self._placement, found, lacking)
 
     def _ceiling(self, store: type[Store], dim: int, in_flight: int) -> Ceiling | str:
         """The ceiling, or the reason for having none."""
@@ -76,7 +76,7 @@ class ClientCeilings:
         key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)
         if key not in self._ceilings:
             self._ceilings[key] = self._measured(
-                Searches(store.protocol, dim, self._suite.k, in_flight, store.dialect)
+                Searches(store.protocol, dim, self._rules.k, in_flight, store.dialect)
             )
         return self._ceilings[key]
 

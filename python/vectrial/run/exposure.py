@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
-from vectrial.plan.model import Plan
+from vectrial.model.store import Store
 from vectrial.servers.base import Recipe
 from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import Choice, choose, recipe_of
 
 
-def check(plan: Plan, say: LineProgress, *, allow_exposed: bool) -> None:
-    """Print a line with the servers of a plan that other users of this machine can reach.
+def check(
+    servers: Mapping[type[Store], Provider | None], say: LineProgress, *, allow_exposed: bool
+) -> None:
+    """Print a line with the servers of a plan (`Plan.servers`) that other users of this machine can
+    reach.
 
     Raises:
         UserError: others on the network could reach one, and that is not allowed.
     """
-    stores = {job.store.name: job.store for job in plan.jobs}
     found: list[tuple[Recipe, Choice]] = []
-    for name, store in stores.items():
+    for store, provider in servers.items():
         with suppress(VectrialError):  # reported in the store's job
             if (recipe := recipe_of(store)) is not None:
-                choice = choose(recipe, plan.suite.provider(name))
+                choice = choose(recipe, provider)
                 if choice.available.works is not False:
                     found.append((recipe, choice))
     local = [recipe for recipe, choice in found if choice.provider is Provider.LOCAL]

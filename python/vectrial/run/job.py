@@ -25,7 +25,7 @@ from vectrial.servers.local import variable
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
-from vectrial.suite.model import Suite
+from vectrial.suite.model import Rules
 from vectrial.util import environments
 from vectrial.worker.messages import (
     Drive,
@@ -53,7 +53,7 @@ class JobRunner:
 
     def __init__(
         self,
-        suite: Suite,
+        rules: Rules,
         folder: Path,
         watcher: Watcher,
         write: Callable[[TrialRecord], None],
@@ -63,16 +63,16 @@ class JobRunner:
         clients: ClientMachines | None = None,
     ) -> None:
         self._clients = clients
-        self._suite, self._folder, self._watcher = suite, folder, watcher
+        self._rules, self._folder, self._watcher = rules, folder, watcher
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
-        self._ceilings = ClientCeilings(suite, watcher.note, clients)
+        self._ceilings = ClientCeilings(rules, watcher.note, clients)
         self._prepared: dict[tuple[str, bool], tuple[str, Choice | None]] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
         """Measure a job. begins: called once it is known that its store runs here."""
         kind = job.store.name, job.nodes > 1
         if kind not in self._prepared:
-            wanted = self._suite.provider(job.store.name)
+            wanted = self._rules.providers.get(job.store.name)
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         lacks, choice = self._prepared[kind]
         lacks = lacks or _no_limits(job, choice)
@@ -90,7 +90,7 @@ class JobRunner:
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients,
                 )  # fmt: skip
-                _measure(job, self._suite, site, self._watcher, self._write)
+                _measure(job, self._rules, site, self._watcher, self._write)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
@@ -156,7 +156,7 @@ def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
 
 
 def _measure(
-    job: Job, suite: Suite, site: Site, watcher: Watcher, write: Callable[[TrialRecord], None]
+    job: Job, rules: Rules, site: Site, watcher: Watcher, write: Callable[[TrialRecord], None]
 ) -> None:
     """Measure a job. If its process or the store's server dies, the current trial fails, and a new
     process continues with the rest."""
@@ -166,9 +166,9 @@ def _measure(
         current, anew = left[0], False
         try:
             rest = replace(job, trials=tuple(left))
-            process = MeasuringProcess(rest, suite, site, watcher.note)
+            process = MeasuringProcess(rest, rules, site, watcher.note)
             with process:
-                for message in process.messages(suite.trial_timeout_s):
+                for message in process.messages(rules.trial_timeout_s):
                     match message:
                         case Started(key):
                             current = by_key[key]

@@ -90,12 +90,12 @@ def about_time(seconds: float) -> str:
 def _servers(plan: Plan) -> Iterator[str]:
     """The provider of each store's server, and why it was chosen."""
     servers = False
-    for store in dict.fromkeys(job.store for job in plan.jobs):
+    for store, provider in plan.servers.items():
         recipe = recipe_of(store)
         if recipe is None:
             continue
         servers = True
-        choice = choose(recipe, plan.suite.provider(store.name))
+        choice = choose(recipe, provider)
         why = choice.why
         if choice.available.reason:
             lacks = "not available here: " if choice.available.works is False else ""

@@ -37,7 +37,7 @@ from vectrial.servers.limits import NotPossible, change_memory, enter, group_nam
 from vectrial.servers.provide import Choice, provide, recipe_of
 from vectrial.servers.running import if_up
 from vectrial.servers.supervisor import memory_use, remove
-from vectrial.suite.model import Suite
+from vectrial.suite.model import Rules
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
@@ -107,11 +107,11 @@ class MeasuringProcess:
     def __init__(
         self,
         job: Job,
-        suite: Suite,
+        rules: Rules,
         site: Site,
         note: LineProgress,
     ) -> None:
-        self._job, self._suite, self._certificate = job, suite, site.certificate
+        self._job, self._rules, self._certificate = job, rules, site.certificate
         self._inside, folder = site.inside, site.folder
         of = f"-{job.nodes}-nodes" if job.nodes > 1 else ""
         name = f"{job.store.name}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
@@ -144,7 +144,7 @@ class MeasuringProcess:
                 inside=site.inside,
                 allow_exposed=site.allow_exposed,
                 nodes=job.nodes,
-                hosts=suite.hosts,
+                hosts=rules.hosts,
                 at=None if site.clients is None else site.clients.address,
             )
             self._server = if_up(recipe, server)
@@ -209,7 +209,7 @@ class MeasuringProcess:
                 start_new_session=True,
                 umask=0o077,
             )
-        spec = spec_of(self._job, self._suite, self._certificate, self._data, serving)
+        spec = spec_of(self._job, self._rules, self._certificate, self._data, serving)
         with suppress(BrokenPipeError):  # it died at once: `why` tells
             self._pipe.send(spec)
 
@@ -371,7 +371,7 @@ def command_of(store: type[Store], *arguments: str) -> environments.Command:
 
 
 def spec_of(
-    job: Job, suite: Suite, certificate: Certificate, data_dir: Path, serving: Serving | None
+    job: Job, rules: Rules, certificate: Certificate, data_dir: Path, serving: Serving | None
 ) -> JobSpec:
     return JobSpec(
         store=reference(job.store),
@@ -379,9 +379,9 @@ def spec_of(
         dataset=job.dataset,
         rows=job.rows,
         queries=job.queries,
-        k=suite.k,
-        seed=suite.seed + job.repeat,
-        batch_rows=suite.batch_rows,
+        k=rules.k,
+        seed=rules.seed + job.repeat,
+        batch_rows=rules.batch_rows,
         data_dir=data_dir,
         certificate=certificate,
         trials=tuple(
@@ -391,7 +391,7 @@ def spec_of(
         server=serving,
         durability=job.durability,
         metadata=job.metadata,
-        repeat_queries=suite.repeat_queries,
+        repeat_queries=rules.repeat_queries,
         limited=serving is None and job.limits is not None,
         existing=job.existing,
     )

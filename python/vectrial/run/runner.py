@@ -112,7 +112,7 @@ def here_within(within: Within) -> Executor:
 
 def _runner(suite: Suite, under: Conditions) -> JobRunner:
     return JobRunner(
-        suite,
+        suite.rules,
         under.folder,
         under.watcher,
         under.write,

@@ -131,7 +131,7 @@ def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
     notes, fault = [*plan_warnings(plan), *_downloads(plan)], ""
     try:
         check_machine(plan)
-        exposure.check(plan, notes.append, allow_exposed=False)
+        exposure.check(plan.servers, notes.append, allow_exposed=False)
     except UserError as error:
         fault = str(error)
     return Planned(suite, text, summarize(plan), tuple(notes), fault)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -157,6 +158,22 @@ class Prices(_Part):
         return dated
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What a suite says of all its jobs alike; see `Suite`. providers: of stores' servers, by the
+    store's name, where the suite names one."""
+
+    k: int
+    seed: int
+    batch_rows: int
+    repeat_queries: bool
+    trial_timeout_s: float
+    placement: Placement
+    hosts: Hosts | None
+    client_limits: ClientLimits
+    providers: Mapping[str, Provider]
+
+
 class Suite(_Part):
     """A whole suite file.
 
@@ -228,6 +245,21 @@ class Suite(_Part):
             UserError: it is out of range.
         """
         return validated(Suite, {**self.model_dump(), "repeats": repeats}, where)
+
+    @property
+    def rules(self) -> Rules:
+        """What it says of all its jobs alike."""
+        return Rules(
+            self.k,
+            self.seed,
+            self.batch_rows,
+            self.repeat_queries,
+            self.trial_timeout_s,
+            self.placement,
+            self.hosts,
+            self.client_limits,
+            {ref.store: ref.provider for ref in self.stores if ref.provider is not None},
+        )
 
     def provider(self, store: str) -> Provider | None:
         """The provider of a store's server; None: the first available."""

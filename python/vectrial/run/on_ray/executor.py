@@ -178,7 +178,7 @@ class _Run:
             begin = machine.actor.begin.remote
             try:
                 ray.get(machine.actor.send_by.remote(clients, machine.address))
-                ray.get(begin(self._suite, stores, self._under.allow_exposed))
+                ray.get(begin(self._suite.rules, stores, self._under.allow_exposed))
             except ray.exceptions.RayTaskError as error:
                 raise error.cause or error from error
 

@@ -35,7 +35,7 @@ from vectrial.run.on_ray.load import Peer, RayClients
 from vectrial.run.on_ray.sender import Sender
 from vectrial.run.redact import Secrecy
 from vectrial.servers.limits import sweep
-from vectrial.suite.model import Suite
+from vectrial.suite.model import Rules
 from vectrial.telemetry.environment import environment_facts
 from vectrial.util.file_modes import private_files
 from vectrial.util.paths import home
@@ -169,7 +169,7 @@ class Machine:
         """From now on these send the loads of its jobs, and reach it at this address."""
         self._clients = RayClients(machines, address) if machines else None
 
-    def begin(self, suite: Suite, stores: Sequence[type[Store]], allow_exposed: bool) -> None:
+    def begin(self, rules: Rules, stores: Sequence[type[Store]], allow_exposed: bool) -> None:
         """Get ready for the jobs of a suite, which use these stores.
 
         Raises:
@@ -177,7 +177,7 @@ class Machine:
         """
         secrecy = Secrecy.of(stores)
         self._runner = JobRunner(
-            suite,
+            rules,
             self._folder,
             Reporter(self._events),
             lambda record: self._events.put(Recorded(secrecy.record(record))),
