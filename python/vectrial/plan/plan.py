@@ -339,7 +339,7 @@ def _trial_row(
     }
     if item.lane is not Lane.EMBEDDED:
         defining["placement"] = suite.placement.facts()
-        defining["provider"] = suite.provider(store.name)
+        defining["provider"] = item.ref.provider
         if suite.hosts is not None:
             defining["hosts"] = suite.hosts.model_dump(mode="json")
     if not shape.metadata:
