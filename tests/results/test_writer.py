@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from vectrial.model.errors import UserError
@@ -83,6 +84,40 @@ def test_everything_of_a_trial_comes_back(tmp_path: Path) -> None:
         assert trial["index_kind"] == "flat"
         assert json.loads(trial["index_params"]) == {"m": 16, "quantization": None}
         assert reader.rows("select environment_name as e from trial") == [{"e": "docarray"}]
+
+
+def test_any_value_comes_back_as_it_was(tmp_path: Path) -> None:
+    texts = ["it's", "'; drop table trial; --", "a\0b\0", "\\n \n\t", "né ☃ 𝄞", "", "''", "?"]
+    numbers = [0.1, 0.1 + 0.2, -0.0, 5e-324, 1.7976931348623157e308, 1e22, 123456789.123456789]
+    named = dict(zip(METRICS, numbers, strict=False))
+    began = datetime(2026, 11, 27, 1, 2, 3, 456789, tzinfo=timezone(timedelta(hours=-5)))
+    with RunWriter(tmp_path / "r") as writer:
+        begin(writer, cpu="it's")
+        phase = Phase("search", 0, 1, params={"text": texts[0]})
+        phase.metrics = {**named, "qps": float("nan"), "count": np.float64(7), "errors": 2**62}
+        phase.histograms = {text: bytes(range(256)) for text in texts}
+        phase.errors = [(text, np.int64(1), [text]) for text in texts]
+        writer.trial(replace(record(), phases=[phase], started_at=began, reason=texts[2]))
+        writer.trial(replace(record("it's"), reason=texts[1]))
+        writer.trial(replace(record("it's"), status="failed"))
+    with duckdb.connect(str(tmp_path / "r" / "run.duckdb"), read_only=True) as db:
+        found = dict(db.execute("select name, value from metric where phase_id = 1").fetchall())
+        assert {
+            name: repr(found[name]) for name in named if name not in ("count", "errors", "qps")
+        } == {
+            name: repr(value)
+            for name, value in named.items()
+            if name not in ("count", "errors", "qps")
+        }
+        assert (found["count"], found["errors"], repr(found["qps"])) == (7.0, 2.0**62, "nan")
+        blobs = dict(db.execute("select name, hdr from histogram where phase_id = 1").fetchall())
+        assert blobs == {text: bytes(range(256)) for text in texts}
+        errors = db.execute("select kind, messages from error where phase_id = 1").fetchall()
+        assert {kind: json.loads(said) for kind, said in errors} == {text: [text] for text in texts}
+        trials = "select key, reason, started_at at time zone 'UTC' from trial order by trial_id"
+        assert db.execute(trials).fetchall() == [
+            ("k1", texts[2], began.astimezone(UTC).replace(tzinfo=None)), ("it's", None, None),
+        ]  # fmt: skip
 
 
 def test_a_trial_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from vectrial.util import interrupts
+from vectrial.util.arrow import load_without_pandas
 
 
 class LazyCommand(TyperCommand):
@@ -29,6 +30,7 @@ class LazyCommand(TyperCommand):
         """Import the module and return the command."""
         # A library may take an interruption of its import for a missing dependency.
         with interrupts.at_once():
+            load_without_pandas()
             imported = import_module(f"vectrial.cli.{self.module}")
         alone = typer.Typer(
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
 from vectrial.compare.document import figures, metric_name, place
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.document.blocks import Figure
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.util import formatting
 

@@ -58,7 +58,7 @@ def build(run: RunData) -> Report:
         about=run.about,
         note=run.note,
         meta=_meta(run),
-        warnings=(*warnings(run), *server.warnings(run)),
+        warnings=_warnings(run),
         answers=overview.answers(run, found),
         sections=tuple(section for section in sections if section is not None),
         labels=run.labels,
@@ -67,8 +67,22 @@ def build(run: RunData) -> Report:
 
 
 def summary(run: RunData) -> RenderableType:
-    """The report's warnings, short answers and first table, for `rich`."""
-    return terminal.summary(build(run))
+    """The report's warnings, short answers and first table, for `rich`. Nothing else is built."""
+    found = sweeps(run)
+    glance = overview.at_a_glance(run, found)
+    return terminal.summary(
+        Report(
+            title=str(run.run["suite_name"]),
+            note=run.note,
+            warnings=_warnings(run),
+            answers=overview.answers(run, found),
+            sections=() if glance is None else (glance,),
+        )
+    )
+
+
+def _warnings(run: RunData) -> tuple[str, ...]:
+    return (*warnings(run), *server.warnings(run))
 
 
 def _of_experiments(run: RunData, looks: Looks) -> list[Section]:

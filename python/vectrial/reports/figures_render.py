@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import altair as alt
-
 from vectrial.document.charts import moments as moment_lines
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.styles import SHAPES, colour, paired
 from vectrial.document.charts.theme import (
     NARROW,

@@ -27,6 +27,7 @@ from vectrial.results.database import (
     reading,
 )
 from vectrial.util import apart
+from vectrial.util.arrow import load_without_pandas
 
 #: Environment variable: seconds of processor time that reading one run may take.
 SECONDS = "VECTRIAL_READ_S"
@@ -158,4 +159,5 @@ def _clean(column: pa.Array[Any], name: str) -> pa.Array[Any]:
 
 
 if __name__ == "__main__":
+    load_without_pandas()
     apart.serve(_Reading().handle)

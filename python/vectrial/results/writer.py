@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from vectrial.model.errors import UserError
 from vectrial.model.gate import CheckResult
@@ -158,12 +159,12 @@ class RunWriter:
         since = environment.setdefault("resumed_at_revisions", [])
         if revision not in (began, *since):
             since.append(revision)
-            self._db.execute("update run set environment = ?", [json.dumps(environment)])
+            self._db.execute(f"update run set environment = {_literal(json.dumps(environment))}")
 
     def finish(self) -> None:
         """Mark the run as complete."""
         with self._transaction():
-            self._db.execute("update run set finished_at = ?", [datetime.now(UTC)])
+            self._db.execute(f"update run set finished_at = {_literal(datetime.now(UTC))}")
         with writing(self.folder):
             self._db.execute("checkpoint")
 
@@ -175,7 +176,8 @@ class RunWriter:
         """
         name, rows = facts["name"], facts["rows"]
         known = self._db.execute(
-            "select fingerprint from dataset where name = ? and rows = ?", [name, rows]
+            "select fingerprint from dataset"
+            f" where name = {_literal(name)} and rows = {_literal(rows)}"
         ).fetchone()
         if known is None:
             with self._transaction():
@@ -208,15 +210,16 @@ class RunWriter:
             self._insert("gate", [{"trial_id": trial_id, **row._asdict()} for row in record.gate])
 
     def _forget(self, key: str) -> None:
-        found = self._db.execute("select trial_id from trial where key = ?", [key]).fetchone()
+        known = f"select trial_id from trial where key = {_literal(key)}"
+        found = self._db.execute(known).fetchone()
         if found is None:
             return
-        (trial_id,) = found
-        phases = "(select phase_id from phase where trial_id = ?)"
+        trial = f"trial_id = {found[0]}"
+        phases = f"(select phase_id from phase where {trial})"
         for table in ("metric", "histogram", "error", '"window"'):
-            self._db.execute(f"delete from {table} where phase_id in {phases}", [trial_id])
+            self._db.execute(f"delete from {table} where phase_id in {phases}")
         for table in ("phase", "telemetry", "gate", "trial"):
-            self._db.execute(f"delete from {table} where trial_id = ?", [trial_id])
+            self._db.execute(f"delete from {table} where {trial}")
 
     def _phases(self, trial_id: int, record: TrialRecord) -> list[int]:
         first = self._next("phase", "phase_id")
@@ -245,9 +248,30 @@ class RunWriter:
         for at in range(0, len(rows), _ROWS_OF_STATEMENT):
             part = rows[at : at + _ROWS_OF_STATEMENT]
             columns = ", ".join(part[0])
-            marks = ", ".join(["(" + ", ".join("?" * len(part[0])) + ")"] * len(part))
-            values = [value for row in part for value in row.values()]
-            self._db.execute(f'insert into "{table}" ({columns}) values {marks}', values)
+            values = ", ".join(f"({', '.join(map(_literal, row.values()))})" for row in part)
+            self._db.execute(f'insert into "{table}" ({columns}) values {values}')
+
+
+def _literal(value: Any) -> str:
+    """A value in SQL. Passed to DuckDB as a parameter, it would have pandas imported, wherever that
+    is installed, to see whether it is one of its objects."""
+    match value:
+        case None:
+            return "null"
+        case bool() | np.bool_():
+            return "true" if value else "false"
+        case int() | np.integer():
+            return str(int(value))
+        case float() | np.floating():
+            return f"'{float(value)!r}'::double"  # bare, it would be a decimal and rounded
+        case bytes():
+            return f"unhex('{value.hex()}')"
+        case datetime():
+            return f"'{value.isoformat()}'::timestamptz"
+        case str():  # a zero byte would end the statement
+            parts = value.replace("'", "''").split("\0")
+            return "(" + " || chr(0) || ".join(f"'{part}'" for part in parts) + ")"
+    raise TypeError(f"a value of the results is {type(value).__name__}")
 
 
 def _make(folder: Path) -> bool:

@@ -10,8 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-
 from vectrial.document.blocks import (
     Block,
     Cell,
@@ -26,6 +24,7 @@ from vectrial.document.blocks import (
     plain,
     table_of,
 )
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
 from vectrial.experiments.registry import all_metrics
 from vectrial.results.clean import clean, parsed

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
-
 from vectrial.document.blocks import Figure
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink
 from vectrial.experiments.registry import all_metrics
 from vectrial.site.ranking import Ranking

@@ -38,6 +38,7 @@ from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.common.temporary import close_store
 from vectrial.util import environments
+from vectrial.util.arrow import load_without_pandas
 from vectrial.util.child_environment import for_own
 from vectrial.util.children import python
 
@@ -184,6 +185,7 @@ def _judged(what: str, results: Sequence[GateResult], found: float, version: str
 
 def main(reference: str) -> None:
     """Print the outcome as one line of JSON."""
+    load_without_pandas()
     try:
         outcome = attempt(registry.resolve(reference))
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer

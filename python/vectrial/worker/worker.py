@@ -44,6 +44,7 @@ from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics, not_its_own
 from vectrial.telemetry.process import ProcessTree, Sampler
+from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.worker.messages import (
     TIME_IS_UP,
@@ -430,6 +431,7 @@ def main() -> None:
     """Measure the job from the pipe. Arguments: file descriptor of the pipe, id of the parent."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    load_without_pandas()
     with Connection(int(sys.argv[1])) as pipe:
         spec: JobSpec = pipe.recv()
         pins = spec.certificate.placement.pins

@@ -17,6 +17,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
+from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.workload.crash import Ended, Rows, Script
 from vectrial.workload.ledger import Change, Kind, Outcome
@@ -97,6 +98,7 @@ def main() -> None:
     id of whoever asks."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    load_without_pandas()
     with Connection(int(sys.argv[1])) as pipe:
         _serve(pipe)
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
-
 from vectrial.analysis.run_data import Point
 from vectrial.document.charts import moments as moment_lines
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import chart_of, ink
 
 #: Metrics of the phase `searchable` that are moments since the load began, and what happens then.

@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
 from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.analysis.analysis import Sweep, operating_point
 from vectrial.analysis.run_data import Point, RunData
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
-
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.styles import INK, colour, dash, shape
 from vectrial.model.trial import Series
 

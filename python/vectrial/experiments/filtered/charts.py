@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
 from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.run_data import Point
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,

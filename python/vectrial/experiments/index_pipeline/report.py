@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import altair as alt
-
 from vectrial.analysis.analysis import Facet, by_facet
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
 from vectrial.document.blocks import Block, Cell, Column, Figure, Section, Table, plain, spread_cell
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
 from vectrial.document.sections import INDEX, STORE, store_row
 from vectrial.experiments.index_pipeline.metrics import METRICS

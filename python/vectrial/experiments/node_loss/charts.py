@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import altair as alt
-
 from vectrial.analysis.run_data import Point
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,

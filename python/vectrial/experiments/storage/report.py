@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
 from vectrial.analysis.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import Block, Column, Figure, Row, Section, Table, plain, spread_cell
 from vectrial.document.charts import store as charts
+from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
 from vectrial.document.sections import INDEX, STORE, names_of, store_row
 from vectrial.model.phase import Role

@@ -21,6 +21,7 @@ from vectrial.model.filters import Filter, In, renamed
 from vectrial.stores import common as vt
 from vectrial.stores.flight import text as flight_text
 from vectrial.stores.flight.filters import written
+from vectrial.util.arrow import load_without_pandas
 
 if TYPE_CHECKING:
     from pyarrow import flight
@@ -103,9 +104,7 @@ class FlightStore(vt.ServerStore):
 
     def _connect(self, address: vt.Address) -> Any:
         self._options = call_options(address)
-        # Making numpy's arrays of its own for the first time pyarrow imports pandas, where that is
-        # installed: seconds that the first search of a process would be charged with.
-        pa.array([0]).to_numpy()
+        load_without_pandas()  # else the first search would do it, and be charged with it
         return connected(address)
 
     def version(self) -> str:

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 
 from vectrial.engine.recorders import judge_of
 from vectrial.model.store import Store
+from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.workload.ndcg import NdcgScorer
 from vectrial.workload.python import bulk_io, sdk_ingest
@@ -71,6 +72,7 @@ def main() -> None:
     second is the process id of the sender."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    load_without_pandas()
     with Connection(int(sys.argv[1])) as pipe:
         task = pipe.recv()
         try:

@@ -53,6 +53,7 @@ import pyarrow.flight as flight
 from vectrial.model.errors import VectrialError
 from vectrial.stores.flight.reference.datasets import Dataset, Datasets
 from vectrial.stores.flight.reference.text import TextQuery
+from vectrial.util.arrow import load_without_pandas
 
 SERVER = "vectrial flight reference"
 #: Rows of one batch of a scan.
@@ -227,6 +228,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=3000, help="port to listen on; 0: a free one")
     parser.add_argument("--folder", type=Path, required=True, help="where datasets are kept")
     members = parser.parse_args()
+    load_without_pandas()
     server = Reference(f"grpc://{members.host}:{members.port}", members.folder)
     print(f"{SERVER} on {members.host}:{server.port}", flush=True)
     server.serve()
