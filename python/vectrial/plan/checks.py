@@ -102,15 +102,22 @@ def check_search_parameters(
         UserError: no store has the parameter, or no index takes the value.
     """
     models: dict[str, list[type[Params]]] = {}
-    for store in {*known_stores, *(ref.store for ref in suite.stores)}:
-        for label, kind in load_store(store).capabilities.indexes.items():
-            used = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
-            for name in kind.search.model_fields:
-                models.setdefault(name, []).extend([kind.search] * used)
+
+    def add(stores: Iterable[str]) -> None:
+        for store in dict.fromkeys(stores):
+            for label, kind in load_store(store).capabilities.indexes.items():
+                used = any((ref.store, ref.index) == (store, label) for ref in suite.stores)
+                for name in kind.search.model_fields:
+                    models.setdefault(name, []).extend([kind.search] * used)
+
+    own = [ref.store for ref in suite.stores]
+    add(own)
     for i, ref in enumerate(suite.experiments):
         search = ref.parameters().get("search", {})
         for name, values in search.items() if isinstance(search, Mapping) else ():
             here = f"{where}: experiments[{i}].search"
+            if name not in models:  # of a store that the suite leaves out, perhaps
+                add(store for store in known_stores if store not in own)
             if name not in models:
                 raise UserError(
                     f"no store has the search parameter '{name}'",

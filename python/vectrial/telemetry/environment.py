@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import psutil
 
 from vectrial.util.cgroups import ROOT, is_unified, membership, read, upwards
+from vectrial.util.distributions import name_and_version
 
 _CPU = Path("/sys/devices/system/cpu")
 _Number = TypeVar("_Number", int, float)
@@ -58,10 +59,8 @@ def environment_facts(repository: Path | None = None) -> dict[str, Any]:
 @cache
 def libraries() -> Mapping[str, str]:
     """Every installed distribution and its version, by name."""
-    # Each asking for its metadata reads and parses a file.
-    every = (distribution.metadata for distribution in metadata.distributions())
-    found = {about["Name"]: about["Version"] for about in every if about["Name"]}
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+    found = dict(map(name_and_version, metadata.distributions()))
+    return dict(sorted(((n, v) for n, v in found.items() if n), key=lambda item: item[0].lower()))
 
 
 def git(folder: Path) -> dict[str, Any]:

@@ -16,11 +16,12 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vectrial.model.errors import PluginError, UserError
+from vectrial.util.distributions import name_and_version
 from vectrial.util.suggest import suggestion
 
 T = TypeVar("T")
@@ -134,7 +135,7 @@ def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPo
     """The entry points of a group by name. path: `sys.path`, on which they depend."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     own = _of_source_tree(group)
-    installed = [e for e in entry_points(group=group) if not own or _package(e) != _OWN]
+    installed = (e for e in _every(path).select(group=group) if not own or _package(e) != _OWN)
     for entry in (*own, *installed):
         others = found.get(entry.name, ())
         if all((entry.value, _package(entry)) != (one.value, _package(one)) for one in others):
@@ -142,17 +143,28 @@ def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPo
     return found
 
 
+@functools.cache
+def _every(path: tuple[str, ...]) -> EntryPoints:
+    """The entry points of all packages, which one look at their files finds."""
+    return entry_points()
+
+
 def _of_source_tree(group: str) -> list[EntryPoint]:
     """Vectrial's own entry points, where it runs from a source tree; else none."""
-    project = Path(__file__).parents[3] / "pyproject.toml"
-    if not project.is_file():
-        return []
-    declared = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
-    if declared.get("name") != _OWN:
-        return []
-    entries = declared["entry-points"].get(group, {})
+    entries = _source_tree().get(group, {})
     return [EntryPoint(name, value, group) for name, value in entries.items()]
 
 
+@functools.cache
+def _source_tree() -> Mapping[str, Mapping[str, str]]:
+    """The entry points that the source tree declares, by group; none outside of one."""
+    project = Path(__file__).parents[3] / "pyproject.toml"
+    if not project.is_file():
+        return {}
+    declared = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+    groups: Mapping[str, Mapping[str, str]] = declared.get("entry-points", {})
+    return groups if declared.get("name") == _OWN else {}
+
+
 def _package(entry: EntryPoint) -> str:
-    return _OWN if entry.dist is None else entry.dist.name
+    return _OWN if entry.dist is None else name_and_version(entry.dist)[0]
