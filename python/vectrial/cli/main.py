@@ -11,6 +11,8 @@ from contextlib import contextmanager
 def main() -> None:
     """Entry point."""
     _open_streams()
+    # Looking for plug-ins of pydantic's reads a file of every installed package, in each process.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with _silent_interrupt():
         # Imported here: it takes a second, in which Ctrl-C ends the command silently.
         from vectrial.cli.app import run_command_line

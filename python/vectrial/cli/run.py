@@ -339,12 +339,13 @@ def _print_summary(folder: Path, report: bool, console: Console) -> None:
     """Print the summary, and write the page."""
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.analysis.run_data import load
-    from vectrial.document.render import write
     from vectrial.report.build import build, summary
 
     loaded = load(folder)
     console.print(summary(loaded))
     if report:
+        from vectrial.document.render import write
+
         page = write.write_html(build(loaded), write.made(folder / "report"))
         say(console, f"report: {page}")
 

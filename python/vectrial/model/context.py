@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from vectrial.model.capabilities import Index, Params
 from vectrial.model.client_limits import Certificate
@@ -152,6 +151,8 @@ def _longest(column: Any) -> int:
     """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
     if not pa.types.is_string(column.type):
         return 0
+    import pyarrow.compute as pc
+
     return int(pc.max(pc.binary_length(column)).as_py() or 0)
 
 

@@ -14,14 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.model.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 Value = int | float | str | bool
 
@@ -248,6 +250,8 @@ def _float(value: Value) -> Value:
 
 
 def _expression(where: Filter) -> pc.Expression:
+    import pyarrow.compute as pc
+
     match where:
         case Eq(name, value):
             return pc.field(name) == pc.scalar(value)
@@ -282,6 +286,8 @@ def _expression(where: Filter) -> pc.Expression:
 def _among(column: pc.Expression, values: list[Any]) -> pc.Expression:
     """The column is one of these values of one type. A chain of comparisons would be too deep for
     Arrow, which ends the process at some ten thousand."""
+    import pyarrow.compute as pc
+
     # Null is in no set: isin answers false for it, which Not would turn into true. A comparison
     # with any of them is unknown for it, and refuses what cannot be compared.
     comparison = column == pc.scalar(values[0])

@@ -290,8 +290,10 @@ class _Measurement:
         )
 
     def _resident_without_rows(self) -> int | None:
-        """Resident bytes before rows are loaded. Batches are cut first, because Arrow's own set-up
-        is not the store's memory."""
+        """Resident bytes before rows are loaded. Batches are cut first, and functions of Arrow
+        loaded, because Arrow's own set-up is not the store's memory."""
+        import pyarrow.compute  # noqa: F401 - filters are applied with it
+
         for _ in bulk.batches(
             self.dataset,
             self.schema,

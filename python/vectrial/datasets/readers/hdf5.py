@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from vectrial.datasets.readers.base import (
@@ -20,6 +19,9 @@ from vectrial.datasets.readers.base import (
 )
 from vectrial.model.errors import DataError, Unsupported
 from vectrial.model.metric import Metric
+
+if TYPE_CHECKING:
+    import h5py
 
 _METRICS = {
     "angular": Metric.COSINE,
@@ -57,6 +59,8 @@ def open_hdf5(path: Path, options: Options) -> Source:
         DataError: it is damaged, or points to other files.
         Unsupported: sparse or bit vectors, Hamming or Jaccard distance.
     """
+    import h5py
+
     with reading(path, *_ERRORS):
         file = h5py.File(path, "r")
         try:
@@ -132,6 +136,8 @@ def _text(value: Any) -> str:
 
 def _is_array(file: h5py.File, name: str, where: str) -> bool:
     """True for an array of real numbers whose elements lie in this very file."""
+    import h5py
+
     place = f"{where}, '{name}'"
     if not isinstance(file.get(name, getlink=True), h5py.HardLink):
         raise DataError("it is a link, which may lead to another file", where=place)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
@@ -85,6 +84,8 @@ def row_values(
 
 def _unsigned_zeros(column: pa.Array[Any]) -> list[Any]:
     if pa.types.is_floating(column.type):
+        import pyarrow.compute as pc
+
         column = pc.add(column, 0.0)
     return column.to_pylist()
 
