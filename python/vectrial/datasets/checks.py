@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.model.errors import DataError
@@ -70,6 +69,8 @@ def check_labels(parts: Sequence[Any], name: str, *, where: str) -> None:
 
     parts: columns of them, one after the other, without nulls.
     """
+    import pyarrow.compute as pc
+
     texts: Any = pa.chunked_array([chunk for part in parts for chunk in part.chunks])
     counts: Any = pc.value_counts(texts)
     twice = counts.filter(pc.greater(counts.field("counts"), pa.scalar(1)))

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.datasets.exact import exact_topk
@@ -229,6 +228,8 @@ def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, 
 def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
     """A metadata column: type, nulls, distinct values, the commonest, and quantiles of finite
     numbers."""
+    import pyarrow.compute as pc
+
     values: Any = column
     counted: Any = pc.value_counts(values.drop_null())
     order = pc.sort_indices(counted.field(1), sort_keys=[("", "descending")])

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, choose
@@ -179,6 +178,8 @@ def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
 
     batches: arrays of the column, which has the type `kind`.
     """
+    import pyarrow.compute as pc
+
     signed = pa.types.is_signed_integer(kind)
     for column in batches:
         ends: Any = pc.min_max(column)
