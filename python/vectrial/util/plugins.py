@@ -16,7 +16,7 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -144,7 +144,7 @@ def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPo
 
 
 @functools.cache
-def _every(path: tuple[str, ...]) -> EntryPoints:
+def _every(path: tuple[str, ...]) -> Any:
     """The entry points of all packages, which one look at their files finds."""
     return entry_points()
 
