@@ -37,6 +37,9 @@ _METRICS = {
 #: The cells of an inverted index by cuVS's default, and the fewest rows that each should have.
 _LISTS, _ROWS_PER_LIST = 1024, 40
 _WORD_BITS = 32
+#: The most rows of an answer that `ivf_pq` fills up with positions that no row has: longer ones
+#: end in whatever was in memory where the cells that were probed hold too few (cuVS 26.10, H200).
+_FILLED_UP = 256
 
 
 class CagraBuild(vt.Params):
@@ -129,14 +132,14 @@ class CuvsStore(vt.LibraryIndex):
         inserts_after_build=False,
         refuses_duplicates=True,
         caveats=(
-            "not run on a GPU by us yet: written from cuVS's published source, and no figure of it"
-            " has been checked",
             "a search is one query that goes to the GPU and back, which is not what a GPU is best"
             " at: cuVS is made for many queries in one call",
             "vectors wait in this process's memory until build makes the index of all of them; rows"
             " are searchable and durable from then on, and none is added afterwards",
             "metadata lies beside the index, in this process; a filter is evaluated there before"
             " the clock starts, and cuVS is given the bits of the rows it keeps",
+            "ivf_pq: answers of more than 256 rows are not in order and, where too few cells are"
+            " probed, not all rows: the first are sorted here, the second refused",
             "only the first GPU is used; memory there comes from the device's own pool",
             "flush writes the whole index to one file and syncs it; another version of cuVS may not"
             " read it",
@@ -257,7 +260,13 @@ class CuvsStore(vt.LibraryIndex):
                 search = partial(module.search, settings, self._index, filter=bits)
                 positions = np.uint32
             case IvfPqSearch():
-                settings = module.SearchParams(n_probes=min(params.nprobe, self._index.n_lists))
+                lists = self._index.n_lists
+                if most > _FILLED_UP and params.nprobe < lists:
+                    raise vt.Unsupported(
+                        f"{self.name} answers more than {_FILLED_UP} rows of ivf_pq only where all"
+                        f" {lists} cells are probed"
+                    )
+                settings = module.SearchParams(n_probes=min(params.nprobe, lists))
                 search = partial(module.search, settings, self._index)
             case _:
                 search = partial(module.search, self._index, prefilter=bits)
