@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_calls import call
+from in_process import InProcess
 
 from vectrial.analysis.run_data import load
 from vectrial.cli.main import main
 from vectrial.report.build import build
+from vectrial.run import runner
 from vectrial.stores import registry
 from vectrial.stores.registry import availability
 from vectrial.suite.model import read_suite
@@ -31,7 +34,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
-def vectrial(tmp_path: Path, home: dict[str, str]) -> Vectrial:
+def vectrial(tmp_path: Path, home: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Vectrial:
+    """Run the command, and measure, in this process and an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECTRIAL_HOME", home["VECTRIAL_HOME"])
+    monkeypatch.setattr(runner, "JobRunner", InProcess)
+
+    def run(*arguments: str, env: None = None) -> subprocess.CompletedProcess[str]:
+        done = call(*arguments)
+        return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: Path, home: dict[str, str]) -> Vectrial:
+    """Run the command as a process."""
+
     def run(*arguments: str, env: dict[str, str] | None = None) -> Any:
         command = [sys.executable, "-m", "vectrial.cli.main", *arguments]
         return subprocess.run(
@@ -185,12 +204,12 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
 
 @pytest.mark.slow
 def test_a_store_that_cannot_be_had_is_tried_once(
-    vectrial: Vectrial, home: dict[str, str], tmp_path: Path
+    process: Vectrial, home: dict[str, str], tmp_path: Path
 ) -> None:
     """Here one that has neither a program nor a container engine."""
     without = {name: value for name, value in home.items() if name != "VECTRIAL_QDRANT_BIN"}
     without["PATH"] = str(tmp_path)
-    done = vectrial("tune", "qdrant", *SMALL, env=without)
+    done = process("tune", "qdrant", *SMALL, env=without)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert "vectrial: qdrant cannot be measured here: " in done.stderr.splitlines()[-1]
     assert done.stderr.count(": skipped: ") == 1
@@ -199,12 +218,12 @@ def test_a_store_that_cannot_be_had_is_tried_once(
 
 @pytest.mark.slow
 @pytest.mark.server("weaviate")
-def test_a_server_through_the_engine(vectrial: Vectrial) -> None:
+def test_a_server_through_the_engine(process: Vectrial) -> None:
     weaviate = registry.load("weaviate")
     if (able := availability(weaviate)).works is False:
         pytest.skip(able.reason)
     environment = dict(os.environ)  # the server's program is in the home that the machine has
-    done = undisturbed(vectrial, "capacity", "weaviate", *QUICK, env=environment)
+    done = undisturbed(process, "capacity", "weaviate", *QUICK, env=environment)
     assert done.returncode == 0, done.stderr
     *rates, answer = lines(done)
     assert answer["lane"] == "native"

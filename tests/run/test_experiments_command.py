@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from small_suite import Vectrial
+from small_suite import Inside
 
 from vectrial.experiments.registry import EXPERIMENTS
 
 
-@pytest.mark.slow
-def test_every_experiment_with_every_parameter(vectrial: Vectrial) -> None:
-    listed = vectrial("experiments", "--format", "jsonl")
-    assert listed.returncode == 0, listed.stderr
-    rows = {row["experiment"]: row for row in map(json.loads, listed.stdout.splitlines())}
+def test_every_experiment_with_every_parameter(inside: Inside) -> None:
+    listed = inside("experiments", "--format", "jsonl")
+    assert listed.code == 0, listed.err
+    rows = {row["experiment"]: row for row in map(json.loads, listed.out.splitlines())}
     assert set(rows) == set(EXPERIMENTS)
     for name, kind in EXPERIMENTS.items():
         assert set(rows[name]["parameters"]) == set(kind.model_fields)
     assert rows["crud"]["parameters"]["samples"] == 1000
-    table = vectrial("experiments")
-    assert all(name in table.stdout for name in EXPERIMENTS)
+    table = inside("experiments")
+    assert all(name in table.out for name in EXPERIMENTS)
