@@ -91,6 +91,7 @@ def _answer(
 
 
 def _save(filename: str, index: Index, include_dataset: bool = True, resources: Any = None) -> None:
+    assert index.vectors is not None
     with Path(filename).open("wb") as file:
         np.savez(file, metric=index.metric, vectors=index.vectors)
 
@@ -183,7 +184,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `cuvs`, `pylibraft` and `rmm` importable, as these modules."""
     pool = type("CudaAsyncMemoryResource", (), {})
     current: list[Any] = [None]
-    modules = {
+    modules: dict[str, dict[str, Any]] = {
         "cuvs": {"__version__": "26.10.00"},
         "cuvs.common": {"Dataset": Dataset, "Resources": Resources},
         "cuvs.neighbors": {
