@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from pathlib import Path
@@ -48,6 +49,13 @@ def test_what_would_fill_the_memory_is_refused(folder: Path) -> None:
             reader.query(sql)
     with RunReader(folder) as reader:
         assert reader.run()["suite_name"] == "s", "the next one finds its memory free"
+
+
+def test_a_figure_that_is_no_number_is_missing(folder: Path) -> None:
+    """A forged run could break what draws and adds it; a value says why it is none beside."""
+    with RunReader(folder) as reader:
+        sql = "select 'nan'::double n, '-inf'::double i, 1.5::double f, 'inf'::double as value"
+        assert reader.rows(sql) == [{"n": None, "i": None, "f": 1.5, "value": math.inf}]
 
 
 def test_the_end_of_the_process_is_said_on_one_line(folder: Path) -> None:
