@@ -19,7 +19,7 @@ from vectrial.model.results_schema import METRICS
 from vectrial.model.target import LoadTarget
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload.live import follower
-from vectrial.workload.record import phase_of_outcome
+from vectrial.workload.record import _fault, phase_of_outcome
 
 K, DIM = 10, 16
 VECTORS = np.ones((100, DIM), dtype=np.float32)
@@ -95,6 +95,15 @@ def test_a_phase_accounts_for_everything(
     assert (metrics["cpu_us_per_op"] or 0) > 0
     windows = phase.windows["search"]
     assert sum(int(count or 0) for count in windows["count"]) == 500
+
+
+@pytest.mark.parametrize(("law", "faulty"), [(0.98, True), (0.995, False), (1.01, True)])
+def test_in_an_open_loop_service_times_are_the_time_in_flight(law: float, faulty: bool) -> None:
+    """Less a little for connections that had to be opened."""
+    figures = {"littles_law": law}
+    fault = _fault(10, 0, 10, clients=None, metrics=figures, expect_errors=False)
+    assert (fault is not None) == faulty
+    assert _fault(10, 0, 10, clients=1, metrics={"littles_law": 0.5}, expect_errors=False) is None
 
 
 @pytest.mark.slow
