@@ -28,9 +28,9 @@ _PASSED, _FAILED = 0, 1
 class Check:
     """Outcome of one check on one index and metric.
 
-    module: the part of the suite. case: "STORE-INDEX-METRIC". outcome: "passed", "failed", or
-    "skipped" if the store does not declare the capability (case: "STORE"). reason: empty unless it
-    did not pass.
+    module: the part of the suite. case: "STORE-INDEX-METRIC", and "-bare" where rows have no
+    metadata; "STORE" of a check that is skipped. outcome: "passed", "failed", or "skipped" if the
+    store does not declare the capability. reason: empty unless it did not pass.
     """
 
     module: str
