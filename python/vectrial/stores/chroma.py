@@ -79,7 +79,7 @@ class Chroma(vt.Store):
             "under inner product, filtered searches stay below 0.9 recall after rows were replaced"
             " by others far away, whatever ef_search",
             "a missing value is kept as a text of its own",
-            "a filter has at most 32,766 values, each a variable of SQLite's",
+            "a filter takes some 16,000 numbers at most: SQLite has no room for more variables",
             "vectors are normalised when stored under cosine",
             "the graph's files lag behind by up to 1,000 rows, which are replayed when it opens",
         ),
