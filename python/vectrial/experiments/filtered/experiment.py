@@ -210,21 +210,21 @@ class Filtered(Experiment):
         points: list[Mapping[str, Any]] = [
             asked.with_parameters(selectivity=share)
             for share in loaded
-            for asked in self._given_filters(target)
+            for asked in self._search_points(target)
         ]
         for arm in arms:
             if self._made_columns or self.depths or (arm == "off" and self._of_data()):
                 points.append({"payload_index": arm})
         return points
 
-    def _given_filters(self, target: Target) -> list[OperatingPoint]:
+    def _search_points(self, target: Target) -> list[OperatingPoint]:
         """Clients and search parameters, every combination."""
         return client_points(self.clients, search_points(target, self.search, self.returns))
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Beside what every experiment refuses, filters that the store does not honour."""
         can = target.can
-        for asked in [point] if "selectivity" in point else self._given_filters(target):
+        for asked in [point] if "selectivity" in point else self._search_points(target):
             super().check_point(target, asked)
             refuse_threads(target, asked["clients"])
         if point.get("payload_index") == "off":
@@ -290,7 +290,7 @@ class Filtered(Experiment):
             ingest.finish(store, context.progress)
             target = Target(type(store), context.index, Data(schema, dataset.rows), context.lane)
             for one in self._conditions(context, made, arm):
-                for asked in self._given_filters(target):
+                for asked in self._search_points(target):
                     yield from self._phase(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
