@@ -24,6 +24,8 @@ MOVED = 0.4 * TIE_TOLERANCE
 _SOME = 4096
 #: Queries and bytes that the rounds of a phase have at most.
 _MOST, _MOST_BYTES = 50_000, 64 << 20
+#: Numbers of queries that are moved at once.
+_TOGETHER = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,16 @@ def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool
     queries, reach = dataset.queries, _reach(dataset, truth)
     noise = _noise(queries, seed)
     count = max(1, min(_MOST, _MOST_BYTES // (4 * dataset.dim)) // len(queries))
-    warmup = _moved(queries, noise, reach, 0, 0.5 / (count + 1))
+    warmup = _moved(queries, noise, reach, np.array([0]), np.array([0.5 / (count + 1)]))[0]
     if repeat:
         return Queries(queries[None], warmup)
     rounds = np.empty((count, *queries.shape), np.float32)
-    for nth in range(count):
-        rounds[nth] = _moved(queries, noise, reach, nth + 1, (nth + 1) / count)
+    turns = np.arange(1, count + 1)
+    # So many at once that what is made on the way has at most `_TOGETHER` numbers.
+    step = max(1, _TOGETHER // max(1, queries.size))
+    for begin in range(0, count, step):
+        some = turns[begin : begin + step]
+        rounds[begin : begin + step] = _moved(queries, noise, reach, some, some / count)
     return Queries(rounds, warmup)
 
 
@@ -102,18 +108,26 @@ def _moved(
     queries: NDArray[np.float32],
     noise: NDArray[np.float32],
     reach: NDArray[np.float64],
-    turn: int,
-    share: float,
+    turns: NDArray[np.int64],
+    shares: NDArray[np.float64],
 ) -> NDArray[np.float32]:
-    """Every query moved by that share of its reach, in the direction of the one `turn` before it;
-    by a unit in the last place of one component where that is too little to be another float32."""
-    far = (reach * share).astype(np.float32)[:, None]
-    moved: NDArray[np.float32] = queries + far * np.roll(noise, turn, axis=0)
-    (same,) = np.nonzero((moved == queries).all(axis=1))
-    if len(same):
-        at = np.abs(queries[same]).argmax(axis=1)
-        whole = moved[same, at]
-        for _ in range(1 + turn):
-            whole = np.nextafter(whole, np.float32(np.inf), dtype=np.float32)
-        moved[same, at] = whole
+    """For each of the turns (r,), every query moved by that share of its reach, in the direction
+    of the one so many turns before it; by units in the last place of one component where that is
+    too little to be another float32. (r, q, d)"""
+    far = (reach * shares[:, None]).astype(np.float32)[:, :, None]
+    before = np.arange(len(queries)) - turns[:, None]
+    moved: NDArray[np.float32] = queries + far * noise[before % len(queries)]
+    turn, same = np.nonzero((moved == queries).all(axis=2))
+    at = np.abs(queries[same]).argmax(axis=1)
+    moved[turn, same, at] = _units_up(moved[turn, same, at], 1 + turns[turn])
+    return moved
+
+
+def _units_up(numbers: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Each number (n,) moved up by so many units in the last place."""
+    bits = numbers.view(np.int32).astype(np.int64)
+    # Bits of negative numbers count downwards from those of minus zero.
+    steps = np.where(bits < 0, -(2**31) - bits, bits) + units
+    up = np.where(steps < 0, -(2**31) - steps, steps).astype(np.int32)
+    moved: NDArray[np.float32] = up.view(np.float32)
     return moved
