@@ -11,20 +11,20 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from synthetic_runs import write_run
+from synthetic_runs import synthetic_run
 
 import vectrial
-from vectrial.analysis.run_data import RunData, load
+from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Report
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.report.build import build
 
 PACKAGE = Path(vectrial.__file__).parent
-#: What `names_it` looks at.
-NAMING = (ast.ImportFrom, ast.Compare, ast.Subscript, ast.Call, ast.keyword, ast.Dict)
 MAY_NAME = {
     *("cli/capacity.py", "cli/tune.py", "cli/fit.py", "cli/fit_bench.py"),
     *("plan/quick.py", "run/existing.py"),
@@ -33,68 +33,70 @@ MAY_NAME = {
 ACROSS = ("glance", "equal-recall", "percentiles", "concurrency")
 
 
+class Naming(NamedTuple):
+    """A place where an experiment is named."""
+
+    name: str
+    file: str
+    line: int
+
+
 @cache
-def naming_nodes() -> list[tuple[str, ast.AST]]:
-    """Nodes of the package's modules that can name an experiment, with the module's place."""
-    return [
-        (path.relative_to(PACKAGE).as_posix(), node)
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, NAMING)
-    ]
+def namings() -> list[Naming]:
+    """Where the package's modules import an experiment, look one up or ask what something is of."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        file = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for name in named_by(node):
+                found.append(Naming(name, file, getattr(node, "lineno", 0)))
+    return found
 
 
-def others(name: str) -> Iterator[tuple[str, ast.AST]]:
-    """Those of modules that are not part of this experiment."""
-    own = (f"experiments/{name}.py", f"experiments/{name}/", "reports/")
-    for place, node in naming_nodes():
-        if not place.startswith(own) and place not in MAY_NAME:
-            yield place, node
-
-
-def names_it(node: ast.AST, name: str) -> bool:
-    """Whether the node imports the experiment, looks it up or asks whether something is of it."""
+def named_by(node: ast.AST) -> Iterator[str]:
+    """Experiments that the node imports, looks up or asks for, and other texts there."""
     match node:
-        case ast.ImportFrom(module=str(module)):
-            return f"{module}.".startswith(f"vectrial.experiments.{name}.")
+        case ast.ImportFrom(module=str(module)) if module.startswith("vectrial.experiments."):
+            yield module.split(".")[2]
         case ast.Compare():
             sides = [node.left, *node.comparators]
-            of = any(isinstance(s, ast.Attribute) and s.attr == "experiment" for s in sides)
-            return of and any(_is(side, name) for side in sides)
+            if any(isinstance(s, ast.Attribute) and s.attr == "experiment" for s in sides):
+                yield from chain.from_iterable(map(_texts, sides))
         case ast.Subscript(value=ast.Name(id="EXPERIMENTS")):
-            return _is(node.slice, name)
+            yield from _texts(node.slice)
         case ast.Call(func=ast.Attribute(attr="select")):
-            return any(_is(argument, name) for argument in node.args)
+            yield from chain.from_iterable(map(_texts, node.args))
         case ast.keyword(arg="experiment"):
-            return _is(node.value, name)
+            yield from _texts(node.value)
         case ast.Dict():
-            pairs = zip(node.keys, node.values, strict=True)
-            return any(k is not None and _is(k, "experiment") and _is(v, name) for k, v in pairs)
-    return False
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is not None and "experiment" in _texts(key):
+                    yield from _texts(value)
 
 
-def _is(node: ast.AST, text: str) -> bool:
+def _texts(node: ast.AST) -> Iterator[str]:
+    """The texts that an expression is, or lists."""
     match node:
-        case ast.Constant(value=value):
-            return value == text
+        case ast.Constant(value=str(value)):
+            yield value
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
-            return any(_is(part, text) for part in parts)
-    return False
+            yield from chain.from_iterable(map(_texts, parts))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_no_other_file_names_an_experiment(name: str) -> None:
+    own = (f"experiments/{name}.py", f"experiments/{name}/", "reports/")
     found = [
-        f"{place}:{getattr(node, 'lineno', '')}"
-        for place, node in others(name)
-        if names_it(node, name)
+        f"{one.file}:{one.line}"
+        for one in namings()
+        if one.name == name and not one.file.startswith(own) and one.file not in MAY_NAME
     ]
     assert not found, f"declare it in experiments/{name}: a role of a phase, a term, a section"
 
 
 @pytest.mark.slow
-def test_what_is_said_across_experiments_goes_by_the_roles_of_phases(tmp_path: Path) -> None:
-    run = load(write_run(tmp_path / "run"))
+def test_what_is_said_across_experiments_goes_by_the_roles_of_phases() -> None:
+    run = synthetic_run().data()
     by_other_names = replace(
         run, trials=tuple(replace(t, experiment=f"my_{t.experiment}") for t in run.trials)
     )
