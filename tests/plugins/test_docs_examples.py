@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from installed_package import install
 from one_process import calls, objects
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,15 +36,11 @@ def block(page: str, language: str) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where processes find both pages' classes, registered as the pages say."""
-    site = tmp_path / "site"
-    info = site / "my_package-1.dist-info"
-    info.mkdir(parents=True)
     pages = ("adding-a-store.md", "adding-an-experiment.md")
-    (site / "my_package.py").write_text("\n\n".join(block(page, "python") for page in pages))
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my_package\nVersion: 1\n")
     entries = "\n".join(block(page, "toml") for page in pages)
     entries = entries.replace("project.entry-points.", "").replace('"', "")
-    (info / "entry_points.txt").write_text(entries)
+    module = "\n\n".join(block(page, "python") for page in pages)
+    site = install(tmp_path / "site", "my_package", entries, my_package=module)
     monkeypatch.setenv("PYTHONPATH", str(site))
     return tmp_path
 

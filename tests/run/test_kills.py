@@ -287,7 +287,7 @@ def _asked(name: str, few: int) -> int:
 def test_embedded_stores(tmp_path: Path, variables: dict[str, str]) -> None:
     if os.environ.get("VECTRIAL_TEST_KILLED"):
         pytest.skip("other stores are asked for")
-    kills, signals = _asked("VECTRIAL_TEST_KILLS", 3), _asked("VECTRIAL_TEST_SIGNALS", 4)
+    kills, signals = _asked("VECTRIAL_TEST_KILLS", 2), _asked("VECTRIAL_TEST_SIGNALS", 3)
     toll = ended_again_and_again(tmp_path / "k", variables, ["memory", "hnswlib"], kills, signals)
     # Each may wait in a library for longer; of few signals that may be most.
     assert toll.by_force <= (signals // 4 if signals >= 12 else signals - 1), "they are heard"

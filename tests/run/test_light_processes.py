@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_package import install
 from small_suite import Vectrial
 
 pytestmark = pytest.mark.slow
@@ -68,13 +69,13 @@ DRAWING = {"altair", "vl_convert"}
 @pytest.fixture
 def package(tmp_path: Path, variables: dict[str, str]) -> Path:
     """A folder on the path of every process, with the store in it."""
-    folder = tmp_path / "package"
-    about = folder / "watched-1.dist-info"
-    about.mkdir(parents=True)
-    (folder / "watched_store.py").write_text(STORE)
-    (folder / "sitecustomize.py").write_text(COMMAND)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: watched\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[vectrial.stores]\nwatched = watched_store:Watched\n")
+    folder = install(
+        tmp_path / "package",
+        "watched",
+        "[vectrial.stores]\nwatched = watched_store:Watched\n",
+        watched_store=STORE,
+        sitecustomize=COMMAND,
+    )
     variables["PYTHONPATH"] = str(folder)
     return folder
 

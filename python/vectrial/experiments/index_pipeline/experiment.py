@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -283,7 +282,6 @@ class IndexPipeline(Experiment):
                 larger_is_closer=kind in LARGER_IS_CLOSER,
             )
             seed = (context.seed, number, len(stores))
-            gc.collect()
             phase = closed_loop(
                 searcher,
                 drawn(context.dataset, truth, seed, repeat=context.repeat_queries),
