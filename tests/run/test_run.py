@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small_suite import SUITE, TRIALS, Inside, Vectrial
+from small_suite import TRIALS, Inside, Vectrial
 
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.reader import RunReader
@@ -73,48 +72,6 @@ def _check_tables(folder: Path) -> None:
         ]
         cut = {m["rows"]: m["value"] for m in measured if m["metric"] == "raw_bytes"}
         assert cut == {2000: 2000 * 16 * 4}
-
-
-def test_sigkill_loses_nothing_finished_and_resume_completes(
-    vectrial: Vectrial, suite: Path, tmp_path: Path, variables: dict[str, str]
-) -> None:
-    assert vectrial("data", "fetch", "clustered-16-2k").returncode == 0
-    # Seconds are left after the ninth line, also to a test that stands still.
-    longer = SUITE.replace("min_s = 0.3", "min_s = 1.0")
-    suite.write_text(longer.replace("duration_s = 0.3", "duration_s = 1.0"))
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
-        cwd=tmp_path,
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stderr is not None
-    seen = 0
-    for line in parent.stderr:
-        seen += line.startswith("  ")
-        if seen == 9:
-            break
-    children = psutil.Process(parent.pid).children(recursive=True)
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
-    parent.stderr.close()
-    _gone, alive = psutil.wait_procs(children, timeout=60)
-    assert not alive, "a measuring process outlived its run"
-
-    (folder,) = (p for p in (tmp_path / "runs").iterdir() if not p.is_symlink())
-    with RunReader(folder) as run:
-        before = {r["key"]: r["started_at"] for r in run.rows("select * from trial")}
-    assert 9 <= len(before) < TRIALS
-
-    done = vectrial("run", "--resume", str(folder))
-    assert done.returncode == 0, done.stderr
-    with RunReader(folder) as run:
-        after = {r["key"]: r["started_at"] for r in run.rows("select * from trial")}
-        assert run.rows("select distinct status from trial") == [{"status": "ok"}]
-    assert len(after) == TRIALS
-    assert all(after[key] == started for key, started in before.items()), "measured twice"
 
 
 def test_interrupt_ends_cleanly_and_says_how_to_go_on(

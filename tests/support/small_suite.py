@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 SUITE = """
 name = "small"
-repeats = 2
+repeats = 1
 k = 10
 [[datasets]]
 name = "clustered-16-2k"
@@ -28,15 +28,15 @@ experiment = "storage"
 [[experiments]]
 experiment = "search"
 search = { ef_search = [16, 64] }
-min_s = 0.3
+min_s = 0.1
 [[experiments]]
 experiment = "search"
 clients = [1, 2]
 search = { ef_search = 32 }
-duration_s = 0.3
+duration_s = 0.2
 [[experiments]]
 experiment = "crud"
-samples = 200
+samples = 50
 search = { ef_search = 32 }
 """
 #: Nobody is too near to a limit of the client's: a test machine may be busy.
@@ -46,8 +46,8 @@ cpu_share = 100
 ceiling_share = 100
 lag_us = 1e9
 """
-#: Per repeat: memory 2 + 1 + 2 + 1 (one client is asked for twice), hnswlib 2 + 1 + 2 + 2 + 1.
-TRIALS = 2 * (6 + 8)
+#: memory 2 + 1 + 2 + 1 (one client is asked for twice), hnswlib 2 + 1 + 2 + 2 + 1.
+TRIALS = 6 + 8
 
 #: A second of measuring.
 TINY = """
