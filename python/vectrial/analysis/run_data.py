@@ -260,14 +260,16 @@ def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
     return {str(name): float(value) for name, value in found.items()}
 
 
-def load(run: Path) -> RunData:
+def load(run: Path, *, own: bool = False) -> RunData:
     """Read a run whole: its folder, or a bundle of it, which is checked.
+
+    own: this process has begun it.
 
     Raises:
         UserError: there is no run, it is being written, or it is newer than this Vectrial.
         DataError: a bundle's seal is broken.
     """
-    with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
+    with understood(run), run_folder(run) as folder, RunReader(folder, own=own) as reader:
         found = data_of(reader)
         return replace(found, folder=run.resolve()) if run.is_file() else found
 

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from vectrial.util import interrupts
 from vectrial.util.arrow import load_without_pandas
+from vectrial.util.program import loading
 
 
 class LazyCommand(TyperCommand):
@@ -29,7 +30,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> TyperCommand:
         """Import the module and return the command."""
         # A library may take an interruption of its import for a missing dependency.
-        with interrupts.at_once():
+        with interrupts.at_once(), loading():
             load_without_pandas()
             imported = import_module(f"vectrial.cli.{self.module}")
         alone = typer.Typer(

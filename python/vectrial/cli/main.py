@@ -7,13 +7,15 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vectrial.util.program import loading
+
 
 def main() -> None:
     """Entry point."""
     _open_streams()
     # Looking for plug-ins of pydantic's reads a file of every installed package, in each process.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    with _silent_interrupt():
+    with _silent_interrupt(), loading():
         # Imported here: it takes a second, in which Ctrl-C ends the command silently.
         from vectrial.cli.app import run_command_line
     run_command_line()

@@ -242,7 +242,7 @@ def _answer(
 
     question = view.Question(*target)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
-    run = load(folder)
+    run = load(folder, own=True)
     ranking = rank(run, question.recall, question.clients)
     if form is Format.JSONL:
         print_json(view.objects(run, ranking, question, skipped))

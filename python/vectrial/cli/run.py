@@ -182,7 +182,7 @@ def run(
     )
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
-        _print_summary(folder, report, console)
+        _print_summary(folder, report, console, own=resume is None)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
     finally:
@@ -335,13 +335,13 @@ def _view(
     return StatusFileView(plan, view, writer.folder, before)
 
 
-def _print_summary(folder: Path, report: bool, console: Console) -> None:
-    """Print the summary, and write the page."""
+def _print_summary(folder: Path, report: bool, console: Console, *, own: bool) -> None:
+    """Print the summary, and write the page. own: this process has begun the run."""
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.analysis.run_data import load
     from vectrial.report.build import build, summary
 
-    loaded = load(folder)
+    loaded = load(folder, own=own)
     console.print(summary(loaded))
     if report:
         from vectrial.document.render import write

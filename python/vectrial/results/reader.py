@@ -19,7 +19,7 @@ from vectrial.results.database import (
     reading,
 )
 from vectrial.results.folder import is_own
-from vectrial.results.reading import PROCESSES, SECONDS, Limits, TookTooLong, error_of
+from vectrial.results.reading import PROCESSES, SECONDS, Here, Limits, TookTooLong, error_of
 from vectrial.util import apart
 
 T = TypeVar("T")
@@ -55,11 +55,13 @@ class RunReader:
     """A finished (or interrupted) run, read-only. Use as a context manager.
 
     It is read in a separate process with limits on memory and time, since it may come from
-    elsewhere. Text is cleaned (`vectrial.results.clean`), and numbers are finite.
+    elsewhere; one that this process has begun and written itself is read here. Text is cleaned (`vectrial.results.clean`), and numbers are finite.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, own: bool = False) -> None:
         """Open the run in `folder` (a symlink such as `runs/latest` is followed).
+
+        own: this process has begun it.
 
         Raises:
             UserError: there is no run, it is being written, or it is damaged or of a newer version.
@@ -74,7 +76,7 @@ class RunReader:
         self._limits = Limits.given()
         self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
         with ExitStack() as opened:
-            self._process = opened.enter_context(PROCESSES.one())
+            self._process = Here() if own else opened.enter_context(PROCESSES.one())
             opened.callback(self._close)
             if not self._ask({"do": "open", "folder": str(self.folder)})[0]["tables"]:
                 raise self._nothing()

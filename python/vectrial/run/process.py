@@ -40,7 +40,7 @@ from vectrial.servers.supervisor import memory_use, remove
 from vectrial.suite.model import Rules
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
-from vectrial.util.children import python
+from vectrial.util.children import program
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.worker.messages import (
@@ -365,8 +365,10 @@ def command_of(store: type[Store], *arguments: str) -> environments.Command:
     """The command of the measuring process, in the store's own environment if it has one."""
     module = "vectrial.worker.worker"
     if store.environment is None:
-        return environments.Command(python(module, *arguments), for_measuring())
-    command = environments.command(store.environment, module, arguments)
+        return environments.Command(program(module, *arguments), for_measuring())
+    command = environments.command(
+        store.environment, "vectrial.util.program", (module, *arguments)
+    )
     return replace(command, env=for_measuring(command.env))
 
 

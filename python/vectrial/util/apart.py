@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 
 from vectrial.model.errors import VectrialError
-from vectrial.util.children import python
+from vectrial.util.children import program
 
 #: Processes of one kind that are kept while nobody asks them.
 _IDLE = 2
@@ -52,7 +52,7 @@ class Apart:
     """One process that answers requests.
 
     Args:
-        module: it calls `serve` when it is run.
+        module: its `main` calls `serve`.
         memory_bytes: of memory that the process may have for itself.
     """
 
@@ -85,7 +85,7 @@ class Apart:
         self._connection, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                python(self._module, str(self._memory), str(theirs.fileno())),
+                program(self._module, str(self._memory), str(theirs.fileno())),
                 # Arrow's own allocator reserves 1 GiB at its first allocation.
                 env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
                 stdin=subprocess.DEVNULL,

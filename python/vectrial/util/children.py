@@ -16,6 +16,11 @@ def python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
+def program(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command that calls `main` of a module of Vectrial's, as `python` would run it."""
+    return python("vectrial.util.program", module, *arguments)
+
+
 def uv() -> str | None:
     """The program uv, which is installed with Vectrial; None where it is neither beside the Python
     that runs now nor on the PATH."""

@@ -40,7 +40,7 @@ from vectrial.stores.common.temporary import close_store
 from vectrial.util import environments
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.child_environment import for_own
-from vectrial.util.children import python
+from vectrial.util.children import program
 
 ROWS, DIM, K, QUERIES = 1_000, 16, 10, 20
 #: A server may take a minute to start.
@@ -69,10 +69,12 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
     server = None if recipe is None else recipe.name
     arguments = [registry.reference(store)]
     if store.environment is not None:
-        command = environments.command(store.environment, __name__, arguments)
+        command = environments.command(
+            store.environment, "vectrial.util.program", [__name__, *arguments]
+        )
         argv, env = command.argv, for_own(command.env, server)
     else:
-        argv, env = python(__name__, *arguments), for_own(os.environ, server)
+        argv, env = program(__name__, *arguments), for_own(os.environ, server)
     try:
         done = subprocess.run(
             argv,
@@ -183,15 +185,12 @@ def _judged(what: str, results: Sequence[GateResult], found: float, version: str
     return Probe(found > 0 and not fatal, f"{what}; gate failed: {failures}", version)
 
 
-def main(reference: str) -> None:
-    """Print the outcome as one line of JSON."""
+def main() -> None:
+    """Print the outcome as one line of JSON. Argument: the reference of the store."""
     load_without_pandas()
     try:
-        outcome = attempt(registry.resolve(reference))
+        outcome = attempt(registry.resolve(sys.argv[1]))
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer
         outcome = Probe(False, f"{type(error).__name__}: {error}")
     print(json.dumps(asdict(outcome)))
 
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,8 +1,9 @@
 """The measuring process: one job, inside the store's own environment.
 
 The parent sends a `JobSpec` over a pipe and receives messages; it answers `Finished` with `Ack`.
-Nothing crosses the pipe inside a timed sample. Run as `python -m vectrial.worker.worker FD PARENT`.
-Imports only what a store's own environment has: numpy, pyarrow, pydantic, psutil.
+Nothing crosses the pipe inside a timed sample. Run by
+`vectrial.util.program` with FD PARENT. Imports only what a store's own environment has: numpy,
+pyarrow, pydantic, psutil.
 """
 
 from __future__ import annotations
@@ -443,6 +444,3 @@ def main() -> None:
         signal.signal(TIME_IS_UP, measurement.time_limit.handle_signal)
         measurement.run()
 
-
-if __name__ == "__main__":
-    main()

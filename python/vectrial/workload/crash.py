@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.util.children import python
+from vectrial.util.children import program
 from vectrial.workload.ledger import Change, Outcome
 from vectrial.workload.python.sdk_process import Opening
 
@@ -74,7 +74,7 @@ class CrashWriter:
     def __init__(self, opening: Opening, *, create: bool) -> None:
         self._pipe, theirs = Pipe()
         with theirs:
-            command = python(
+            command = program(
                 "vectrial.workload.crash_writer", str(theirs.fileno()), str(os.getpid())
             )
             self._process = subprocess.Popen(

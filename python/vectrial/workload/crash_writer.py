@@ -1,6 +1,6 @@
 """The process that writes rows to a store, and may be killed: what it wrote is then looked for.
 
-Run as `python -m vectrial.workload.crash_writer FD PARENT`; the pipe carries all its instructions,
+Run by `vectrial.util.program` with FD PARENT; the pipe carries all its instructions,
 and what became of each change.
 """
 
@@ -102,6 +102,3 @@ def main() -> None:
     with Connection(int(sys.argv[1])) as pipe:
         _serve(pipe)
 
-
-if __name__ == "__main__":
-    main()

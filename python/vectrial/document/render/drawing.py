@@ -33,5 +33,6 @@ def _handle(request: Mapping[str, Any], content: bytes) -> apart.Answer:
         return {"error": str(error)}, b""
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Draw until nobody asks any more."""
     apart.serve(_handle)

@@ -1,9 +1,8 @@
 """A process of the sdk lane: it connects, warms up, waits for the common start, and searches or
 inserts.
 
-Run as `python -m vectrial.workload.python.sdk_client FD PARENT` by `sdk_process`; what it is
-to do comes over the pipe: a `Share` of a search, a `Portion` of a load, or a `BulkClient` that
-reads out.
+`sdk_process` runs it by `vectrial.util.program` with FD PARENT; what it is to do comes over the
+pipe: a `Share` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
 """
 
 from __future__ import annotations
@@ -85,6 +84,3 @@ def main() -> None:
         except Exception as failure:  # noqa: BLE001 - the parent raises it
             pipe.send(Failed(": ".join(describe(failure))))
 
-
-if __name__ == "__main__":
-    main()

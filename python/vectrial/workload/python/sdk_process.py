@@ -25,7 +25,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of
-from vectrial.util.children import python
+from vectrial.util.children import program
 from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers
 from vectrial.workload.ndcg import Gains
 from vectrial.workload.python.client_pool import ClientPool
@@ -108,7 +108,7 @@ def processes(shares: Sequence[object]) -> Iterator[list[Connection]]:
             ours, theirs = Pipe()
             with theirs:
                 number = theirs.fileno()
-                command = python(
+                command = program(
                     "vectrial.workload.python.sdk_client", str(number), str(os.getpid())
                 )
                 process = subprocess.Popen(command, pass_fds=(number,), stdin=subprocess.DEVNULL)
