@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from vectrial.document.blocks import Figure
+from vectrial.document.charts.theme import chart_of, finished
+from vectrial.document.charts.vegalite import channel
 from vectrial.document.render import draw, drawing
 
 
 def figure(title: str, points: int = 3) -> Figure:
     """Some points."""
-    spec: Mapping[str, Any] = {
-        "datasets": {"d": [{"x": i, "y": i % 7, "n": title} for i in range(points)]},
-        "data": {"name": "d"},
-        "mark": "point",
-        "encoding": {
-            "x": {"field": "x", "type": "quantitative"},
-            "y": {"field": "n", "type": "nominal", "title": title},
-        },
-    }
-    return Figure("a", title, "", "", lambda width, legend: spec)
+    rows = [{"x": i, "y": i % 7, "n": title} for i in range(points)]
+    chart = chart_of(rows).mark("point").encode(x="x:Q", y=channel("n:N", title=title))
+    return Figure("a", title, "", "", lambda width, legend: finished(chart, width, 200))
 
 
 @pytest.mark.parametrize("name", ["esc \x1b[2J", "nul \x00", "half \ud800", "none \ufffe"])

@@ -83,7 +83,7 @@ def test_a_line_is_of_one_number_of_filters_and_of_what_has_none() -> None:
     assert {row["setting"].text for row in rows_of(report, "filtered")} == {"ef_search=64"}
     for figure in report.figures():
         if figure.name.startswith("filtered-"):
-            drawn = figure.spec(800, True)["data"]["values"]
+            (drawn,) = figure.spec(800, True)["datasets"].values()
             assert {row["share"] for row in drawn} == {*SHARES, 1.0}, figure.name
             assert len({row["line"] for row in drawn}) == 1
 
@@ -117,7 +117,7 @@ def test_recall_and_speed_are_drawn_for_every_predicate_with_both_arms(report: R
     drawn = {f.name: f for f in report.figures() if f.name.startswith("filtered-")}
     assert len(drawn) == 3 * 2
     for name, figure in drawn.items():
-        values = figure.spec(800, True)["data"]["values"]
+        (values,) = figure.spec(800, True)["datasets"].values()
         assert len(values) == 2 * (len(SHARES) + 1), name
         assert {row["hollow"] for row in values} == {True, False}
         assert {row["share"] for row in values} == {*SHARES, 1.0}

@@ -45,13 +45,7 @@ def test_the_whole_load_has_a_row_with_what_is_asked_of_it(report: Report) -> No
 def drawn(report: Report) -> list[dict[str, Any]]:
     """The rows of every layer of the figure."""
     (figure,) = [f for f in report.figures() if f.name.startswith("searchable")]
-    layers: list[Any] = [figure.spec(800, True)]
-    rows: dict[str, dict[str, Any]] = {}
-    for layer in layers:
-        layers += layer.get("layer", ())
-        for row in layer.get("data", {}).get("values", ()):
-            rows[row["description"]] = row
-    return list(rows.values())
+    return [row for rows in figure.spec(800, True)["datasets"].values() for row in rows]
 
 
 def test_only_looks_are_marks(report: Report) -> None:

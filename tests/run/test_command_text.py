@@ -139,9 +139,9 @@ def test_a_remedy_is_short() -> None:
 
 
 #: Each takes a good part of a second to import.
-HEAVY = {"altair", "duckdb", "h5py", "numpy", "pandas", "psutil", "pyarrow", "scipy"}
+HEAVY = {"duckdb", "h5py", "numpy", "pandas", "psutil", "pyarrow", "scipy"}
 #: What only some commands need, and imports with them where it is used.
-LATER = {"altair", "pandas", "optuna", "tantivy", "pymilvus", "scipy", "starlette", "weaviate"}
+LATER = {"pandas", "optuna", "tantivy", "pymilvus", "scipy", "starlette", "weaviate"}
 
 
 def modules_after(*arguments: str) -> set[str]:

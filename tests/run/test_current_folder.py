@@ -15,7 +15,7 @@ import vectrial
 #: Names of modules that the processes of a run import; the first are looked for the earliest.
 CANARIES = (
     "psutil", "numpy", "random", "duckdb", "pyarrow", "pydantic", "json", "ctypes", "resource",
-    "vl_convert", "altair", "pandas", "uvicorn", "sitecustomize", "usercustomize",
+    "vl_convert", "pandas", "uvicorn", "sitecustomize", "usercustomize",
 )  # fmt: skip
 #: A child process of Python that is started by a module's name.
 _BY_NAME = re.compile(r'"-m"')

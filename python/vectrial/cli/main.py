@@ -7,17 +7,18 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vectrial.util.program import loading
-
 
 def main() -> None:
     """Entry point."""
     _open_streams()
     # Looking for plug-ins of pydantic's reads a file of every installed package, in each process.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    with _silent_interrupt(), loading():
-        # Imported here: it takes a second, in which Ctrl-C ends the command silently.
-        from vectrial.cli.app import run_command_line
+    with _silent_interrupt():
+        # Imported here: it takes a while, in which Ctrl-C ends the command silently.
+        from vectrial.util.program import loading
+
+        with loading():
+            from vectrial.cli.app import run_command_line
     run_command_line()
 
 

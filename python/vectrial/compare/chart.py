@@ -8,8 +8,8 @@ from typing import Any
 from vectrial.compare.document import figures, metric_name, place
 from vectrial.compare.judge import Kind, Verdict
 from vectrial.document.blocks import Figure
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink, legend
+from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.util import formatting
 
 _INKS = {Kind.WORSE: "wrong", Kind.BETTER: "step1", Kind.TIE: "muted"}
@@ -23,24 +23,24 @@ def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
     kinds = [kind for kind in _INKS if any(row["kind"] == str(kind) for row in rows)]
 
     def spec(width: int, wanted: bool) -> Mapping[str, Any]:
-        scale = alt.Scale(domain=[str(k) for k in kinds], range=[ink(_INKS[k]) for k in kinds])
+        scale = Settings(domain=[str(k) for k in kinds], range=[ink(_INKS[k]) for k in kinds])
         order = [row["what"] for row in rows]
         label = "(datum.value >= 1 ? '+' : '') + format((datum.value - 1) * 100, ',.3~r') + ' %'"
-        ratio = alt.X(
-            "ratio:Q", title="change from A to B", scale=alt.Scale(type="log", nice=False),
-            axis=alt.Axis(labelExpr=label, tickCount=5 if width >= 480 else 3),
+        ratio = channel(
+            "ratio:Q", title="change from A to B", scale=Settings(type="log", nice=False),
+            axis=Settings(labelExpr=label, tickCount=5 if width >= 480 else 3),
         )  # fmt: skip
-        colour = alt.Color(
+        colour = channel(
             "kind:N", scale=scale, legend=legend(True, beside_names(width), len(kinds))
         )
-        base = chart_of(rows).encode(y=alt.Y("what:N", title=None, sort=order), color=colour)
-        none = chart_of([{"one": 1}]).mark_rule(color=ink("axis"), aria=False).encode(x="one:Q")
-        chart = alt.layer(
+        base = chart_of(rows).encode(y=channel("what:N", title=None, sort=order), color=colour)
+        none = chart_of([{"one": 1}]).mark("rule", color=ink("axis"), aria=False).encode(x="one:Q")
+        chart = layer(
             none,
-            base.mark_rule(strokeWidth=2, aria=False).encode(x=ratio, x2="high:Q").encode(
-                x=alt.X("low:Q", scale=alt.Scale(type="log", nice=False))
+            base.mark("rule", strokeWidth=2, aria=False).encode(x=ratio, x2="high:Q").encode(
+                x=channel("low:Q", scale=Settings(type="log", nice=False))
             ),
-            base.mark_point(size=80, filled=True, opacity=1).encode(
+            base.mark("point", size=80, filled=True, opacity=1).encode(
                 x=ratio, description="description:N"
             ),
         )  # fmt: skip

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.document.charts import moments as moment_lines
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.styles import SHAPES, colour, paired
 from vectrial.document.charts.theme import (
     NARROW,
@@ -18,6 +17,7 @@ from vectrial.document.charts.theme import (
     legend,
     log_ticks,
 )
+from vectrial.document.charts.vegalite import Chart, Settings, channel, layer
 from vectrial.model.trial import Series
 from vectrial.reports.figures_data import Dot, Plot
 from vectrial.reports.model import Drawing
@@ -78,7 +78,7 @@ class Palette:
             if (name, of) in held
         )
 
-    def encoding(self, series: Sequence[Series], key: alt.Legend | None) -> dict[str, Any]:
+    def encoding(self, series: Sequence[Series], key: Settings | None) -> dict[str, Any]:
         """Stroke, fill, dash and shape of `series` by their labels: what was published is empty
         and dashed. `key` is the legend of all of them."""
         labels, like = self.labels, self.like
@@ -87,17 +87,18 @@ class Palette:
         fills = [ink("paper") if s in like else hue for s, hue in zip(series, hues, strict=True)]
         shapes = [SHAPES[self.systems.index(like.get(s, s).store) % len(SHAPES)] for s in series]
 
-        def scale(range_: Sequence[Any]) -> alt.Scale:
-            return alt.Scale(domain=domain, range=range_)
+        def scale(range_: Sequence[Any]) -> Settings:
+            return Settings(domain=domain, range=range_)
 
         return {
-            "stroke": alt.Stroke("series:N", scale=scale(hues), legend=key),
-            "fill": alt.Fill("series:N", scale=scale(fills), legend=key),
-            "shape": alt.Shape("series:N", scale=scale(shapes), legend=key),
+            "stroke": channel("series:N", scale=scale(hues), legend=key),
+            "fill": channel("series:N", scale=scale(fills), legend=key),
+            "shape": channel("series:N", scale=scale(shapes), legend=key),
             # No scale, whose dashes the marks of the legend would take on.
-            "strokeDash": alt.condition(
-                "datum.of == 'published'", alt.value(_DASHED), alt.value(_SOLID)
-            ),
+            "strokeDash": {
+                "condition": {"test": "datum.of == 'published'", "value": _DASHED},
+                "value": _SOLID,
+            },
         }
 
 
@@ -145,36 +146,36 @@ def _lines(
     series = palette.shown(plot)
     xs, ys = [row["x"] for row in rows], [row["value"] for row in rows]
     if log := _log(plot, "x", xs):
-        x_scale = alt.Scale(type="log", padding=18, nice=False)
+        x_scale = Settings(type="log", padding=18, nice=False)
     else:
-        x_scale = alt.Scale(padding=18, nice=False, zero=False)
+        x_scale = Settings(padding=18, nice=False, zero=False)
     # A setting has the same few values in all series; numbers of rows have not.
     settings = len(set(xs)) <= 5
     ticks = sorted(set(xs)) if settings else log_ticks(xs)
-    x = alt.X(
+    x = channel(
         "x:Q",
         title=plot.drawing.x_title,
         scale=x_scale,
-        axis=alt.Axis(values=ticks, format=".3~s" if max(xs) >= 10_000 else ",.6~r",
+        axis=Settings(values=ticks, format=".3~s" if max(xs) >= 10_000 else ",.6~r",
                       labelOverlap=True)
         if settings or log
-        else alt.Axis(tickCount=6 if width >= NARROW else 4),
+        else Settings(tickCount=6 if width >= NARROW else 4),
     )  # fmt: skip
     y_log = _log(plot, "y", ys)
-    y = alt.Y(
+    y = channel(
         "value:Q",
         title=plot.drawing.y_title,
-        scale=alt.Scale(type="log", padding=14, nice=False) if y_log else _from_zero(ys),
-        axis=alt.Axis(format=",.6~r", values=log_ticks(ys), labelOverlap=True)
+        scale=Settings(type="log", padding=14, nice=False) if y_log else _from_zero(ys),
+        axis=Settings(format=",.6~r", values=log_ticks(ys), labelOverlap=True)
         if y_log
-        else alt.Axis(tickCount=6, format=",.6~r"),
+        else Settings(tickCount=6, format=",.6~r"),
     )
     key = legend(with_legend, width, len(series))
     looks = palette.encoding(series, key)
     base = chart_of(rows).encode(x=x, y=y)
-    line = base.mark_line(strokeWidth=1.8, fill=None, aria=False)
-    mark = base.mark_point(size=80, opacity=1, strokeWidth=1.4)
-    drawn = alt.layer(
+    line = base.mark("line", strokeWidth=1.8, fill=None, aria=False)
+    mark = base.mark("point", size=80, opacity=1, strokeWidth=1.4)
+    drawn = layer(
         *_upright(plot, palette, x, looks["stroke"]),
         *_limit(plot.drawing),
         line.encode(detail="series:N", stroke=looks["stroke"], strokeDash=looks["strokeDash"]),
@@ -186,7 +187,7 @@ def _lines(
     return finished(drawn, width, round(min(360, max(250, width * 0.45))))
 
 
-def _upright(plot: Plot, palette: Palette, x: alt.X, stroke: alt.Stroke) -> list[alt.Chart]:
+def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
     """The moments of the measured series."""
     rows = []
     for moment in plot.moments:
@@ -199,24 +200,24 @@ def _upright(plot: Plot, palette: Palette, x: alt.X, stroke: alt.Stroke) -> list
     return moment_lines.rules(rows, x, stroke) if rows else []
 
 
-def _limit(drawing: Drawing) -> list[alt.Chart]:
+def _limit(drawing: Drawing) -> list[Chart]:
     """The line that the report draws."""
     if drawing.limit is None:
         return []
     said = described(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
-    rule = chart_of([{"limit": drawing.limit, "description": said}]).mark_rule(
-        strokeDash=[2, 3], color=ink("muted")
+    rule = chart_of([{"limit": drawing.limit, "description": said}]).mark(
+        "rule", strokeDash=[2, 3], color=ink("muted")
     )
     return [rule.encode(y="limit:Q", description="description:N")]
 
 
-def _from_zero(values: Sequence[float]) -> alt.Scale:
+def _from_zero(values: Sequence[float]) -> Settings:
     """An axis from zero, but for values that are all far from it (recall)."""
     low, high = min(values), max(values)
     if high <= 1 and low > 0.5:
         floor = max(0.0, low - 0.15 * (1 - low) - 0.001)
-        return alt.Scale(domain=[floor, 1 + 0.03 * (1 - floor)], nice=False)
-    return alt.Scale(domain=[0, high * 1.06], nice=False)
+        return Settings(domain=[floor, 1 + 0.03 * (1 - floor)], nice=False)
+    return Settings(domain=[0, high * 1.06], nice=False)
 
 
 def _bars(
@@ -230,31 +231,31 @@ def _bars(
     low, high = min(values), max(values)
     base_at = low / 3 if log else 0.0
     scale = (
-        alt.Scale(type="log", domain=[base_at, high * (high / base_at) ** (room - 1)], nice=False)
+        Settings(type="log", domain=[base_at, high * (high / base_at) ** (room - 1)], nice=False)
         if log
-        else alt.Scale(domain=[0, high * room], nice=False)
+        else Settings(domain=[0, high * room], nice=False)
     )
     axis = (
-        alt.Axis(format=",.6~r", values=log_ticks([base_at, high]), labelOverlap=True)
+        Settings(format=",.6~r", values=log_ticks([base_at, high]), labelOverlap=True)
         if log
-        else alt.Axis(format=",.6~r", tickCount=6 if width >= NARROW else 4)
+        else Settings(format=",.6~r", tickCount=6 if width >= NARROW else 4)
     )
     for row in rows:
         row["base"] = base_at
     looks = palette.encoding(series, legend(with_legend, width, len(series)))
     del looks["shape"]
     base = chart_of(rows).encode(
-        x=alt.X("value:Q", title=plot.drawing.y_title, scale=scale, axis=axis, stack=None),
-        y=alt.Y("at:N", title=None, sort=names, scale=alt.Scale(padding=0.12), axis=_names(names)),
-        yOffset=alt.YOffset(
+        x=channel("value:Q", title=plot.drawing.y_title, scale=scale, axis=axis, stack=None),
+        y=channel("at:N", title=None, sort=names, scale=Settings(padding=0.12), axis=_names(names)),
+        yOffset=channel(
             "series:N",
             sort=[palette.labels[one] for one in series],
-            scale=alt.Scale(paddingInner=0.16),
+            scale=Settings(paddingInner=0.16),
         ),
     )
-    drawn = alt.layer(
-        base.mark_bar(strokeWidth=1.3).encode(x2="base:Q", description="description:N", **looks),
-        base.mark_text(align="left", dx=5, aria=False).encode(text="shown:N"),
+    drawn = layer(
+        base.mark("bar", strokeWidth=1.3).encode(x2="base:Q", description="description:N", **looks),
+        base.mark("text", align="left", dx=5, aria=False).encode(text="shown:N"),
     )
     each = 17 * max(1, len(series)) + 12
     return finished(drawn, _name_width(names, width), each * len(names))
@@ -267,9 +268,9 @@ def _name_width(names: Sequence[str], width: int) -> int:
     return round(width + 40 - 6.2 * min(longest, 20))
 
 
-def _names(names: Sequence[str]) -> alt.Axis:
+def _names(names: Sequence[str]) -> Settings:
     """An axis of names; long ones are broken at their commas."""
-    return alt.Axis(
+    return Settings(
         grid=False, ticks=False, domain=False, labelColor=ink("ink"), labelPadding=6,
         labelExpr="split(datum.label, ', ')",
     )  # fmt: skip
@@ -283,23 +284,23 @@ def _shares(
         row["name"] = f"{row['at']}, {row['of']}"
         row["order"] = parts.index(row["part"])
     names = list(dict.fromkeys(row["name"] for row in rows))
-    steps = alt.Scale(domain=parts, range=[ink(f"step{i + 1}") for i in range(len(parts))])
+    steps = Settings(domain=parts, range=[ink(f"step{i + 1}") for i in range(len(parts))])
     drawn = (
         chart_of(rows)
-        .mark_bar(height={"band": 0.7})
+        .mark("bar", height={"band": 0.7})
         .encode(
-            x=alt.X(
+            x=channel(
                 "value:Q",
                 title=plot.drawing.y_title,
                 stack="zero",
-                scale=alt.Scale(domain=[0, 100]),
-                axis=alt.Axis(tickCount=5),
+                scale=Settings(domain=[0, 100]),
+                axis=Settings(tickCount=5),
             ),
-            y=alt.Y("name:N", title=None, sort=names, axis=_names(names)),
-            color=alt.Color(
+            y=channel("name:N", title=None, sort=names, axis=_names(names)),
+            color=channel(
                 "part:N",
                 scale=steps,
-                legend=alt.Legend(orient="top", title=None, direction="horizontal"),
+                legend=Settings(orient="top", title=None, direction="horizontal"),
             ),
             order="order:Q",
             description="description:N",

@@ -55,7 +55,8 @@ class RunReader:
     """A finished (or interrupted) run, read-only. Use as a context manager.
 
     It is read in a separate process with limits on memory and time, since it may come from
-    elsewhere; one that this process has begun and written itself is read here. Text is cleaned (`vectrial.results.clean`), and numbers are finite.
+    elsewhere; one that this process has begun and written itself is read here. Text is cleaned
+    (`vectrial.results.clean`), and numbers are finite.
     """
 
     def __init__(self, folder: Path, *, own: bool = False) -> None:

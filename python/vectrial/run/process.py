@@ -366,9 +366,7 @@ def command_of(store: type[Store], *arguments: str) -> environments.Command:
     module = "vectrial.worker.worker"
     if store.environment is None:
         return environments.Command(program(module, *arguments), for_measuring())
-    command = environments.command(
-        store.environment, "vectrial.util.program", (module, *arguments)
-    )
+    command = environments.command(store.environment, "vectrial.util.program", (module, *arguments))
     return replace(command, env=for_measuring(command.env))
 
 

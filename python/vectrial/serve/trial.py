@@ -24,8 +24,8 @@ from vectrial.document.blocks import (
     plain,
     table_of,
 )
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
+from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.experiments.registry import all_metrics
 from vectrial.results.clean import clean, parsed
 from vectrial.results.foreign import understood
@@ -339,15 +339,15 @@ def _lines(
     colours = [ink(_COLOURS[i % len(_COLOURS)]) for i in range(len(names))]
 
     def spec(width: int, wanted: bool) -> Mapping[str, Any]:
-        scale = alt.Scale(type="log") if log else alt.Scale(zero=True)
+        scale = Settings(type="log") if log else Settings(zero=True)
         chart = (
             chart_of(points)
-            .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=22, filled=True, opacity=1))
+            .mark("line", strokeWidth=1.6, point=Settings(size=22, filled=True, opacity=1))
             .encode(
-                x=alt.X("x:Q", title=x, axis=alt.Axis(grid=False)),
-                y=alt.Y("y:Q", title=y, scale=scale),
-                color=alt.Color(
-                    "what:N", scale=alt.Scale(domain=names, range=colours),
+                x=channel("x:Q", title=x, axis=Settings(grid=False)),
+                y=channel("y:Q", title=y, scale=scale),
+                color=channel(
+                    "what:N", scale=Settings(domain=names, range=colours),
                     legend=legend(True, width, len(names)),
                 ),
                 description="description:N",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vectrial.document.blocks import Figure
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink
+from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.experiments.registry import all_metrics
 from vectrial.site.ranking import Ranking
 from vectrial.stats.intervals import spread_of
@@ -46,20 +46,20 @@ def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
         )
 
     def spec(width: int, wanted: bool) -> Mapping[str, Any]:
-        scale = alt.Scale(type="log", nice=False, padding=16)
+        scale = Settings(type="log", nice=False, padding=16)
         base = chart_of(rows).encode(
-            y=alt.Y("what:N", title=None, sort=[row["what"] for row in rows])
+            y=channel("what:N", title=None, sort=[row["what"] for row in rows])
         )
-        axis = alt.Axis(format="~s", tickCount=5 if width >= 480 else 3)
-        chart = alt.layer(
-            base.mark_rule(strokeWidth=2, color=ink("step2"), aria=False).encode(
-                x=alt.X(
+        axis = Settings(format="~s", tickCount=5 if width >= 480 else 3)
+        chart = layer(
+            base.mark("rule", strokeWidth=2, color=ink("step2"), aria=False).encode(
+                x=channel(
                     "low:Q", scale=scale, title=f"{metric.title or metric.name} (log)", axis=axis
                 ),
                 x2="high:Q",
             ),
-            base.mark_point(size=80, filled=True, opacity=1, color=ink("step1")).encode(
-                x=alt.X("value:Q", scale=scale), description="description:N"
+            base.mark("point", size=80, filled=True, opacity=1, color=ink("step1")).encode(
+                x=channel("value:Q", scale=scale), description="description:N"
             ),
         )
         return finished(chart, beside_names(width), max(60, 26 * len(rows)))

@@ -193,4 +193,3 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer
         outcome = Probe(False, f"{type(error).__name__}: {error}")
     print(json.dumps(asdict(outcome)))
-

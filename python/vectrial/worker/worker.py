@@ -443,4 +443,3 @@ def main() -> None:
         measurement = _Measurement(spec, pipe)
         signal.signal(TIME_IS_UP, measurement.time_limit.handle_signal)
         measurement.run()
-

@@ -101,4 +101,3 @@ def main() -> None:
     load_without_pandas()
     with Connection(int(sys.argv[1])) as pipe:
         _serve(pipe)
-

@@ -8,7 +8,6 @@ from typing import Any
 
 from vectrial.analysis.run_data import Point
 from vectrial.document.charts import moments as moment_lines
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,
@@ -18,6 +17,7 @@ from vectrial.document.charts.theme import (
     lines_of,
     log_ticks,
 )
+from vectrial.document.charts.vegalite import Chart, Settings, channel, layer
 from vectrial.model.trial import Series
 from vectrial.util import formatting
 
@@ -29,17 +29,17 @@ def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
     rows = _rows(points, "rows", lambda p: float(p.rows), metric, 1e-3, looks)
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        x = alt.X(
+        x = channel(
             "rows:Q",
             title="rows in the collection (log)",
-            scale=alt.Scale(type="log", padding=14, nice=False),
-            axis=alt.Axis(values=sorted({r["rows"] for r in rows}), format="~s", labelOverlap=True),
+            scale=Settings(type="log", padding=14, nice=False),
+            axis=Settings(values=sorted({r["rows"] for r in rows}), format="~s", labelOverlap=True),
         )
-        y = alt.Y(
+        y = channel(
             "value:Q",
             title="latency in ms, p50 (log)",
-            scale=alt.Scale(type="log", padding=12, nice=False),
-            axis=alt.Axis(format=",.6~r", values=log_ticks([r["value"] for r in rows])),
+            scale=Settings(type="log", padding=12, nice=False),
+            axis=Settings(format=",.6~r", values=log_ticks([r["value"] for r in rows])),
         )
         return _lines(rows, points, x, y, looks, width, with_legend)
 
@@ -60,14 +60,14 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
     )
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        x = alt.X("rows:Q", title="seconds since the load began", axis=alt.Axis(tickCount=6))
-        y = alt.Y(
+        x = channel("rows:Q", title="seconds since the load began", axis=Settings(tickCount=6))
+        y = channel(
             "value:Q",
             title="% of acknowledged rows found",
-            scale=alt.Scale(domain=[0, 100]),
+            scale=Settings(domain=[0, 100]),
         )
         colours, _, _ = looks.scales(list(dict.fromkeys(p.series for p in looks_in_time)))
-        stroke = alt.Stroke("series:N", scale=colours, legend=None)
+        stroke = channel("series:N", scale=colours, legend=None)
         below = moment_lines.rules(moments, x, stroke) if moments else []
         return _lines(rows, looks_in_time, x, y, looks, width, with_legend, below)
 
@@ -131,19 +131,19 @@ def _rows(
 def _lines(
     rows: list[dict[str, Any]],
     points: Sequence[Point],
-    x: alt.X,
-    y: alt.Y,
+    x: Settings,
+    y: Settings,
     looks: Looks,
     width: int,
     with_legend: bool,
-    below: Sequence[alt.Chart] = (),
+    below: Sequence[Chart] = (),
 ) -> dict[str, Any]:
     """below: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)
     if below:
-        chart = alt.layer(*below, chart).resolve_scale(stroke="independent")
+        chart = layer(*below, chart).resolve_scale(stroke="independent")
     return finished(chart, width, round(min(320, max(240, width * 0.45))))
 
 
@@ -183,23 +183,25 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
         every += [
             end * scale for one in drawn for _, _, low, high in one.ahead for end in (low, high)
         ]
-        log = alt.Scale(type="log", padding=12, nice=False)
-        x = alt.X("rows:Q", title="rows (log)", scale=log, axis=alt.Axis(format="~s", tickCount=6))
-        axis = alt.Axis(format=",.6~r", values=log_ticks(every))
-        y = alt.Y("value:Q", title=f"{title} (log)", scale=log, axis=axis)
+        log = Settings(type="log", padding=12, nice=False)
+        x = channel(
+            "rows:Q", title="rows (log)", scale=log, axis=Settings(format="~s", tickCount=6)
+        )
+        axis = Settings(format=",.6~r", values=log_ticks(every))
+        y = channel("value:Q", title=f"{title} (log)", scale=log, axis=axis)
         series = [one.series for one in drawn]
         colours, shapes, _ = looks.scales(series)
         key = legend(with_legend, width, len(series))
-        colour = alt.Color("series:N", scale=colours, legend=key)
+        colour = channel("series:N", scale=colours, legend=key)
         band = chart_of(bands).encode(x=x, color=colour, detail="line:N")
         marks = chart_of(points).encode(x=x, y=y, color=colour)
-        chart = alt.layer(
-            band.mark_area(opacity=0.12, aria=False).encode(
-                y=alt.Y("low:Q", scale=log), y2="high:Q"
+        chart = layer(
+            band.mark("area", opacity=0.12, aria=False).encode(
+                y=channel("low:Q", scale=log), y2="high:Q"
             ),
-            band.mark_line(strokeWidth=1.4, strokeDash=[5, 4], aria=False).encode(y=y),
-            marks.mark_point(size=70, filled=True, opacity=1).encode(
-                shape=alt.Shape("series:N", scale=shapes, legend=key), description="description:N"
+            band.mark("line", strokeWidth=1.4, strokeDash=[5, 4], aria=False).encode(y=y),
+            marks.mark("point", size=70, filled=True, opacity=1).encode(
+                shape=channel("series:N", scale=shapes, legend=key), description="description:N"
             ),
         )
         return finished(chart, width, 300)

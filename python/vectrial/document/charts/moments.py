@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import chart_of, ink
+from vectrial.document.charts.vegalite import Chart, Settings, constant
 
 #: Metrics of the phase `searchable` that are moments since the load began, and what happens then.
 MOMENTS: Mapping[str, str] = {
@@ -24,20 +24,20 @@ CAPTION = (
 )
 
 
-def rules(moments: Sequence[Mapping[str, Any]], x: alt.X, stroke: alt.Stroke) -> list[alt.Chart]:
+def rules(moments: Sequence[Mapping[str, Any]], x: Settings, stroke: Settings) -> list[Chart]:
     """Upright lines at `x`, over rows with its field, `series`, `metric` (of `MOMENTS`) and
     `description`; each is named at its foot."""
     found = []
     for metric, (dash, named, side) in _LINES.items():
         base = chart_of([one for one in moments if one["metric"] == metric])
-        name = base.mark_text(
+        name = base.mark("text",
             angle=270, align="left", baseline="bottom" if side < 0 else "top", dx=4, dy=2 * side,
             color=ink("muted"), aria=False,
         )  # fmt: skip
         found += [
-            base.mark_rule(strokeWidth=1.6, strokeDash=dash).encode(
+            base.mark("rule", strokeWidth=1.6, strokeDash=dash).encode(
                 x=x, stroke=stroke, description="description:N"
             ),
-            name.encode(x=x, y=alt.value("height"), text=alt.value(named)),
+            name.encode(x=x, y=constant("height"), text=constant(named)),
         ]
     return found

@@ -9,7 +9,6 @@ from typing import Any
 from vectrial._engine import histogram_merge, histogram_quantiles
 from vectrial.analysis.analysis import Sweep, operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
@@ -21,6 +20,7 @@ from vectrial.document.charts.theme import (
     lines_of,
     log_ticks,
 )
+from vectrial.document.charts.vegalite import Settings, channel, constant, layer
 from vectrial.model.trial import Series
 from vectrial.util import formatting
 
@@ -96,54 +96,66 @@ def _recall_qps(
 ) -> Any:
     colours, shapes, dashes = looks.scales(series)
     key = legend(with_legend, width, len(series))
-    x = alt.X(
+    x = channel(
         "recall:Q",
         title="recall (mean of the timed answers)",
-        scale=alt.Scale(domain=[low, 1.0 + (1 - low) * 0.012], nice=False, zero=False),
-        axis=alt.Axis(format=",.6~r", tickCount=8 if width >= NARROW else 5, grid=True),
+        scale=Settings(domain=[low, 1.0 + (1 - low) * 0.012], nice=False, zero=False),
+        axis=Settings(format=",.6~r", tickCount=8 if width >= NARROW else 5, grid=True),
     )
-    y = alt.Y(
+    y = channel(
         "qps:Q",
         title="QPS (log)",
-        scale=alt.Scale(type="log", nice=False, padding=14),
-        axis=alt.Axis(format="~s", values=log_ticks([r["qps"] for r in rows + bad])),
+        scale=Settings(type="log", nice=False, padding=14),
+        axis=Settings(format="~s", values=log_ticks([r["qps"] for r in rows + bad])),
     )
-    colour = alt.Color("series:N", scale=colours, legend=key)
-    shape = alt.Shape("series:N", scale=shapes, legend=key)
+    colour = channel("series:N", scale=colours, legend=key)
+    shape = channel("series:N", scale=shapes, legend=key)
     base = chart_of(rows).encode(x=x, y=y)
-    fronts = base.transform_filter("datum.front")
+    fronts = base.filter("datum.front")
     layers: list[Any] = []
     if low < target < 1:
         rule = chart_of([{"recall": target}])
-        layers.append(rule.mark_rule(color=ink("axis"), strokeDash=[3, 3], aria=False).encode(x=x))
+        layers.append(
+            rule.mark("rule", color=ink("axis"), strokeDash=[3, 3], aria=False).encode(x=x)
+        )
     layers += [
-        base.transform_filter("datum.best").mark_line(
-            color=ink("halo"), strokeWidth=11, strokeCap="round", strokeJoin="round", aria=False
+        base.filter("datum.best").mark(
+            "line",
+            color=ink("halo"),
+            strokeWidth=11,
+            strokeCap="round",
+            strokeJoin="round",
+            aria=False,
         ),
-        fronts.mark_line(strokeWidth=1.8, aria=False).encode(
-            color=colour, strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key)
+        fronts.mark("line", strokeWidth=1.8, aria=False).encode(
+            color=colour, strokeDash=channel("series:N", scale=dashes, legend=key)
         ),
-        fronts.mark_rule(strokeWidth=1.4, aria=False).encode(
-            y=alt.Y("low:Q"), y2="high:Q", color=colour
+        fronts.mark("rule", strokeWidth=1.4, aria=False).encode(
+            y=channel("low:Q"), y2="high:Q", color=colour
         ),
-        base.transform_filter("!datum.front")
-        .mark_point(size=38, filled=True, opacity=0.45)
+        base.filter("!datum.front")
+        .mark("point", size=38, filled=True, opacity=0.45)
         .encode(color=colour, shape=shape, description="description:N"),
-        fronts.mark_point(
-            size=95, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1
+        fronts.mark(
+            "point", size=95, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1
         ).encode(color=colour, shape=shape, description="description:N"),
     ]
     if bad:
         wrong = chart_of(bad).encode(x=x, y=y, color=colour)
         layers += [
-            wrong.mark_point(size=95, filled=False, strokeWidth=1.4, opacity=0.9).encode(
+            wrong.mark("point", size=95, filled=False, strokeWidth=1.4, opacity=0.9).encode(
                 shape=shape, description="description:N"
             ),
-            wrong.mark_point(
-                size=190, shape="M-1,-1L1,1M-1,1L1,-1", filled=False, strokeWidth=1.4, aria=False
-            ).encode(color=alt.value(ink("wrong"))),
+            wrong.mark(
+                "point",
+                size=190,
+                shape="M-1,-1L1,1M-1,1L1,-1",
+                filled=False,
+                strokeWidth=1.4,
+                aria=False,
+            ).encode(color=constant(ink("wrong"))),
         ]
-    return alt.layer(*layers)
+    return layer(*layers)
 
 
 def percentiles(run: RunData, points: Sequence[Point]) -> dict[int, list[tuple[float, float]]]:
@@ -201,36 +213,36 @@ def latency_distribution(
         colours, shapes, dashes = looks.scales(series)
         key = legend(with_legend, width, len(series))
         ticks = [-math.log10(1 - q) for q in (0.01, 0.5, 0.9, 0.99, 0.999)]
-        x = alt.X(
+        x = channel(
             "nines:Q",
             title="percentile of requests",
-            scale=alt.Scale(domain=[0, max(r["nines"] for r in rows) + 0.08], nice=False),
-            axis=alt.Axis(
+            scale=Settings(domain=[0, max(r["nines"] for r in rows) + 0.08], nice=False),
+            axis=Settings(
                 values=ticks,
                 labelExpr="datum.value < 0.1 ? 'fastest' : datum.value < 0.5 ? '50 %' :"
                 " datum.value < 1.5 ? '90 %' : datum.value < 2.5 ? '99 %' : '99.9 %'",
                 grid=True,
             ),
         )
-        y = alt.Y(
+        y = channel(
             "ms:Q",
             title="latency in ms (log)",
-            scale=alt.Scale(type="log", nice=False, padding=12),
-            axis=alt.Axis(format=",.6~r", values=log_ticks([r["ms"] for r in rows])),
+            scale=Settings(type="log", nice=False, padding=12),
+            axis=Settings(format=",.6~r", values=log_ticks([r["ms"] for r in rows])),
         )
-        colour = alt.Color("series:N", scale=colours, legend=key)
-        chart = alt.layer(
+        colour = channel("series:N", scale=colours, legend=key)
+        chart = layer(
             chart_of(rows)
-            .mark_line(strokeWidth=1.8, interpolate="monotone", aria=False)
+            .mark("line", strokeWidth=1.8, interpolate="monotone", aria=False)
             .encode(
                 x=x, y=y, color=colour, order="order:Q",
-                strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key),
+                strokeDash=channel("series:N", scale=dashes, legend=key),
             ),
             chart_of(marks)
-            .mark_point(size=70, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1)
+            .mark("point", size=70, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1)
             .encode(
                 x=x, y=y, color=colour, description="description:N",
-                shape=alt.Shape("series:N", scale=shapes, legend=key),
+                shape=channel("series:N", scale=shapes, legend=key),
             ),
         )  # fmt: skip
         return finished(chart, width, round(min(360, max(280, width * 0.45))))
@@ -318,21 +330,21 @@ def _against(
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         key = legend(with_legend, width, len(series))
-        x = alt.X(
+        x = channel(
             "load:Q",
             title=load_title,
-            scale=alt.Scale(padding=14, nice=False)
+            scale=Settings(padding=14, nice=False)
             if linear
-            else alt.Scale(type="log", base=2, padding=14, nice=False),
-            axis=alt.Axis(values=sorted({r["load"] for r in rows}), format=",.6~r"),
+            else Settings(type="log", base=2, padding=14, nice=False),
+            axis=Settings(values=sorted({r["load"] for r in rows}), format=",.6~r"),
         )
-        y = alt.Y(
+        y = channel(
             "value:Q",
             title=title,
-            scale=alt.Scale(type="log", padding=12, nice=False) if log else alt.Scale(zero=True),
-            axis=alt.Axis(format=",.6~r", values=log_ticks([r["value"] for r in rows]))
+            scale=Settings(type="log", padding=12, nice=False) if log else Settings(zero=True),
+            axis=Settings(format=",.6~r", values=log_ticks([r["value"] for r in rows]))
             if log
-            else alt.Axis(
+            else Settings(
                 labelExpr="datum.value == 0 ? '0' : format(datum.value, '~s')", tickCount=6
             ),
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 from vectrial.analysis.analysis import loaded_rows
 from vectrial.analysis.run_data import Point
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
@@ -20,6 +19,7 @@ from vectrial.document.charts.theme import (
     lines_of,
     log_ticks,
 )
+from vectrial.document.charts.vegalite import Settings, channel, constant, layer
 from vectrial.model.trial import Series
 from vectrial.util import formatting
 
@@ -62,19 +62,19 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         key = legend(with_legend, width, len(series))
-        x = alt.X(
+        x = channel(
             "rows:Q",
             title="rows loaded",
-            scale=alt.Scale(type="log", padding=14, nice=False),
-            axis=alt.Axis(values=sizes, format="~s", labelOverlap=True),
+            scale=Settings(type="log", padding=14, nice=False),
+            axis=Settings(values=sizes, format="~s", labelOverlap=True),
         )
-        y = alt.Y(
+        y = channel(
             "rate:Q",
             title="rows per second, until all are served (log)"
             if metric == "ready_rows_per_s"
             else "rows per second (log)",
-            scale=alt.Scale(type="log", padding=12, nice=False),
-            axis=alt.Axis(format="~s", values=log_ticks([r["rate"] for r in rows])),
+            scale=Settings(type="log", padding=12, nice=False),
+            axis=Settings(format="~s", values=log_ticks([r["rate"] for r in rows])),
         )
         chart = lines_of(rows, x, y, looks.scales(series), key)
         return finished(chart, width, round(min(320, max(240, width * 0.45))))
@@ -104,17 +104,17 @@ def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         inks = [ink(f"step{i + 1}") for i in range(len(STEPS))]
-        steps = alt.Scale(domain=[step.replace("_", " ") for step in STEPS], range=inks)
+        steps = Settings(domain=[step.replace("_", " ") for step in STEPS], range=inks)
         chart = (
             chart_of(rows)
-            .mark_bar(height={"band": 0.68})
+            .mark("bar", height={"band": 0.68})
             .encode(
-                x=alt.X("seconds:Q", title="seconds", stack="zero", axis=alt.Axis(tickCount=6)),
-                y=alt.Y("name:N", title=None, sort=list(names), axis=_names()),
-                color=alt.Color(
+                x=channel("seconds:Q", title="seconds", stack="zero", axis=Settings(tickCount=6)),
+                y=channel("name:N", title=None, sort=list(names), axis=_names()),
+                color=channel(
                     "step:N",
                     scale=steps,
-                    legend=alt.Legend(orient="top", title=None, direction="horizontal"),
+                    legend=Settings(orient="top", title=None, direction="horizontal"),
                 ),
                 order="order:Q",
                 description="description:N",
@@ -125,8 +125,8 @@ def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
     return spec
 
 
-def _names() -> alt.Axis:
-    return alt.Axis(grid=False, ticks=False, domain=False, labelColor=ink("ink"), labelPadding=6)
+def _names() -> Settings:
+    return Settings(grid=False, ticks=False, domain=False, labelColor=ink("ink"), labelPadding=6)
 
 
 def footprint(
@@ -163,33 +163,41 @@ def footprint(
         colours, _, _ = looks.scales(series)
         most = max([r["high"] for r in rows] + [raw / 1e6])
         base = chart_of(rows).encode(
-            x=alt.X(
+            x=channel(
                 "mb:Q",
                 title=title,
-                scale=alt.Scale(domain=[0, most * (1.12 if width >= NARROW else 1.25)]),
-                axis=alt.Axis(tickCount=6 if width >= NARROW else 4, format=",.6~r"),
+                scale=Settings(domain=[0, most * (1.12 if width >= NARROW else 1.25)]),
+                axis=Settings(tickCount=6 if width >= NARROW else 4, format=",.6~r"),
             ),
-            y=alt.Y("name:N", title=None, sort=list(names), axis=_names()),
+            y=channel("name:N", title=None, sort=list(names), axis=_names()),
         )
-        hue = alt.Color("series:N", scale=colours, legend=None)
+        hue = channel("series:N", scale=colours, legend=None)
         layers: list[Any] = [
-            base.transform_filter("datum.ok")
-            .mark_bar(height={"band": 0.62}, cornerRadiusEnd=2)
+            base.filter("datum.ok")
+            .mark("bar", height={"band": 0.62}, cornerRadiusEnd=2)
             .encode(color=hue, description="description:N"),
-            base.transform_filter("!datum.ok")
-            .mark_bar(height={"band": 0.62}, filled=False, strokeDash=[4, 3])
+            base.filter("!datum.ok")
+            .mark("bar", height={"band": 0.62}, filled=False, strokeDash=[4, 3])
             .encode(stroke=hue, description="description:N"),
-            base.mark_text(align="left", dx=5, aria=False).encode(text="shown:N"),
+            base.mark("text", align="left", dx=5, aria=False).encode(text="shown:N"),
         ]
         if raw:
             rule = chart_of([{"raw": raw / 1e6, "label": "raw bytes"}])
             layers += [
-                rule.mark_rule(color=ink("ink"), strokeDash=[4, 3], aria=False).encode(x="raw:Q"),
-                rule.mark_text(
-                    align="left", dx=4, dy=-6, baseline="bottom", color=ink("ink"), aria=False
-                ).encode(x="raw:Q", y=alt.value(0), text="label:N"),
+                rule.mark("rule", color=ink("ink"), strokeDash=[4, 3], aria=False).encode(
+                    x="raw:Q"
+                ),
+                rule.mark(
+                    "text",
+                    align="left",
+                    dx=4,
+                    dy=-6,
+                    baseline="bottom",
+                    color=ink("ink"),
+                    aria=False,
+                ).encode(x="raw:Q", y=constant(0), text="label:N"),
             ]
-        return finished(alt.layer(*layers), beside_names(width), _bars_height(len(names)))
+        return finished(layer(*layers), beside_names(width), _bars_height(len(names)))
 
     return spec
 
@@ -238,22 +246,22 @@ def _operations(
     colours, shapes, _ = looks.scales(series)
     key = legend(with_legend, width, len(series))
     each = 11
-    y = alt.Y("operation:N", title=None, sort=lanes, axis=_names(), scale=alt.Scale(padding=0.1))
-    offset = alt.YOffset("series:N", sort=[looks.labels[s] for s in series])
-    scale = alt.Scale(type="log", padding=12, nice=False)
-    colour = alt.Color("series:N", scale=colours, legend=key)
-    shape = alt.Shape("series:N", scale=shapes, legend=key)
+    y = channel("operation:N", title=None, sort=lanes, axis=_names(), scale=Settings(padding=0.1))
+    offset = channel("series:N", sort=[looks.labels[s] for s in series])
+    scale = Settings(type="log", padding=12, nice=False)
+    colour = channel("series:N", scale=colours, legend=key)
+    shape = channel("series:N", scale=shapes, legend=key)
     ticks = log_ticks([r[name] for r in rows for name in ("p50", "p99")])
-    axis = alt.Axis(format=",.6~r", values=ticks, labelOverlap=True)
-    x = alt.X("p50:Q", title="latency in ms, p50 to p99 (log)", scale=scale, axis=axis)
+    axis = Settings(format=",.6~r", values=ticks, labelOverlap=True)
+    x = channel("p50:Q", title="latency in ms, p50 to p99 (log)", scale=scale, axis=axis)
     base = chart_of(rows).encode(y=y, yOffset=offset, color=colour)
-    chart = alt.layer(
-        base.mark_rule(strokeWidth=2, opacity=0.55, aria=False).encode(x=x, x2="p99:Q"),
-        base.transform_filter("datum.ok")
-        .mark_point(size=60, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=0.8)
+    chart = layer(
+        base.mark("rule", strokeWidth=2, opacity=0.55, aria=False).encode(x=x, x2="p99:Q"),
+        base.filter("datum.ok")
+        .mark("point", size=60, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=0.8)
         .encode(x=x, shape=shape, description="description:N"),
-        base.transform_filter("!datum.ok")
-        .mark_point(size=60, filled=False, strokeWidth=1.4)
+        base.filter("!datum.ok")
+        .mark("point", size=60, filled=False, strokeWidth=1.4)
         .encode(x=x, shape=shape, description="description:N"),
     )
     return finished(chart, beside_names(width), len(lanes) * max(30, each * len(series) + 8))

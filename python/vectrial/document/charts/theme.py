@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.styles import INK, colour, dash, shape
+from vectrial.document.charts.vegalite import Chart, Settings, channel, layer, specification
 from vectrial.model.trial import Series
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
@@ -28,55 +28,55 @@ class Looks:
     labels: Mapping[Series, str]
     stores: Sequence[str]
 
-    def scales(self, series: Sequence[Series]) -> tuple[alt.Scale, alt.Scale, alt.Scale]:
+    def scales(self, series: Sequence[Series]) -> tuple[Settings, Settings, Settings]:
         """Colour, shape and dash scales over the labels of `series`."""
         domain = [self.labels[s] for s in series]
         return (
-            alt.Scale(domain=domain, range=[colour(s.store, self.stores) for s in series]),
-            alt.Scale(domain=domain, range=[shape(s, self.labels) for s in series]),
-            alt.Scale(domain=domain, range=[dash(s, self.labels) for s in series]),
+            Settings(domain=domain, range=[colour(s.store, self.stores) for s in series]),
+            Settings(domain=domain, range=[shape(s, self.labels) for s in series]),
+            Settings(domain=domain, range=[dash(s, self.labels) for s in series]),
         )
 
 
-def legend(shown: bool, width: int, count: int) -> alt.Legend | None:
+def legend(shown: bool, width: int, count: int) -> Settings | None:
     """The legend below a chart; None in the HTML, which has its own."""
     if not shown:
         return None
     columns = max(1, min(count, width // 150))
-    return alt.Legend(
+    return Settings(
         orient="bottom", title=None, columns=columns, labelLimit=240, symbolSize=90, symbolOpacity=1
     )
 
 
-def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+def chart_of(rows: Sequence[Mapping[str, Any]]) -> Chart:
     """A chart over plain rows, which become part of the specification."""
-    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+    return Chart(list(rows))
 
 
 def lines_of(
     rows: Sequence[Mapping[str, Any]],
-    x: alt.X,
-    y: alt.Y,
-    scales: tuple[alt.Scale, alt.Scale, alt.Scale],
-    key: alt.Legend | None,
-) -> alt.LayerChart | alt.FacetChart:
+    x: Settings,
+    y: Settings,
+    scales: tuple[Settings, Settings, Settings],
+    key: Settings | None,
+) -> Chart:
     """A line and marks per series, with its spread, over rows with `series`, `line`, `low`, `high`,
     `ok` and `description`; what does not count (not `ok`) is a hollow mark off the line."""
     colours, shapes, dashes = scales
-    shape = alt.Shape("series:N", scale=shapes, legend=key)
-    colour = alt.Color("series:N", scale=colours, legend=key)
+    shape = channel("series:N", scale=shapes, legend=key)
+    colour = channel("series:N", scale=colours, legend=key)
     base = chart_of(rows).encode(x=x, y=y, color=colour)
-    good = base.transform_filter("datum.ok")
-    return alt.layer(
-        good.mark_line(strokeWidth=1.8, aria=False).encode(
-            detail="line:N", strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=key)
+    good = base.filter("datum.ok")
+    return layer(
+        good.mark("line", strokeWidth=1.8, aria=False).encode(
+            detail="line:N", strokeDash=channel("series:N", scale=dashes, legend=key)
         ),
-        good.mark_rule(strokeWidth=1.4, aria=False).encode(y="low:Q", y2="high:Q"),
-        good.mark_point(size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1).encode(
-            shape=shape, description="description:N"
-        ),
-        base.transform_filter("!datum.ok")
-        .mark_point(size=80, filled=False, strokeWidth=1.4)
+        good.mark("rule", strokeWidth=1.4, aria=False).encode(y="low:Q", y2="high:Q"),
+        good.mark(
+            "point", size=80, filled=True, opacity=1, stroke=ink("paper"), strokeWidth=1
+        ).encode(shape=shape, description="description:N"),
+        base.filter("!datum.ok")
+        .mark("point", size=80, filled=False, strokeWidth=1.4)
         .encode(shape=shape, description="description:N"),
     )
 
@@ -97,14 +97,14 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     return [float(f"{step}e{decade}") for decade in decades for step in steps]
 
 
-def finished(chart: Any, width: int, height: int) -> dict[str, Any]:
+def finished(chart: Chart, width: int, height: int) -> dict[str, Any]:
     """The chart at its size in the common theme, as a Vega-Lite specification."""
     small = 11 if width >= NARROW else 10.5
-    themed = chart.properties(width=width, height=height, background="transparent").configure(
+    config = Settings(
         font=FONT,
         padding=4,
-        view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(
+        view=Settings(stroke=None),
+        axis=Settings(
             labelColor=ink("muted"),
             titleColor=ink("muted"),
             labelFontSize=small,
@@ -117,11 +117,10 @@ def finished(chart: Any, width: int, height: int) -> dict[str, Any]:
             tickSize=4,
             labelLimit=230 if width >= NARROW else 110,
         ),
-        legend=alt.LegendConfig(labelColor=ink("ink"), labelFontSize=11.5, titleColor=ink("muted")),
-        text=alt.MarkConfig(color=ink("muted"), fontSize=small),
+        legend=Settings(labelColor=ink("ink"), labelFontSize=11.5, titleColor=ink("muted")),
+        text=Settings(color=ink("muted"), fontSize=small),
     )
-    specification: dict[str, Any] = themed.to_dict(validate=False)
-    return specification
+    return specification(chart, width=width, height=height, background="transparent", config=config)
 
 
 def described(*parts: tuple[str, str]) -> str:

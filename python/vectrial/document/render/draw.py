@@ -74,7 +74,7 @@ def _drawn(specification: Mapping[str, Any]) -> str:
     """The specification as an SVG text, or one that says why there is none: a figure that fails
     costs no report."""
     try:
-        count = sum(len(values) for values in specification.get("datasets", {}).values())
+        count = sum(len(values) for values in specification["datasets"].values())
         if count > drawing.MOST_VALUES:
             raise _NotDrawn(f"it has {count:,} points, more than {drawing.MOST_VALUES:,}")
         return _answer("svg", json.dumps(specification)).decode("utf-8")

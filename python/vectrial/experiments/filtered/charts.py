@@ -7,7 +7,6 @@ from typing import Any
 
 from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.run_data import Point
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
@@ -17,6 +16,7 @@ from vectrial.document.charts.theme import (
     lines_of,
     log_ticks,
 )
+from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.util import formatting
 
 #: Parameters that vary along a line, or that a chart is of.
@@ -37,22 +37,22 @@ def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     log = metric == "qps"
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        x = alt.X(
+        x = channel(
             "share:Q",
             title="share of the rows that the filter keeps (log)",
-            scale=alt.Scale(type="log", padding=14, nice=False),
-            axis=alt.Axis(
+            scale=Settings(type="log", padding=14, nice=False),
+            axis=Settings(
                 format="~%",
                 values=_ticks([row["share"] for row in rows], dense=width >= NARROW),
             ),
         )
-        y = alt.Y(
+        y = channel(
             "value:Q",
             title="QPS (log)" if log else "recall among the rows kept",
-            scale=alt.Scale(type="log", padding=12, nice=False) if log else alt.Scale(zero=False),
-            axis=alt.Axis(format="~s", values=log_ticks([row["value"] for row in rows]))
+            scale=Settings(type="log", padding=12, nice=False) if log else Settings(zero=False),
+            axis=Settings(format="~s", values=log_ticks([row["value"] for row in rows]))
             if log
-            else alt.Axis(format=",.6~r", tickCount=6),
+            else Settings(format=",.6~r", tickCount=6),
         )
         key = legend(with_legend, width, len(series))
         chart = lines_of(rows, x, y, looks.scales(series), key)

@@ -9,8 +9,8 @@ from vectrial.analysis.analysis import Facet, by_facet
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
 from vectrial.document.blocks import Block, Cell, Column, Figure, Section, Table, plain, spread_cell
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
+from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.document.sections import INDEX, STORE, store_row
 from vectrial.experiments.index_pipeline.metrics import METRICS
 from vectrial.util import formatting
@@ -243,19 +243,19 @@ def _gantt(trial: Trial) -> Callable[[int, bool], dict[str, Any]]:
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         names = [stage.replace("_", " ") for stage in Stage]
-        colour = alt.Color(
+        colour = channel(
             "stage:N",
-            scale=alt.Scale(domain=names, range=[_INKS[stage] for stage in Stage]),
-            legend=alt.Legend(orient="bottom", title=None, columns=max(2, width // 130)),
+            scale=Settings(domain=names, range=[_INKS[stage] for stage in Stage]),
+            legend=Settings(orient="bottom", title=None, columns=max(2, width // 130)),
         )
         count = len({row["segment"] for row in rows})
         bars = (
             chart_of(rows)
-            .mark_bar(stroke=ink("paper"), strokeWidth=0.5)
+            .mark("bar", stroke=ink("paper"), strokeWidth=0.5)
             .encode(
-                x=alt.X("start:Q", title="seconds"),
+                x=channel("start:Q", title="seconds"),
                 x2="end:Q",
-                y=alt.Y("segment:O", title="segment"),
+                y=channel("segment:O", title="segment"),
                 color=colour,
                 description="description:N",
             )

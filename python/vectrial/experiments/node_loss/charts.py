@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vectrial.analysis.run_data import Point
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,
@@ -16,6 +15,7 @@ from vectrial.document.charts.theme import (
     legend,
     lines_of,
 )
+from vectrial.document.charts.vegalite import Settings, channel, constant, layer
 from vectrial.experiments.node_loss.metrics import OWN
 from vectrial.util import formatting
 
@@ -37,17 +37,19 @@ def over_time(
     marks = [{"at": 0.0, "what": "lost"}, {"at": back_s, "what": "back"}]
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        x = alt.X("since_s:Q", title="seconds since the node was lost", axis=alt.Axis(tickCount=8))
-        y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=True))
+        x = channel(
+            "since_s:Q", title="seconds since the node was lost", axis=Settings(tickCount=8)
+        )
+        y = channel("value:Q", title=title, scale=Settings(zero=True))
         series = list(dict.fromkeys(point.series for point in points))
         key = legend(with_legend, width, len(series))
         lines = lines_of(rows, x, y, looks.scales(series), key)
         base = chart_of(marks)
-        rule = base.mark_rule(strokeDash=[4, 3], color=ink("muted")).encode(x="at:Q")
-        name = base.mark_text(
-            align="left", baseline="top", dx=4, color=ink("muted"), aria=False
-        ).encode(x="at:Q", y=alt.value(2), text="what:N")
-        chart = alt.layer(rule, name, lines).resolve_scale(stroke="independent")
+        rule = base.mark("rule", strokeDash=[4, 3], color=ink("muted")).encode(x="at:Q")
+        name = base.mark(
+            "text", align="left", baseline="top", dx=4, color=ink("muted"), aria=False
+        ).encode(x="at:Q", y=constant(2), text="what:N")
+        chart = layer(rule, name, lines).resolve_scale(stroke="independent")
         return finished(chart, width, round(min(260, max(200, width * 0.32))))
 
     return spec

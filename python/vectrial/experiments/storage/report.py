@@ -9,8 +9,8 @@ from vectrial.analysis.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import Block, Column, Figure, Row, Section, Table, plain, spread_cell
 from vectrial.document.charts import store as charts
-from vectrial.document.charts.later import alt
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
+from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.document.sections import INDEX, STORE, names_of, store_row
 from vectrial.model.phase import Role
 from vectrial.util import formatting
@@ -119,17 +119,17 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
         # A kind has the same colour, whatever other kinds are shown.
         inks = [ink(f"step{list(KINDS).index(metric) + 1}") for metric in kinds]
-        axis = alt.Axis(grid=False, ticks=False, domain=False, labelColor=ink("ink"))
+        axis = Settings(grid=False, ticks=False, domain=False, labelColor=ink("ink"))
         chart = (
             chart_of(rows)
-            .mark_bar(height={"band": 0.68})
+            .mark("bar", height={"band": 0.68})
             .encode(
-                x=alt.X("mb:Q", title="MB on disk", stack="zero", axis=alt.Axis(tickCount=6)),
-                y=alt.Y("name:N", title=None, sort=[name for name, _ in held], axis=axis),
-                color=alt.Color(
+                x=channel("mb:Q", title="MB on disk", stack="zero", axis=Settings(tickCount=6)),
+                y=channel("name:N", title=None, sort=[name for name, _ in held], axis=axis),
+                color=channel(
                     "kind:N",
-                    scale=alt.Scale(domain=[KINDS[m] for m in kinds], range=inks),
-                    legend=alt.Legend(
+                    scale=Settings(domain=[KINDS[m] for m in kinds], range=inks),
+                    legend=Settings(
                         orient="top", title=None, columns=max(2, width // 130), symbolSize=80
                     ),
                 ),

@@ -83,4 +83,3 @@ def main() -> None:
                 pipe.send(_measure(task, pipe))
         except Exception as failure:  # noqa: BLE001 - the parent raises it
             pipe.send(Failed(": ".join(describe(failure))))
-
