@@ -24,5 +24,5 @@ def cells_of(table: Table) -> list[dict[str, Any]]:
 def drawn(report: Any, name: str) -> list[Mapping[str, Any]]:
     """What the one figure whose name begins so draws, of its first layer."""
     (figure,) = [figure for figure in report.figures() if figure.name.startswith(name)]
-    values: list[Mapping[str, Any]] = figure.spec(800, True)["data"]["values"]
+    values: list[Mapping[str, Any]] = next(iter(figure.spec(800, True)["datasets"].values()))
     return values

@@ -9,8 +9,6 @@ from typing import Any
 
 from vectrial.datasets import catalog
 from vectrial.model.errors import UserError
-from vectrial.results.bundle import opened
-from vectrial.results.reader import RunReader
 from vectrial.run.prepare import RESOLVED, Fingerprints
 from vectrial.suite import shipped
 from vectrial.suite.model import Suite, parse_suite, suite_text
@@ -92,6 +90,10 @@ def find_suite(
 
 
 def _of_bundle(sealed: Path, seal: str | None) -> SuiteSource:
+    # Imported here: the readers of results take a while.
+    from vectrial.results.bundle import opened
+    from vectrial.results.reader import RunReader
+
     with opened(sealed, seal) as (bundle, folder):
         path = folder / RESOLVED
         if not path.is_file():

@@ -14,7 +14,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from vectrial.model.errors import UserError
 from vectrial.results import clean
@@ -162,6 +161,8 @@ class Here:
 
 
 def _clean(column: pa.Array[Any], name: str) -> pa.Array[Any]:
+    import pyarrow.compute as pc  # here: the first line of a command does not wait for it
+
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         pattern = clean.PATTERN if name in _LINES else clean.PATTERN_IN_NAME
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from vectrial.datasets.readers.base import Block, Options, Source, check_shape, reading
 from vectrial.datasets.readers.columns import Plan, block_of, odd_ids, plan_columns, storage
 from vectrial.model.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 #: What Arrow raises on damaged files.
 ARROW_ERRORS = (
@@ -25,7 +27,7 @@ ARROW_ERRORS = (
     MemoryError,
 )
 _IDS_AT_ONCE = 1 << 20
-_Part = tuple[Path, pq.ParquetFile]
+_Part = tuple[Path, "pq.ParquetFile"]
 #: A folder whose name says a column's value, as Hive lays them out.
 _PARTITION = re.compile(r"[^=/]+=[^=/]*")
 #: Numbers and the identifiers that writers give to their parts.
@@ -137,6 +139,8 @@ def _plan(parts: Sequence[_Part], options: Options) -> Plan:
 
 def open_file(file: Path) -> pq.ParquetFile:
     """An opened Parquet file, or DataError."""
+    import pyarrow.parquet as pq  # here: loading it takes a while
+
     with reading(file, *ARROW_ERRORS):
         return pq.ParquetFile(file, memory_map=True, pre_buffer=False)
 

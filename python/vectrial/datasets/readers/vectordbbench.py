@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import (
@@ -134,6 +133,8 @@ def _neighbors(file: Path, queries: int) -> NDArray[np.int64] | None:
     if len(lists) != queries:
         raise DataError(f"{len(lists)} lists for {queries} queries", where=str(file))
     with reading(file, *ARROW_ERRORS, AttributeError):
+        import pyarrow.compute as pc  # here: loading it takes a while
+
         lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
         flat = lists.flatten().cast(pa.int64()).fill_null(-1).to_numpy()
     out = np.full((queries, int(lengths.max(initial=0))), -1, np.int64)
