@@ -148,8 +148,8 @@ def test_every_kind_is_offered_and_recorded_apart(tmp_path: Path) -> None:
 
 def quick(**more: object) -> Mixed:
     """So few requests that a machine which stands still for a while makes up for them."""
-    rates = {"search": 12.0, "insert": 8.0, "update": 8.0, "delete": 8.0}
-    fixed = {"rates": rates, "duration_s": 3.0, "arrivals": "constant"}
+    rates = {"search": 72.0, "insert": 48.0, "update": 48.0, "delete": 48.0}
+    fixed = {"rates": rates, "duration_s": 0.5, "arrivals": "constant"}
     return Mixed.model_validate({**fixed, **more})
 
 
@@ -195,7 +195,7 @@ class Stale(MemoryStore):
 def test_rows_that_were_deleted_and_are_found_are_wrong(
     kind: type[MemoryStore], tmp_path: Path
 ) -> None:
-    rates = {"search": 30.0, "delete": 60.0}
+    rates = {"search": 180.0, "delete": 360.0}
     search = run(quick(rates=rates), kind, tmp_path)[0]
     assert (search.metrics["stale_results"] or 0) > 0
     assert not search.valid
@@ -236,6 +236,7 @@ def test_searches_are_to_see_what_was_acknowledged_unless_the_suite_says(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("every_request_sent")
 def test_recall_is_not_judged_where_writes_failed(tmp_path: Path) -> None:
     phases = by_name(run(quick(), Refusing, tmp_path))
     assert phases["insert"].errors[0][0] == "RuntimeError"
@@ -262,7 +263,7 @@ class Unsearchable(MemoryStore):
 @pytest.mark.slow
 @pytest.mark.usefixtures("every_request_sent")
 def test_a_searcher_that_cannot_be_made_is_an_error_of_its_search(tmp_path: Path) -> None:
-    rates = {"search": 30.0, "delete": 2.0}
+    rates = {"search": 180.0, "delete": 12.0}
     phases = by_name(run(quick(rates=rates), Unsearchable, tmp_path))
     ((kind, count, said),) = phases["search"].errors
     assert (kind, said[0]) == ("RuntimeError", "not now")
@@ -295,6 +296,6 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_kind_that_is_not_offered_has_no_phase(tmp_path: Path) -> None:
-    phases: list[Phase] = run(quick(rates={"search": 10, "insert": 5}), MemoryStore, tmp_path)
+    phases: list[Phase] = run(quick(rates={"search": 60, "insert": 30}), MemoryStore, tmp_path)
     assert [p.name for p in phases] == ["search", "insert"]
-    assert {p.params["mix"] for p in phases} == {"10/s search + 5/s insert"}
+    assert {p.params["mix"] for p in phases} == {"60/s search + 30/s insert"}

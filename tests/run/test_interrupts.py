@@ -114,7 +114,7 @@ def test_other_errors_stay_what_they_are() -> None:
 
 @pytest.mark.slow
 def test_who_does_not_hear_is_ended_by_force() -> None:
-    process = command("interrupts.allow(4.5)\nlost(600)")
+    process = command("interrupts._Heard.patience_s = 0\ninterrupts.allow(0.5)\nlost(600)")
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=60) == ("", "go on with: it\n")
     assert process.returncode == 143
@@ -155,7 +155,8 @@ def test_where_nothing_is_to_be_cleaned_up_it_ends_at_once(number: signal.Signal
 
 @pytest.mark.slow
 def test_after_that_signals_are_heard_again() -> None:
-    process = command("with interrupts.at_once():\n    pass\nlost(600)")
+    patience = "interrupts._Heard.patience_s = 0.5"
+    process = command(f"{patience}\nwith interrupts.at_once():\n    pass\nlost(600)")
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 143
