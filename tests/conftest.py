@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vectrial.util.arrow import load_without_pandas
+
 try:
     from hypothesis import HealthCheck, settings
 except ImportError:  # the environment that a store has for itself
@@ -75,6 +77,7 @@ def pytest_collection() -> Generator[None, object, object]:
     fifth of it, and later as long again in every test and before every trial that is measured in
     this process."""
     gc.disable()
+    load_without_pandas()
     try:
         return (yield)
     finally:

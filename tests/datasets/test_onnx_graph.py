@@ -10,12 +10,10 @@ import pytest
 from vectrial.datasets.sources import onnx_graph
 from vectrial.util import paths
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("onnxruntime")  # here: collecting the tests does not wait for it
     place = tmp_path / "downloads"
     monkeypatch.setattr(paths, "downloads_dir", lambda: place)
     return place
@@ -23,6 +21,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def identity(path: Path) -> None:
     """Write a model that returns its input."""
+    onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     ends = [helper.make_tensor_value_info(name, kind, [2]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", ends[:1], ends[1:])

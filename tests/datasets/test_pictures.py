@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
@@ -39,6 +38,8 @@ def coarse(
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two classes; in the first, one test picture is a copy of another, and of a stored one."""
+    import cv2  # here: collecting the tests does not wait for it
+
     monkeypatch.setattr(efficientnet, "head_features", coarse)
     rng = np.random.default_rng(1)
     root = tmp_path / "my goods"

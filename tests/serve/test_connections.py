@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
@@ -42,6 +41,8 @@ def hurried() -> Iterator[int]:
 @contextmanager
 def serving(request_s: float) -> Iterator[int]:
     """The port of a server with 20 connections."""
+    import uvicorn  # here: collecting the tests does not wait for it
+
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     server = uvicorn.Server(limited(hello, most=20, request_s=request_s))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -19,7 +19,8 @@ def recorded_phase(
     **more: Any,
 ) -> PhaseResult:
     """A valid phase with these values; `more`: its other fields."""
-    values = {n: Value(v, all_metrics()[n].unit, True, None) for n, v in metrics.items()}
+    known = all_metrics()
+    values = {n: Value(v, known[n].unit, True, None) for n, v in metrics.items()}
     fields = {"valid": True, "reason": None, "metrics": values, **more}
     return PhaseResult(number, name, params or {}, **fields)
 

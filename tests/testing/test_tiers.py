@@ -29,7 +29,7 @@ def test_a_library_has_one_fast_case_and_a_server_none(store: type[Store]) -> No
 
 
 def test_a_check_runs_on_what_can_change_its_outcome() -> None:
-    every = all_cases(FaissStore)
+    every = list(all_cases(FaissStore))
     kinds = FaissStore.capabilities.indexes
     assert len(every) > len(kinds) > 1
     assert cases_of(test_reads.test_a_row_finds_itself, FaissStore, every=False) == every
@@ -40,7 +40,7 @@ def test_a_check_runs_on_what_can_change_its_outcome() -> None:
 
 
 def test_of_a_server_indexes_and_metrics_are_not_crossed() -> None:
-    every = all_cases(PgVector)
+    every = list(all_cases(PgVector))
     some = cases_of(test_reads.test_a_row_finds_itself, PgVector, every=False)
     assert {case.index for case in some} == {case.index for case in every}
     assert {case.metric for case in some} == {case.metric for case in every}

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,6 +143,8 @@ def test_positions_beyond_the_most_live_rows_are_scaled_to_the_rows_that_there_a
         },
         5: {"operation": "search"},
     }
+    import yaml  # here: collecting the tests does not wait for it
+
     with TemporaryDirectory() as folder:
         path = Path(folder, "book.yaml")
         path.write_text(yaml.safe_dump({"a": book}))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
+from functools import cache
 from typing import Any, TypeVar
 
 from vectrial.model.lane import writes_natively
@@ -108,15 +109,17 @@ def lack_of(check: Callable[..., Any], case: Case) -> str | None:
     return None
 
 
-def all_cases(store: type[Store]) -> list[Case]:
+@cache
+def all_cases(store: type[Store]) -> tuple[Case, ...]:
     """Every kind of index under every metric."""
-    return [
+    return tuple(
         Case(store, index, metric)
         for index in store.capabilities.indexes
         for metric in store.capabilities.under(index).scores
-    ]
+    )
 
 
+@cache
 def telling_case(store: type[Store]) -> Case:
     """The case that says most: its filters are the most, and its answers exact if any are."""
     return max(all_cases(store), key=_says)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ class Case:
     def kind(self) -> IndexKind:
         return self.store.capabilities.indexes[self.index]
 
-    @property
+    @cached_property
     def can(self) -> Capabilities:
         return self.store.capabilities.under(self.index)
 
