@@ -302,6 +302,16 @@ def test_a_run_of_somebody_else_reads_no_other_file(tmp_path: Path, source: str)
     assert "hidden" not in str(told.value)
 
 
+@pytest.mark.parametrize("named", ["", 'alter table metric rename to "METRIC"'])
+def test_a_column_of_another_type_is_no_runs(tmp_path: Path, named: str) -> None:
+    with RunWriter(tmp_path) as writer:
+        begin(writer)
+    with duckdb.connect(str(tmp_path / "run.duckdb")) as db:
+        db.execute(f"alter table metric alter value type varchar; {named}")
+    with pytest.raises(UserError, match="'value' of the table 'metric' is VARCHAR, and not DOUBLE"):
+        RunReader(tmp_path)
+
+
 def test_what_reads_a_run_reads_no_other_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hidden\n")
     with RunReader(complete(tmp_path / "r")) as reader, pytest.raises(UserError, match="disabled"):

@@ -25,12 +25,14 @@ from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
 from vectrial.results.foreign import understood
-from vectrial.results.reading import SECONDS
+from vectrial.results.reading import SECONDS, Limits
 from vectrial.results.writer import TrialRecord
 from vectrial.serve.runs import Runs
 
 STEERS = "a\x1b[2J\x1b]0;owned\x07\x85\u202eb\ufffe\nc"
 DEEP = "[" * 100_000
+#: Of a run that are read in these tests; see `Limits`.
+MOST_ROWS = 20_000
 ENDLESS = "from range(100_000_000_000) a, range(1_000_000) b"
 FOLDER = Callable[[Path], object]
 
@@ -139,8 +141,8 @@ HOSTILE: dict[str, FOLDER] = {
     "nested params": sql(f"update trial set params = '{{\"a\": {'[' * 900}{']' * 900}}}'"),
     "a number of 5,000 digits": sql(f"update trial set params = '{{\"a\": {'9' * 5000}}}'"),
     "no histogram": sql("insert into histogram select phase_id, 'latency', 'x'::blob from phase"),
-    "two million rows and more": sql("insert into metric select 1, 'qps', range, '1/s', true, null"
-                                     " from range(2_100_000)"),
+    "more rows than are read": sql("insert into metric select 1, 'qps', range, '1/s', true, null"
+                                   f" from range({MOST_ROWS + 1})"),
     "a suite that is no text": suite(b'name = "\xff"'),
     "a suite that is nested": suite(b"a = " + DEEP.encode()),
     "a suite of escapes": suite(STEERS.encode()),
@@ -161,7 +163,7 @@ def test_a_foreign_run_costs_its_page_at_most(
     kind: str, sound: Path, sound_run: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv(SECONDS, "1")
+    monkeypatch.setattr(Limits, "given", lambda: Limits(1, MOST_ROWS))
     folder = shutil.copytree(sound, tmp_path / "runs" / "theirs")
     HOSTILE[kind](folder)
     runs = Runs(tmp_path / "runs")
