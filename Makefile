@@ -38,8 +38,9 @@ BENCH ?= $(sort $(filter-out $(BENCH_SHARED),$(basename $(notdir $(wildcard benc
 
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml
 
+# From a wheel in dist/ whose engine has the same sources, else compiled.
 $(VENV)/.built: $(ENGINE_SOURCES) | $(VENV)/.demo
-	VIRTUAL_ENV=$(abspath $(VENV)) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin develop --release --uv --quiet
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/python scripts/engine.py
 	touch $@
 
 setup: $(VENV)/.installed $(VENV)/.built ## virtual environment, dependencies, compiled engine
@@ -61,6 +62,7 @@ $(VENV)/.zig: requirements/wheel.lock | $(VENV)/.demo
 
 WHEEL_MACHINES ?= x86_64 aarch64
 # The wheel of another machine needs Rust's standard library for it, which rustup fetches.
+wheel: export VECTRIAL_ENGINE_SOURCES = $(shell $(PYTHON) scripts/engine.py --digest)
 wheel: $(VENV)/.zig ## dist/: wheels (manylinux2014, x86_64 and aarch64) and an sdist
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
@@ -133,8 +135,10 @@ ALONE = { test $$? -eq 1 \
 	&& echo "== the tests that failed, once more, with nothing beside them" \
 	&& $(BIN)/python -m pytest -x --alone --last-failed --last-failed-no-failures none; }
 
-test: setup ## cargo test, and pytest as far as the change since origin/main can break something
-	PYO3_PYTHON=$(abspath $(BIN))/python cargo test --quiet
+test: setup ## cargo test and pytest, as far as the change since origin/main can break something
+	engine="$$($(BIN)/python tests/support/changes.py --engine)"; \
+	if [[ $$engine ]]; then PYO3_PYTHON=$(abspath $(BIN))/python $$engine --quiet; \
+	else echo "left out: cargo test, since nothing of the engine changed"; fi
 	$(BIN)/python tests/support/changes.py --fetch
 	$(PYTEST) --changed || $(ALONE)
 

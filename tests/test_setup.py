@@ -1,11 +1,17 @@
-"""The way from a clone to the first figure: what a machine lacks, and what is installed."""
+"""The way from a clone to the first figure: what a machine lacks, where the engine comes from."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import platform
 import re
 import subprocess
+import zipfile
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 _PIN = re.compile(r"^([\w.-]+==\S+)", re.MULTILINE)
@@ -71,6 +77,64 @@ def test_the_demo_has_the_versions_of_the_tests() -> None:
     )
     assert demo
     assert demo <= dev
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> ModuleType:
+    """`scripts/engine.py` of a checkout with two sources."""
+    spec = importlib.util.spec_from_file_location("engine_script", ROOT / "scripts" / "engine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.ROOT = tmp_path
+    for name in ("engine/src/lib.rs", "engine/Cargo.toml", "Cargo.lock"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "dist").mkdir()
+    return module
+
+
+def write_wheel(folder: Path, engine: bytes, machine: str) -> Path:
+    wheel = folder / "dist" / f"vectrial-1-cp311-abi3-manylinux2014_{machine}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("vectrial/_engine.abi3.so", b"\x7fELF" + engine + b"\0more")
+    return wheel
+
+
+def test_a_wheel_of_the_same_sources_is_found(engine: ModuleType) -> None:
+    wheel = write_wheel(engine.ROOT, engine.digest().encode(), platform.machine())
+    assert engine.find(engine.digest()) == wheel
+
+
+def test_a_wheel_of_another_machine_is_not_used(engine: ModuleType) -> None:
+    write_wheel(engine.ROOT, engine.digest().encode(), "riscv64")
+    assert engine.find(engine.digest()) is None
+
+
+@pytest.mark.parametrize("changed", ["engine/src/lib.rs", "engine/Cargo.toml", "Cargo.lock"])
+def test_an_engine_of_older_sources_is_not_used(
+    engine: ModuleType, changed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_wheel(engine.ROOT, engine.digest().encode(), platform.machine())
+    (engine.ROOT / changed).write_text("changed")
+    assert engine.find(engine.digest()) is None
+    assert "not used: dist/vectrial-1" in capsys.readouterr().err
+
+
+def test_a_new_source_changes_the_digest(engine: ModuleType) -> None:
+    before = engine.digest()
+    (engine.ROOT / "engine" / "src" / "more.rs").write_text("")
+    assert engine.digest() != before
+
+
+def test_the_engine_that_runs_has_the_sources_of_this_checkout(
+    engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vectrial import _engine
+
+    monkeypatch.setattr(engine, "ROOT", ROOT)
+    assert engine.digest() == _engine.SOURCES
 
 
 def test_make_says_what_is_missing_before_it_builds(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from vectrial.engine.types import (
 from vectrial.model.target import LoadTarget
 
 __version__: str
+SOURCES: str | None
+"""The digest of its sources, where `make` compiled it."""
 
 class Judge:
     """Tie-aware recall@k against exact neighbours; immutable, shared by recorders."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -34,10 +35,15 @@ def wheel() -> Path:
     out = ROOT / "target" / "wheels"
     out.mkdir(parents=True, exist_ok=True)
     with file_lock(out / ".making", "the wheel", print):
-        argv = ("maturin", "build", "--release", "--quiet", "--out", str(out))
         python = Path(sys.executable)
+        argv = ("maturin", "build", "--profile", "checkout", "--quiet", "--out", str(out))
+        ask = (python, ROOT / "scripts" / "engine.py", "--digest")
+        digest = subprocess.check_output(ask, text=True)
         subprocess.run(
-            (python.with_name(argv[0]), *argv[1:], "--interpreter", python), cwd=ROOT, check=True
+            (python.with_name(argv[0]), *argv[1:], "--interpreter", python),
+            cwd=ROOT,
+            env={**os.environ, "VECTRIAL_ENGINE_SOURCES": digest.strip()},
+            check=True,
         )
         return _wheels(out)[-1]
 

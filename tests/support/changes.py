@@ -8,6 +8,7 @@ for the one whose turn it is by `.ci/landed`.
     python tests/support/changes.py --servers    names of the servers that the tests need
     python tests/support/changes.py --fetch      fetches those that need not be built
     python tests/support/changes.py --environments   of stores that need one of their own
+    python tests/support/changes.py --engine     "cargo test" if it runs, else nothing
     python tests/support/changes.py --landed     begins the next landing: writes `.ci/landed`
 """
 
@@ -28,7 +29,7 @@ TABLE = ROOT / "tests" / "changes.toml"
 LANDED = ROOT / ".ci" / "landed"
 LOCK = "requirements/dev.lock"
 #: Words that are no stores.
-OTHERS = frozenset({"committed", "docker", "minio", "ray"})
+OTHERS = frozenset({"committed", "docker", "engine", "minio", "ray"})
 #: Quarters are numbered from 0.
 QUARTERS = 4
 
@@ -245,6 +246,8 @@ def main(arguments: Sequence[str]) -> None:
             _fetch(chosen)
         case ["--environments"]:
             print(*_environments(chosen.words))
+        case ["--engine"]:
+            print("cargo test" if "engine" in chosen.words else "")
         case ["--landed"]:
             _begin(ROOT)
         case _:

@@ -20,6 +20,8 @@ impl From<InvalidArgument> for PyErr {
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Which sources these are: `scripts/engine.py` sets it, and looks for it in a wheel.
+    module.add("SOURCES", option_env!("VECTRIAL_ENGINE_SOURCES"))?;
     #[cfg(feature = "truth")]
     module.add_class::<topk::TopK>()?;
     record::register(module)?;

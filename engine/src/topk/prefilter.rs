@@ -193,18 +193,19 @@ fn multiply(products: &mut [f32], queries: &[f32], rows: &[f32], d: usize) {
     // SAFETY: the assertion and the divisions above give every index (i < m, j < n, l < d) its
     // place: products[i * TILE + j], queries[i * d + l], rows[j * d + l].
     unsafe {
-        gemm::gemm(
-            m,
+        // The kernel writes columns: the products' columns are ours of rows.
+        gemm_f32::gemm::f32::get_gemm_fn()(
             n,
+            m,
             d,
             products.as_mut_ptr(),
-            1,
             TILE as isize,
+            1,
             false,
-            queries.as_ptr(),
+            rows.as_ptr(),
             1,
             d_stride,
-            rows.as_ptr(),
+            queries.as_ptr(),
             d_stride,
             1,
             0.0f32,
@@ -212,7 +213,7 @@ fn multiply(products: &mut [f32], queries: &[f32], rows: &[f32], d: usize) {
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            gemm_common::Parallelism::None,
         );
     }
 }
