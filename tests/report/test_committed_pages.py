@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import pytest
 from synthetic_runs import STORES, write_run
 
+from vectrial.analysis.run_data import load
+from vectrial.document.render.draw import NARROW, WIDE
 from vectrial.model.errors import UserError
 from vectrial.report import pages
-from vectrial.results.bundle import seal
+from vectrial.report.build import build
+from vectrial.results.bundle import opened, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
+BUNDLES = [
+    pytest.param(path, id=path.relative_to(RESULTS).parent.as_posix())
+    for path in pages.bundles(RESULTS)
+]
 STALE = "the page is not what its bundle gives: run `make results-pages` and commit"
 
 #: What a figure says: its texts, and the value and the colour of each mark. The places of marks
@@ -30,9 +40,7 @@ def marks(drawing: str) -> list[Sequence[str]]:
 
 
 @pytest.mark.committed
-@pytest.mark.parametrize(
-    "bundle", pages.bundles(RESULTS), ids=lambda path: path.relative_to(RESULTS).parent.as_posix()
-)
+@pytest.mark.parametrize("bundle", BUNDLES)
 def test_a_committed_page_is_what_its_bundle_gives(bundle: Path) -> None:
     page = pages.generate(bundle)
     assert (bundle.parent / pages.PAGE).read_text(encoding="utf-8") == page.text, STALE
@@ -44,6 +52,28 @@ def test_a_committed_page_is_what_its_bundle_gives(bundle: Path) -> None:
         assert marks(there) == marks(drawing), (name, STALE)
         assert _TEXT.findall(there) == _TEXT.findall(drawing), (name, STALE)
     assert all(f"]({pages.FIGURES}/{name})" in page.text for name in page.figures)
+
+
+@pytest.fixture(scope="module")
+def vega_lite() -> jsonschema.Draft7Validator:
+    """What a specification may say, as Altair has it. What it may not say has no effect there."""
+    schema = files("altair").joinpath("vegalite/v6/schema/vega-lite-schema.json")
+    return jsonschema.Draft7Validator(json.loads(schema.read_text(encoding="utf-8")))
+
+
+@pytest.mark.committed
+@pytest.mark.parametrize("bundle", BUNDLES)
+def test_charts_say_what_vega_lite_knows(
+    bundle: Path, vega_lite: jsonschema.Draft7Validator
+) -> None:
+    with opened(bundle) as (_, folder):
+        report = build(load(folder))
+    for figure in report.figures():
+        for width in (WIDE, NARROW):
+            error = jsonschema.exceptions.best_match(
+                vega_lite.iter_errors(figure.spec(width, width == WIDE))
+            )
+            assert error is None, (figure.name, error.json_path, error.message)
 
 
 def cells(line: str) -> list[str]:
