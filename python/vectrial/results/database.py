@@ -34,12 +34,13 @@ _READING: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb.DuckDBPyConnection:
     """Open the database of the run in `folder`; for writing, create it if it is missing.
 
     Times are in UTC. The connection has no access to other files or the network, since a run may
     come from elsewhere. A database opened for reading holds only the tables and columns of a run:
-    a view could run forever.
+    a view could run forever. What it holds is not asked of one that this process has made itself
+    (`own`).
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
@@ -61,7 +62,7 @@ def open_database(folder: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection
     try:
         db.execute("set enable_external_access = false")
         db.execute("set TimeZone = 'UTC'")
-        if read_only and (foreign := _foreign(db)):
+        if read_only and not own and (foreign := _foreign(db)):
             db.close()
             raise not_a_runs(folder, foreign)
         version = _layout(db)

@@ -84,9 +84,10 @@ def _answer(error: UserError) -> apart.Answer:
 
 
 class _Reading:
-    """The run that is open, if any."""
+    """The run that is open, if any. own: runs are this process's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, own: bool = False) -> None:
+        self._own = own
         self._db: duckdb.DuckDBPyConnection | None = None
         self._folder = Path()
 
@@ -104,7 +105,7 @@ class _Reading:
             return _answer(not_a_runs(self._folder, f"{type(error).__name__}: {said}"))
 
     def _open(self, folder: Path) -> bool:
-        self._folder, self._db = folder, open_database(folder, read_only=True)
+        self._folder, self._db = folder, open_database(folder, read_only=True, own=self._own)
         with reading(folder):
             return has_tables(self._db)
 
@@ -150,7 +151,7 @@ class Here:
     runs = True
 
     def __init__(self) -> None:
-        self._reading = _Reading()
+        self._reading = _Reading(own=True)
 
     def ask(
         self, request: Mapping[str, Any], content: bytes = b"", *, cpu_s: float, anew: bool = True
