@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Container, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -160,6 +159,8 @@ class Subject:
 
         if fresh and self.kind.strong_consistency_params and self.can.concurrent_search:
             # Each waits until the server has seen every write, so they can all run at once.
+            from concurrent.futures import ThreadPoolExecutor  # here: most stores need none
+
             with ThreadPoolExecutor(_FRESH_AT_ONCE) as pool:
                 return list(pool.map(ask, vectors))
         end = time.perf_counter() + budget_s

@@ -24,8 +24,6 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
-import psutil
-
 from vectrial.model.errors import VectrialError
 from vectrial.util.children import program
 
@@ -72,6 +70,8 @@ class Apart:
         more than there is: the next request would fail for what another one left behind."""
         if self._process is None or not self.runs:
             return False
+        import psutil  # here: the process itself has no use for it
+
         try:
             return bool(psutil.Process(self._process.pid).memory_info().data > self._memory / 2)
         except psutil.Error:
