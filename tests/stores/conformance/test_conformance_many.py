@@ -6,10 +6,13 @@ the places of all others each time, would take hours.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from vectrial.model.capabilities import Index
 from vectrial.model.filters import Filter, In, Range, operators
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
@@ -22,6 +25,16 @@ from vectrial.testing.conformance.world import Case
 #: dimensions, which they take their time with.
 MANY, LISTED, ROWS, DIM = 35_000, 15_000, 40_000, 8
 
+#: Parameters of graphs that are built in a moment: nothing is searched here.
+FEW_LINKS = {"m": 4, "ef_construction": 16}
+
+
+def built_soon(index: Index) -> Index:
+    """The index with `FEW_LINKS`, as far as it has them."""
+    model = type(index.params)
+    few = {name: value for name, value in FEW_LINKS.items() if name in model.model_fields}
+    return replace(index, params=model.model_validate({**index.params.model_dump(), **few}))
+
 
 @pytest.mark.slow
 def test_many_rows_in_one_call(case: Case, empty: Store) -> None:
@@ -31,7 +44,7 @@ def test_many_rows_in_one_call(case: Case, empty: Store) -> None:
     rng = np.random.default_rng(8)
     ids = rng.permutation(ROWS).astype(np.int64)
     vectors = rng.normal(size=(ROWS, DIM)).astype(np.float32)
-    empty.create(schema, case.build)
+    empty.create(schema, built_soon(case.build))
     empty.insert(batch_of(schema, ids, vectors, {"number": pa.array(ids)} if numbers else {}))
     empty.flush()
     empty.build()
