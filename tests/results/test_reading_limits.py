@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from vectrial.model.errors import UserError
+from vectrial.results import reading
 from vectrial.results.clean import INSTEAD, clean, clean_name, parsed
 from vectrial.results.reader import RunReader
 from vectrial.results.reading import SECONDS
@@ -56,6 +57,20 @@ def test_a_figure_that_is_no_number_is_missing(folder: Path) -> None:
     with RunReader(folder) as reader:
         sql = "select 'nan'::double n, '-inf'::double i, 1.5::double f, 'inf'::double as value"
         assert reader.rows(sql) == [{"n": None, "i": None, "f": 1.5, "value": math.inf}]
+
+
+def test_a_run_of_this_process_needs_no_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read as any other is: with limits but that of time, and cleaned."""
+    with RunReader(folder) as reader:
+        expected = reader.run()
+    monkeypatch.setattr(reading.PROCESSES, "one", None)
+    with RunReader(folder, own=True) as reader:
+        assert reader.run() == expected
+        assert reader.rows("select 'a\x1bb' as name") == [{"name": f"a{INSTEAD}b"}]
+        with pytest.raises(UserError, match="more than a report can be made of"):
+            reader.query("select * from range(100_000_000_000)")
 
 
 def test_the_end_of_the_process_is_said_on_one_line(folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     BaseModel,
+    ConfigDict,
     Field,
     ValidatorFunctionWrapHandler,
     field_validator,
@@ -23,7 +24,10 @@ NAME_BYTES = 200
 
 
 class ExactModel(BaseModel):
-    """A model in which texts and booleans are not taken for numbers, nor numbers for booleans."""
+    """A model in which texts and booleans are not taken for numbers, nor numbers for booleans. How
+    to validate it is worked out when something is: a measuring process validates nothing."""
+
+    model_config = ConfigDict(defer_build=True)
 
     @field_validator("*", mode="wrap")
     @classmethod
