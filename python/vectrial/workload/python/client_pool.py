@@ -100,11 +100,11 @@ class ClientPool:
         the calling thread. Returns `time.process_time_ns` right after the last answer."""
         # What exists now is not looked at again: a collection within the phase stays short. This
         # one walks over the whole heap, so it comes before the warm-up, which fills the caches.
-        # Where somebody has set the heap aside already, little is left, and theirs stays so.
+        # Where part of it was set aside before (`vectrial.util.program`), all stays so: to walk
+        # over that part before every phase takes longer than many a phase.
         ours = gc.get_freeze_count() == 0
         gc.collect()
-        if ours:
-            gc.freeze()
+        gc.freeze()
         try:
             if in_threads:
                 run_threads(self.clients, lambda at: self.work(at, lambda: None), self.stop, report)
