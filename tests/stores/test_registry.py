@@ -138,7 +138,8 @@ def test_a_probe_that_fails_names_the_fault(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "resolve", lambda where: Deaf)
-    probe.main("tests:Deaf")
+    monkeypatch.setattr(sys, "argv", ["probe", "tests:Deaf"])
+    probe.main()
     told = json.loads(capsys.readouterr().out)
     assert told == {"works": False, "detail": "OSError: libdeaf.so is not there", "version": None}
 
