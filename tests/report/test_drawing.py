@@ -46,6 +46,17 @@ def test_too_many_points_are_told() -> None:
     assert "cannot be drawn: it has 40,001 points" in said
 
 
+@pytest.mark.parametrize("points", [3, drawing.MOST_VALUES + 1])
+def test_a_plug_ins_own_specification_has_its_rows_inline(points: int) -> None:
+    own = {
+        "data": {"values": [{"x": x} for x in range(points)]},
+        "mark": "point",
+        "encoding": {"x": {"field": "x", "type": "quantitative"}},
+    }
+    drawn = draw.svg(Figure("own", "own", "", "", lambda width, legend: own), 300, True)
+    assert draw.is_drawn(drawn) == (points == 3)
+
+
 def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "SECONDS", 0.1)
     monkeypatch.setattr(drawing, "MOST_VALUES", 10**9)

@@ -74,7 +74,7 @@ def _drawn(specification: Mapping[str, Any]) -> str:
     """The specification as an SVG text, or one that says why there is none: a figure that fails
     costs no report."""
     try:
-        count = sum(len(values) for values in specification["datasets"].values())
+        count = sum(map(len, _rows(specification)))
         if count > drawing.MOST_VALUES:
             raise _NotDrawn(f"it has {count:,} points, more than {drawing.MOST_VALUES:,}")
         return _answer("svg", json.dumps(specification)).decode("utf-8")
@@ -85,6 +85,12 @@ def _drawn(specification: Mapping[str, Any]) -> str:
             f' viewBox="0 0 {EXPORT} 40"><text x="0" y="24" font-family="sans-serif"'
             f' font-size="13" fill="{ink("ink")}">{said}</text></svg>'
         )
+
+
+def _rows(specification: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """The rows of a specification: by name, as ours have them, or inline, as a plug-in's may."""
+    inline = (specification.get("data") or {}).get("values", ())
+    return [inline, *specification.get("datasets", {}).values()]
 
 
 def _answer(what: str, content: str) -> bytes:
