@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.util.arrow import load_without_pandas
+from vectrial.util.program import loading
 
 try:
     from hypothesis import HealthCheck, settings
@@ -76,13 +77,9 @@ def pytest_collection() -> Generator[None, object, object]:
     """Collecting makes objects that stay: to look through them for garbage takes as long as a
     fifth of it, and later as long again in every test and before every trial that is measured in
     this process."""
-    gc.disable()
-    load_without_pandas()
-    try:
+    with loading():
+        load_without_pandas()
         return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

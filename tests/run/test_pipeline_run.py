@@ -51,7 +51,7 @@ from vectrial.stores.hnswlib import HnswlibStore
 HERE = Path(__file__).parents[1]
 BUILT = []
 
-class Held(HnswlibStore):
+class PausedStore(HnswlibStore):
     name = "held"
 
     def build(self):
@@ -117,7 +117,7 @@ def test_segments_through_minio_are_searched_together(
 def test_a_pipeline_that_was_killed_goes_on_with_what_lacks_an_index(
     variables: dict[str, str], tmp_path: Path
 ) -> None:
-    entry = "[vectrial.stores]\nheld = held_store:Held\n"
+    entry = "[vectrial.stores]\nheld = held_store:PausedStore\n"
     package = install(tmp_path / "package", "held", entry, held_store=STORE)
     env = {**variables, "PYTHONPATH": str(package)}
     (tmp_path / "held").touch()

@@ -259,14 +259,14 @@ def test_what_exists_is_set_aside_beside_what_was_before() -> None:
     gc.freeze()
     before = gc.get_freeze_count()
     rows = [[row] for row in range(10_000)]
-    during = []
+    counts = []
 
-    def counted(vector: NDArray[np.float32]) -> Hits:
-        during.append(gc.get_freeze_count())
+    def count_frozen(vector: NDArray[np.float32]) -> Hits:
+        counts.append(gc.get_freeze_count())
         return exact(vector)
 
-    closed_loop(counted, VECTORS, TRUTH)
-    assert during[0] >= before + len(rows)
+    closed_loop(count_frozen, VECTORS, TRUTH)
+    assert counts[0] >= before + len(rows)
     assert gc.get_freeze_count() >= before, "it stays so"
 
 
