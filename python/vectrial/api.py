@@ -99,13 +99,13 @@ def compare(
     experiments: Sequence[str] = (),
     threshold: float = 0.05,
 ) -> Comparison:
-    """Judge B against A, as `vectrial compare` does: better, worse, tie, or not comparable and why.
+    """Judge B against A, as `vectrial compare` does.
 
     Args:
         a, b: runs; or text as on the command line, "RUN:STORE" for one store of a run.
         metrics: names of metrics. recalls: at which searches are compared; 0.9, 0.95 and 0.99
             where both reach them unless given. experiments: all unless given.
-        threshold: differences below this share of A are ties.
+        threshold: differences within this share of A are ties.
 
     Raises:
         UserError: an unknown metric, no store in common, or nothing to compare.

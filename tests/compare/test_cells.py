@@ -12,9 +12,10 @@ from compared_runs import ALONE, NOISE, SECOND, Made
 
 from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import CompareOptions
-from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.judge import Verdict
 from vectrial.compare.sides import Side, pair
 from vectrial.model.phase import Phase, Role
+from vectrial.stats.verdict import Kind
 
 
 def of_runs(a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:
@@ -237,8 +238,8 @@ def test_at_equal_recall_each_repeat_lies_on_its_own_curve() -> None:
     assert verdict.kind is Kind.WORSE
     assert verdict.effect is not None
     assert verdict.effect.ratio == pytest.approx(0.5)
-    assert verdict.spread_a is not None
-    assert verdict.spread_a.median == pytest.approx(500, rel=0.01), "half way from 1000 to 250"
+    assert verdict.mean_a is not None
+    assert verdict.mean_a.value == pytest.approx(500, rel=0.01), "half way from 1000 to 250"
 
 
 def test_beyond_what_one_side_reached_nothing_is_said() -> None:
@@ -301,20 +302,52 @@ def test_disks_that_are_the_same_every_time_differ_exactly() -> None:
     assert less.reason == "a value of less than 0 has no ratio"
 
 
-def test_a_noisy_tie_says_what_it_could_have_seen() -> None:
+def test_noisy_repeats_decide_nothing_and_say_what_they_could_have_seen() -> None:
     noisy = (1.0, 1.4, 0.7, 1.2, 0.8)
     verdict = one(of_runs(Made().sweep(noise=noisy), Made().sweep(noise=noisy), recalls=(0.95,)))
-    assert verdict.kind is Kind.TIE
+    assert verdict.kind is Kind.UNDECIDED
     assert verdict.minimum is not None
     assert verdict.minimum > 0.3
-    assert "none shown" in verdict.reason
+    assert verdict.more is None
+    assert verdict.reason.endswith("more than 100 more repeats would be needed")
 
 
-def test_a_smaller_difference_than_the_threshold_is_a_tie() -> None:
+def test_an_undecided_difference_comes_with_the_repeats_that_decide_it() -> None:
+    noisy = (1.0, 1.4, 0.7, 1.2, 0.8)
+    a, b = Made().sweep(noise=noisy), Made().sweep(noise=noisy, speed=0.7)
+    comparison = of_runs(a, b, recalls=(0.95,))
+    verdict = one(comparison)
+    assert verdict.kind is Kind.UNDECIDED
+    assert verdict.more is not None
+    assert f"about {verdict.more} more repeats" in verdict.reason
+    (advice,) = comparison.advice
+    assert f"--repeats {5 + verdict.more}" in advice
+    enough = [factor for _ in range(4 * verdict.more) for factor in noisy][: 5 + verdict.more]
+    a, b = Made().sweep(noise=enough), Made().sweep(noise=enough, speed=0.7)
+    assert one(of_runs(a, b, recalls=(0.95,))).kind is Kind.WORSE
+
+
+def test_the_change_is_the_ratio_of_the_two_figures_beside_it() -> None:
+    a = Made().sweep(noise=(1.0, 1.0, 5.0))
+    b = Made().sweep(noise=(0.9, 3.0, 3.0))
+    verdict = one(of_runs(a, b, recalls=(0.95,)))
+    assert verdict.mean_a is not None
+    assert verdict.mean_b is not None
+    assert verdict.change == pytest.approx(verdict.mean_b.value / verdict.mean_a.value - 1)
+
+
+def test_a_difference_is_a_tie_where_its_interval_lies_within_the_threshold() -> None:
     quiet = (1.0, 1.001, 0.999, 1.0005, 0.9995)
     a, b = Made().sweep(noise=quiet), Made().sweep(noise=quiet, speed=0.97)
     verdict = one(of_runs(a, b, recalls=(0.95,)))
-    assert (verdict.kind, verdict.reason) == (Kind.TIE, "a difference below the threshold")
+    assert verdict.kind is Kind.TIE
+    assert verdict.p_adjusted is not None
+    assert verdict.p_adjusted < 0.05, "they differ, by less than anybody asks for"
+    wider = (1.0, 1.02, 0.98, 1.01, 0.99)
+    a, b = Made().sweep(noise=wider), Made().sweep(noise=wider, speed=0.965)
+    near = one(of_runs(a, b, recalls=(0.95,)))
+    assert near.kind is Kind.UNDECIDED
+    assert near.reason.startswith("worse, but perhaps by less than 0.05 of A")
     assert verdict.minimum is not None
     assert 0.05 < verdict.minimum < 0.06, "one of just the threshold is as often seen below it"
 
@@ -352,7 +385,7 @@ def test_two_runs_that_took_turns_are_compared_in_pairs() -> None:
     assert after.effect is not None
     assert between.effect is not None
     assert [after.effect.paired, between.effect.paired] == [False, True]
-    assert (after.kind, between.kind) == (Kind.TIE, Kind.WORSE)
+    assert (after.kind, between.kind) == (Kind.UNDECIDED, Kind.WORSE)
 
 
 def at_paces(paces: Sequence[float], speed: float = 1.0, **more: object) -> Made:
@@ -650,31 +683,34 @@ def test_a_recall_that_is_named_twice_is_asked_once() -> None:
     one(of_runs(Made().sweep(), Made().sweep(), "qps", recalls=(0.95, 0.95)))
 
 
-def busy(*repeats_of: int) -> Made:
-    """A load, thrice as slow, with something else busy in these repeats."""
+def busy(*repeats_of: int, ready_s: float = 30) -> Made:
+    """A load with something else busy in these repeats; it is thrice as slow as a quiet one."""
     made = Made()
     for repeat, factor in enumerate(NOISE, 1):
         other = 1.5 if repeat in repeats_of else 0.0
-        metrics: dict[str, float | None] = {"ready_s": 30 * factor, "other_cores": other}
+        metrics: dict[str, float | None] = {"ready_s": ready_s * factor, "other_cores": other}
         made.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
     return made
 
 
-def quiet() -> Made:
-    made = Made()
-    for repeat, factor in enumerate(NOISE, 1):
-        metrics: dict[str, float | None] = {"ready_s": 10 * factor, "other_cores": 0.0}
-        made.trial(experiment="ingest", phase="ingest", repeat=repeat, metrics=metrics)
-    return made
+def quiet(*repeats_of: int) -> Made:
+    return busy(*repeats_of, ready_s=10)
 
 
-def test_a_difference_that_rests_on_disturbed_phases_is_no_verdict() -> None:
+def test_a_difference_holds_where_disturbed_phases_cannot_have_made_it() -> None:
     assert one(of_runs(quiet(), busy(), "ready_s")).kind is Kind.WORSE
-    disturbed = one(of_runs(quiet(), busy(2, 5), "ready_s"))
-    assert disturbed.kind is Kind.NOT_COMPARABLE
-    assert disturbed.reason.startswith("worse, but the machine was disturbed during 2 phases of B")
-    assert "--remeasure-disturbed" in disturbed.reason
-    other_way = one(of_runs(busy(1), quiet(), "ready_s"))
-    assert other_way.reason.startswith("better, but the machine was disturbed during 1 phase of A")
-    tie = one(of_runs(busy(1), busy(2), "ready_s"))
-    assert tie.kind is Kind.TIE
+    of_some = one(of_runs(quiet(), busy(2, 5), "ready_s"))
+    assert of_some.kind is Kind.WORSE, "its three quiet repeats are slow, too"
+    assert of_some.reason == "also in the best case of repeat 2, 5 of B on a disturbed machine"
+    of_winner = one(of_runs(busy(), quiet(1, 2, 3, 4, 5), "ready_s"))
+    assert of_winner.kind is Kind.BETTER, "undisturbed it would have been better still"
+    of_all = of_runs(quiet(), busy(1, 2, 3, 4, 5), "ready_s")
+    undecided = one(of_all)
+    assert undecided.kind is Kind.UNDECIDED
+    assert undecided.reason.startswith("worse as measured, but every repeat of B on a disturbed")
+    assert "--remeasure-disturbed" in of_all.advice[0]
+
+
+def test_a_tie_of_disturbed_phases_holds_in_their_best_case_alone() -> None:
+    assert one(of_runs(busy(1), busy(2), "ready_s")).kind is Kind.TIE
+    assert one(of_runs(busy(*range(1, 6)), busy(2), "ready_s")).kind is Kind.UNDECIDED

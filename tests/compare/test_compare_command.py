@@ -51,7 +51,7 @@ def test_the_same_again_is_a_tie_and_passes(before: Path, same: Path) -> None:
     done = call(before, same, "--fail-on", "worse", "--fail-on", "not-comparable")
     assert done.code == 0, done.err
     assert "6 ties" in done.out
-    assert "equal within the threshold" in done.out
+    assert "tie: the whole interval lies within 5 %" in done.out
 
 
 def test_nothing_compared_is_nothing_passed(tmp_path: Path, before: Path) -> None:

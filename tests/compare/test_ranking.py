@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from compared_runs import ALONE, NOISE, Made
 
-from vectrial.compare.judge import Kind
 from vectrial.compare.ranking import Ranking, rank, sentences
+from vectrial.stats.verdict import Kind
 
 
 def ranked(made: Made, recall: float = 0.95, clients: int = 1) -> Ranking:
@@ -28,7 +28,7 @@ def test_stores_are_ranked_at_exactly_the_recall_and_told_apart() -> None:
     assert found.verdicts[0, 1].kind is Kind.TIE
     assert found.verdicts[0, 2].kind is found.verdicts[1, 2].kind is Kind.BETTER
     tie, second, first = sentences(found)
-    assert "not told apart" in tie
+    assert "tie: they differ by less than 5%" in tie
     for line in (first, second):
         assert "answers more searches than slow: ×" in line
         ratio = float(line.partition("×")[2].split()[0])
@@ -47,7 +47,7 @@ def test_a_store_that_does_not_reach_the_recall_is_not_ranked() -> None:
     low = {16: 0.5, 64: 0.7, 256: 0.9}
     found = ranked(Made().sweep("good").sweep("low", recalls=low))
     assert [one.name for one in found.stores] == ["good"]
-    assert sentences(found) == ["There is one store alone: nothing to tell apart."]
+    assert sentences(found) == ["There is one store alone: nothing to compare."]
 
 
 def test_one_repeat_tells_nothing_apart() -> None:
@@ -55,9 +55,9 @@ def test_one_repeat_tells_nothing_apart() -> None:
     found = ranked(made)
     assert [one.name for one in found.stores] == ["b", "a"]
     (line,) = sentences(found)
-    assert line == "Nothing is told apart: 1 repeat, and a verdict needs 3."
+    assert line == "Nothing is decided: 1 repeat, and a verdict needs 3."
     assert sentences(Ranking(0.95, found.stores[:1], {}), ["a"]) == [
-        "Nothing is told apart: a verdict needs 3 repeats of two stores."
+        "Nothing is decided: a verdict needs 3 repeats of two stores."
     ]
 
 

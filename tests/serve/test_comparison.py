@@ -13,10 +13,11 @@ from starlette.testclient import TestClient
 
 from vectrial.compare import document
 from vectrial.compare.cells import ComparedCell
-from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.judge import Verdict
 from vectrial.model.results_schema import METRICS
 from vectrial.serve.runs import Runs
-from vectrial.stats.intervals import spread_of
+from vectrial.stats.effects import mean_of
+from vectrial.stats.verdict import Kind
 
 
 def ids(runs: Runs) -> tuple[str, str]:
@@ -98,11 +99,12 @@ def test_two_runs_chosen_in_the_list(client: Client, runs: Runs) -> None:
 
 
 def test_a_recall_is_not_rounded_up() -> None:
-    spread = spread_of([0.9496, 0.9497, 0.99951])
-    cell = ComparedCell("faiss", "search", "search", {}, METRICS["recall_mean"], phases_b=(7, 8))
-    shown = document._value(Verdict(cell, Kind.TIE), spread, 1)
-    assert shown.text == "0.9497"
-    assert shown.detail == "0.9496–0.9995"
+    mean = mean_of([0.99949, 0.99996, 0.99999])
+    phases = {1: (7, 8)}
+    cell = ComparedCell("faiss", "search", "search", {}, METRICS["recall_mean"], phases_b=phases)
+    shown = document._value(Verdict(cell, Kind.TIE), mean, 1)
+    assert shown.text == "0.9998"
+    assert shown.detail == "0.9994–0.9999"
     assert shown.source is not None
     assert (shown.source.side, shown.source.phases) == (1, (7, 8))
 

@@ -59,7 +59,7 @@ def test_what_repeats_do_not_tell_apart_shares_a_rank_and_stands_side_by_side() 
     noisy = entry("noisy", (20, 31, 42)), entry("other", (22, 30, 38)), entry("slow", (1, 1.01, 1))
     assert ranks(*noisy) == {"noisy": 1, "other": 1, "slow": 3}
     (ranking,) = rankings(FASTEST, noisy)
-    assert ranking.places[0].ties == ("other",)
+    assert ranking.places[0].level == ("other",)
     assert [place.entry.store for place in ranking.first] == ["noisy", "other"]
 
 
@@ -111,7 +111,7 @@ def test_a_baseline_gives_a_verdict_and_no_rank() -> None:
         ],
     )
     kinds = {p.entry.store: p.verdict and str(p.verdict.kind) for p in ranking.places}
-    assert kinds == {"more": "better", "less": "worse", "same": "tie", "once": None}
+    assert kinds == {"more": "better", "less": "worse", "same": "undecided", "once": None}
     assert all(place.rank is None for place in ranking.places)
     assert ranking.ranked == 3
 

@@ -32,6 +32,7 @@ class FailOn(StrEnum):
     """Verdicts that end the command with exit code 1."""
 
     WORSE = "worse"
+    UNDECIDED = "undecided"
     NOT_COMPARABLE = "not-comparable"
 
 
@@ -68,7 +69,7 @@ def compare(
         typer.Option(metavar="NAME", help="Compare only this experiment (repeatable)."),
     ] = None,
     threshold: Annotated[
-        str, typer.Option(metavar="SHARE", help="Differences below this share of A are ties.")
+        str, typer.Option(metavar="SHARE", help="Differences within this share of A are ties.")
     ] = THRESHOLD,
     fail_on: Annotated[
         list[FailOn] | None,
@@ -87,7 +88,7 @@ def compare(
         ),
     ] = CompareFormat.TABLE,
 ) -> None:
-    """Compare B against A: better, worse, tie, or not comparable with the reason.
+    """Compare B against A: better, worse, tie, undecided, or not comparable, with the reason.
 
     \b
     vectrial compare runs/before runs/after               each store with itself
@@ -97,7 +98,9 @@ def compare(
     vectrial compare before after --metric p99 --fail-on worse
 
     Searches are compared at equal recall and equal load, on each store's measured curve, without
-    extrapolation. A verdict needs at least three repeats per side; the repeat is the unit of the
+    extrapolation. Better and worse are shown by the repeats; a tie is an interval that lies within
+    the threshold; undecided comes with the number of repeats that would likely decide it. A verdict
+    needs at least three repeats per side; the repeat is the unit of the
     test, not the request. To compare stores, put them into one suite with order = "interleaved",
     because the machine changes between two runs.
 
@@ -143,13 +146,13 @@ def print_objects(comparison: Comparison) -> None:
 
 def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
     """The reason for exit code 1; empty for success."""
-    from vectrial.compare.judge import Kind
+    from vectrial.stats.verdict import Kind
 
     if not fail_on:
         return ""
     if all(v.kind is Kind.NOT_COMPARABLE for v in comparison.verdicts):
         return "nothing could be compared, so that nothing was passed"
-    kinds = {FailOn.WORSE: Kind.WORSE, FailOn.NOT_COMPARABLE: Kind.NOT_COMPARABLE}
+    kinds = {one: Kind(one.value.replace("-", " ")) for one in FailOn}
     found = [f"{len(vs)} {kinds[one]}" for one in fail_on if (vs := comparison.of(kinds[one]))]
     if FailOn.NOT_COMPARABLE in fail_on:
         found += comparison.alone

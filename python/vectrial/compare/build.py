@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from vectrial.analysis.interference import disturbed_phases
 from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import CompareOptions, cells_of
-from vectrial.compare.judge import Kind, Verdict, judge, undisturbed
-from vectrial.compare.sides import Side, subjects
+from vectrial.compare.judge import Verdict, judge
+from vectrial.compare.sides import Side, Subject, subjects
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.errors import UserError
 from vectrial.model.results_schema import MetricName
+from vectrial.stats.effects import ALPHA
+from vectrial.stats.verdict import MOST_REPEATS, Kind
+from vectrial.util import formatting
 from vectrial.util.suggest import suggestion
 
 #: What is compared unless a metric is named: speed, its tail, the load that is sustained, and what
@@ -36,7 +39,8 @@ ALIASES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """B judged against A. alone: items that only one of the two has. caveats: disturbances."""
+    """B judged against A. alone: items that only one of the two has. caveats: disturbances.
+    advice: commands that likely decide what is undecided."""
 
     a: Side
     b: Side
@@ -44,6 +48,7 @@ class Comparison:
     threshold: float
     alone: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     def of(self, kind: Kind) -> list[Verdict]:
         """The verdicts of one kind, in order."""
@@ -51,12 +56,13 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """'1 worse, 5 ties, 2 not comparable'."""
+        """'1 worse, 5 ties, 2 undecided'."""
         counts = Counter(v.kind for v in self.verdicts)
         names = {
             Kind.WORSE: ("worse", "worse"),
             Kind.BETTER: ("better", "better"),
             Kind.TIE: ("tie", "ties"),
+            Kind.UNDECIDED: ("undecided", "undecided"),
             Kind.NOT_COMPARABLE: ("not comparable", "not comparable"),
         }
         parts = [f"{counts[k]} {names[k][counts[k] != 1]}" for k in names if counts[k]]
@@ -92,17 +98,48 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
         UserError: they have no store in common, or neither measured what is asked for.
     """
     pairs, alone = subjects(a, b)
-    cells = [cell for pair in pairs for cell in cells_of(pair, options)]
-    if not cells:
+    found = [(cell, pair) for pair in pairs for cell in cells_of(pair, options)]
+    if not found:
         names = ", ".join(m.name for m in options.metrics)
         where = f" in {', '.join(options.experiments)}" if options.experiments else ""
         raise UserError(
             f"neither side has measured {names}{where}",
             remedy="vectrial report RUN --format jsonl shows what there is",
         )
-    verdicts = undisturbed(
-        judge(cells, threshold), disturbed_phases(a.run), disturbed_phases(b.run)
+    disturbed = disturbed_phases(a.run), disturbed_phases(b.run)
+    judged = judge([cell for cell, _ in found], threshold, ALPHA, *disturbed)
+    verdicts = tuple(
+        _with_effort(verdict, pair) for verdict, (_, pair) in zip(judged, found, strict=True)
     )
-    return Comparison(
-        a, b, tuple(verdicts), threshold, tuple(alone), tuple(caveats(pairs, verdicts))
-    )
+    said = tuple(caveats(pairs, verdicts))
+    return Comparison(a, b, verdicts, threshold, tuple(alone), said, tuple(_advice(a, b, verdicts)))
+
+
+def _with_effort(verdict: Verdict, pair: Subject) -> Verdict:
+    """The verdict; if it is undecided, with the number of repeats that would likely decide it."""
+    if verdict.kind is not Kind.UNDECIDED or verdict.effect is None:
+        return verdict
+    if verdict.more is None:
+        effort = f"more than {MOST_REPEATS} more repeats would be needed"
+    else:
+        count = formatting.plural(verdict.more, "more repeat")
+        effort = f"about {count} ({formatting.seconds(verdict.more * pair.repeat_s)}) would decide"
+    return replace(verdict, reason=f"{verdict.reason}; {effort}")
+
+
+def _advice(a: Side, b: Side, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Commands that likely decide what is undecided."""
+    undecided = [v for v in verdicts if v.kind is Kind.UNDECIDED]
+    runs = list({side.run.folder: side.run for side in (a, b)}.values())
+    disturbed = [v for v in undecided if v.disturbed]
+    if disturbed:
+        commands = [f"vectrial run --resume {run.folder} --remeasure-disturbed" for run in runs]
+        yield f"{len(disturbed)} undecided for a disturbed machine: {', and '.join(commands)}"
+    able = [v.more for v in undecided if v.more is not None and not v.disturbed]
+    if able:
+        commands = [
+            f"vectrial run --resume {run.folder} --repeats"
+            f" {max(t.repeat for t in run.trials) + max(able)}"
+            for run in runs
+        ]
+        yield f"{len(able)} undecided that more repeats would decide: {', and '.join(commands)}"

@@ -9,8 +9,9 @@ from typing import Any
 from vectrial.analysis.interference import machine_interference, repeat_variation
 from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import load_of
-from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.judge import Verdict
 from vectrial.compare.sides import Subject
+from vectrial.stats.verdict import Kind
 
 
 def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[str]:

@@ -57,8 +57,8 @@ class ComparedCell:
     at: str = ""
     a: Mapping[int, float] = field(default_factory=dict)
     b: Mapping[int, float] = field(default_factory=dict)
-    phases_a: tuple[int, ...] = ()
-    phases_b: tuple[int, ...] = ()
+    phases_a: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    phases_b: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     recall: float | None = None
     reason: str = ""
     notes: tuple[str, ...] = ()
@@ -284,7 +284,7 @@ def _pace(points: Sequence[RepeatedPhase]) -> dict[int, float]:
 def _compared_curves(cell: ComparedCell, a: curves.Values, b: curves.Values) -> ComparedCell:
     """The cell of these values."""
     x, y = ({r: value for r, (value, _) in side.items()} for side in (a, b))
-    of_x, of_y = (tuple(one for r in sorted(side) for one in side[r][1]) for side in (a, b))
+    of_x, of_y = ({r: phases for r, (_, phases) in side.items()} for side in (a, b))
     return replace(cell, a=x, b=y, phases_a=of_x, phases_b=of_y)
 
 
@@ -306,7 +306,7 @@ def _checked(
 
 
 def _without(cell: ComparedCell, reason: str) -> ComparedCell:
-    return replace(cell, a={}, b={}, phases_a=(), phases_b=(), reason=reason)
+    return replace(cell, a={}, b={}, phases_a={}, phases_b={}, reason=reason)
 
 
 def _why_none(cell: ComparedCell, points: Sequence[RepeatedPhase], repeats: Sequence[int]) -> str:

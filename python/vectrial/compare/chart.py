@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vectrial.compare.document import figures, metric_name, place
-from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.judge import Verdict
 from vectrial.document.blocks import Figure
 from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.document.charts.vegalite import Settings, channel, layer
+from vectrial.stats.verdict import Kind
 from vectrial.util import formatting
 
-_INKS = {Kind.WORSE: "wrong", Kind.BETTER: "step1", Kind.TIE: "muted"}
+_INKS = {
+    Kind.WORSE: "wrong",
+    Kind.BETTER: "step1",
+    Kind.TIE: "muted",
+    Kind.UNDECIDED: "axis",
+}
 #: Changes are drawn between these ratios; the table has all.
 _DRAWN = (0.1, 10.0)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vectrial.compare.build import ALIASES, Comparison
 from vectrial.compare.cells import load_of
 from vectrial.compare.groups import JUDGED
-from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.judge import Verdict
 from vectrial.compare.sides import Side
 from vectrial.document.blocks import (
     Answer,
@@ -27,16 +27,19 @@ from vectrial.document.blocks import (
     columns,
     plain,
     table_of,
-    value_cell,
 )
-from vectrial.stats.effects import ALPHA
-from vectrial.stats.intervals import Spread
+from vectrial.stats.effects import ALPHA, Mean
+from vectrial.stats.verdict import Kind
 from vectrial.util import formatting
 
 _TONES: Mapping[Kind, Tone] = {
-    Kind.WORSE: "wrong", Kind.BETTER: "good", Kind.TIE: "ok", Kind.NOT_COMPARABLE: "absent",
+    Kind.WORSE: "wrong", Kind.BETTER: "good", Kind.TIE: "ok", Kind.UNDECIDED: "invalid",
+    Kind.NOT_COMPARABLE: "absent",
 }  # fmt: skip
-_MARKS = {Kind.WORSE: "🔴", Kind.BETTER: "🟢", Kind.TIE: "⚪", Kind.NOT_COMPARABLE: "➖"}
+_MARKS = {
+    Kind.WORSE: "🔴", Kind.BETTER: "🟢", Kind.TIE: "⚪", Kind.UNDECIDED: "❔",
+    Kind.NOT_COMPARABLE: "➖",
+}  # fmt: skip
 #: Characters of a reason in a table, and on a card; JSON lines have it whole.
 _LONGEST, _CARD = 240, 90
 _COLUMNS = (
@@ -82,7 +85,7 @@ def metric_name(verdict: Verdict) -> str:
 
 def figures(verdict: Verdict) -> tuple[str, str, str]:
     """A, B and the change, each with its interval, as text."""
-    cells = (_value(verdict, verdict.spread_a, 0), _value(verdict, verdict.spread_b, 1))
+    cells = (_value(verdict, verdict.mean_a, 0), _value(verdict, verdict.mean_b, 1))
     a, b, change = (
         f"{cell.text} ({cell.detail})" if cell.detail else cell.text
         for cell in (*cells, _change(verdict))
@@ -132,7 +135,9 @@ def report(
 def comment(comparison: Comparison) -> Report:
     """The document for a pull request: what changed first, the rest folded."""
     changed = [*comparison.of(Kind.WORSE), *comparison.of(Kind.BETTER)]
-    rest = [*comparison.of(Kind.TIE), *comparison.of(Kind.NOT_COMPARABLE)]
+    rest = [
+        v for kind in (Kind.UNDECIDED, Kind.TIE, Kind.NOT_COMPARABLE) for v in comparison.of(kind)
+    ]
     remarks = _remarks(comparison)
     blocks: list[Block] = []
     if changed:
@@ -144,7 +149,7 @@ def comment(comparison: Comparison) -> Report:
         title = formatting.plural(len(remarks), "caveat")
         blocks.append(Text(remarks, title, bullets=True, folded=True))
     blocks.append(Text((_legend(comparison),)))
-    kinds = (Kind.WORSE, Kind.BETTER, Kind.TIE)
+    kinds = (Kind.WORSE, Kind.BETTER, Kind.UNDECIDED, Kind.TIE)
     mark = next((_MARKS[kind] for kind in kinds if comparison.of(kind)), "➖")
     return Report(
         title=f"{mark} {comparison.headline}",
@@ -156,15 +161,17 @@ def comment(comparison: Comparison) -> Report:
 
 def _legend(comparison: Comparison) -> str:
     return (
-        f"B against A. Medians of the repeats with 95 % intervals; change: ratio of means with its"
-        f" 95 % interval. worse, better: by {comparison.threshold * 100:.3g} % of A or more, and"
-        f" shown by the repeats (t of logarithms, Holm over all cells: a false alarm in at most"
-        f" {ALPHA * 100:.0f} % of comparisons)."
+        f"B against A: geometric means of the repeats with their range; change: the ratio of the"
+        f" means with its 95 % interval. worse, better: by {comparison.threshold * 100:.3g} % of A"
+        " or more, and shown by the repeats (t of logarithms, Holm over all cells: a false alarm"
+        f" in at most {ALPHA * 100:.0f} % of comparisons). tie: the whole interval lies within"
+        f" {comparison.threshold * 100:.3g} %. undecided: anything else."
     )
 
 
 def _remarks(comparison: Comparison) -> tuple[str, ...]:
-    return tuple(_clipped(one) for one in (*comparison.alone, *comparison.caveats))
+    said = (*comparison.advice, *comparison.alone, *comparison.caveats)
+    return tuple(_clipped(one) for one in said)
 
 
 def _by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
@@ -215,8 +222,8 @@ def _row(verdict: Verdict, whole: bool) -> Row:
     return Row.of(
         f"{sheet(verdict)} · {place(verdict)}" if whole else place(verdict),
         metric_name(verdict) or formatting.NOTHING,
-        _value(verdict, verdict.spread_a, 0),
-        _value(verdict, verdict.spread_b, 1),
+        _value(verdict, verdict.mean_a, 0),
+        _value(verdict, verdict.mean_b, 1),
         _change(verdict),
         Cell(
             f"{_MARKS[kind]} {kind}" if whole else str(kind), str(kind), _clipped(verdict.reason),
@@ -226,18 +233,24 @@ def _row(verdict: Verdict, whole: bool) -> Row:
     )  # fmt: skip
 
 
-def _value(verdict: Verdict, spread: Spread | None, side: int) -> Cell:
-    if spread is None:
+def _value(verdict: Verdict, mean: Mean | None, side: int) -> Cell:
+    if mean is None:
         return absent_cell()
     cell = verdict.cell
     assert cell.metric is not None
     phases, values = ((cell.phases_a, cell.a), (cell.phases_b, cell.b))[side]
+    ids = tuple(one for repeat in sorted(phases) for one in phases[repeat])
     # Of one phase a repeat nothing was read off: the values are those of the phases.
-    recall = cell.recall if len(phases) > len(values) else None
+    recall = cell.recall if len(ids) > len(values) else None
     judged = formatting.is_recall(cell.metric.name) or cell.metric.name in JUDGED
-    show = formatting.recall if judged else None  # never 1 for what is not
-    source = Source(phases, cell.metric.name, recall, side=side)
-    return replace(value_cell(spread, cell.metric.unit, show=show), source=source)
+    if judged:  # never 1 for what is not
+        shown, *ends = map(formatting.recall, (mean.value, mean.low, mean.high))
+        detail = "–".join(ends) if ends[0] != ends[1] else ""
+    else:
+        shown = formatting.measure(mean.value, cell.metric.unit)
+        detail = formatting.span(mean.low, mean.high, cell.metric.unit)
+    source = Source(ids, cell.metric.name, recall, side=side)
+    return Cell(shown, mean.value, detail, low=mean.low, high=mean.high, source=source)
 
 
 def _change(verdict: Verdict) -> Cell:

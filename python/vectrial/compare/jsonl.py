@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vectrial.compare.build import Comparison
-from vectrial.stats.effects import POWER
-from vectrial.stats.intervals import Spread
+from vectrial.stats.effects import POWER, Mean
 
 
 def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
@@ -30,8 +29,8 @@ def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "at": cell.at or None,
             "metric": cell.metric.name if cell.metric else None,
             "unit": cell.metric.unit if cell.metric else None,
-            "a": _side(verdict.spread_a, cell.a),
-            "b": _side(verdict.spread_b, cell.b),
+            "a": _side(verdict.mean_a, cell.a),
+            "b": _side(verdict.mean_b, cell.b),
             "change": verdict.change,
             "change_low": None if effect is None else effect.low - 1,
             "change_high": None if effect is None else effect.high - 1,
@@ -41,25 +40,28 @@ def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "at_pace": None if effect is None else effect.at_pace,
             "change_measured": verdict.change if verdict.measured is None else verdict.measured,
             "minimum_effect": _finite(verdict.minimum),
+            "more_repeats": verdict.more,
             "power": POWER,
             "threshold": comparison.threshold,
         }
     for side, run in (("a", comparison.a.run), ("b", comparison.b.run)):
         if run.note:
             yield {"kind": "note", "side": side, "reason": run.note}
+    for said in comparison.advice:
+        yield {"kind": "advice", "reason": said}
     for said in comparison.alone:
         yield {"kind": "alone", "reason": said}
     for said in comparison.caveats:
         yield {"kind": "caveat", "reason": said}
 
 
-def _side(spread: Spread | None, values: Mapping[int, float]) -> dict[str, Any] | None:
-    if spread is None:
+def _side(mean: Mean | None, values: Mapping[int, float]) -> dict[str, Any] | None:
+    if mean is None:
         return None
     return {
-        "median": spread.median,
-        "low": spread.low,
-        "high": spread.high,
+        "mean": mean.value,
+        "low": mean.low,
+        "high": mean.high,
         "repeats": {str(repeat): values[repeat] for repeat in sorted(values)},
     }
 

@@ -1,7 +1,7 @@
 """A comparison as JUnit XML, which continuous integration knows how to show.
 
-A suite per subject and dataset, a case per cell: worse is a failure, what is not comparable is
-skipped with its reason, and so is what one side has alone; better and tie pass.
+A suite per subject and dataset, a case per cell: worse is a failure, better and tie pass. What is
+undecided or not comparable is skipped with its reason, and so is what one side has alone.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from xml.etree import ElementTree as Xml
 
 from vectrial.compare.build import Comparison
 from vectrial.compare.document import figures, place, sheet
-from vectrial.compare.judge import Kind, Verdict
+from vectrial.compare.judge import Verdict
+from vectrial.stats.verdict import Kind
 
 #: The suite of stores and indexes that one side alone has.
 _ALONE = "on one side alone"
+_SKIPPED = (Kind.UNDECIDED, Kind.NOT_COMPARABLE)
 
 
 def junit(comparison: Comparison) -> str:
@@ -47,7 +49,7 @@ def _counts(kinds: Sequence[Kind], name: str) -> dict[str, str]:
         "tests": str(len(kinds)),
         "failures": str(kinds.count(Kind.WORSE)),
         "errors": "0",
-        "skipped": str(kinds.count(Kind.NOT_COMPARABLE)),
+        "skipped": str(sum(kind in _SKIPPED for kind in kinds)),
         "time": "0",
     }
 
@@ -60,8 +62,9 @@ def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     if verdict.kind is Kind.WORSE:
         failure = Xml.SubElement(case, "failure", {"message": _plain(said), "type": "worse"})
         failure.text = _plain(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
-    elif verdict.kind is Kind.NOT_COMPARABLE:
-        Xml.SubElement(case, "skipped", {"message": _plain(verdict.reason)})
+    elif verdict.kind in _SKIPPED:
+        reason = verdict.reason if verdict.effect is None else f"{said}; {verdict.reason}"
+        Xml.SubElement(case, "skipped", {"message": _plain(reason)})
     else:
         reason = f"; {verdict.reason}" if verdict.reason else ""
         Xml.SubElement(case, "system-out").text = _plain(said + reason)

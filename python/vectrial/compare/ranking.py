@@ -11,10 +11,11 @@ from vectrial.analysis.run_data import RunData
 from vectrial.compare import curves
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.groups import Group, groups_of
-from vectrial.compare.judge import Kind, Verdict, judge
+from vectrial.compare.judge import Verdict, judge
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.stats.verdict import Kind
 from vectrial.util import formatting
 
 _QPS = METRICS["qps"]
@@ -108,7 +109,7 @@ def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
 
 
 def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
-    """What is told apart and what is not, from the fastest to the slowest.
+    """What is decided and what is not, from the fastest to the slowest.
 
     unjudged: names of stores with figures that are in no verdict, for they lack repeats.
     """
@@ -116,10 +117,10 @@ def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
     needs = f"a verdict needs {LEAST_REPEATS} repeats"
     if not verdicts:
         if not unjudged:
-            return ["There is one store alone: nothing to tell apart."]
-        return [f"Nothing is told apart: {needs} of two stores."]
+            return ["There is one store alone: nothing to compare."]
+        return [f"Nothing is decided: {needs} of two stores."]
     if all(verdict.kind is Kind.NOT_COMPARABLE for verdict in verdicts.values()):
-        return [f"Nothing is told apart: {next(iter(verdicts.values())).reason}."]
+        return [f"Nothing is decided: {next(iter(verdicts.values())).reason}."]
     return _judged(ranking) + [f"{name}: not judged: {needs}." for name in unjudged]
 
 
@@ -129,9 +130,9 @@ def _judged(ranking: Ranking) -> list[str]:
     for at in range(1, len(stores)):
         pair = verdicts[at - 1, at]
         said.append(_sentence(stores, (at - 1, at), pair))
-        if at > 1 and level:  # all before it tie with the first: that says nothing of this one
+        if at > 1 and level:  # none before it is shown to differ: that says nothing of this one
             said.append(_sentence(stores, (0, at), verdicts[0, at]))
-        level = level and pair.kind is Kind.TIE
+        level = level and pair.kind in (Kind.TIE, Kind.UNDECIDED)
     return said
 
 
@@ -141,8 +142,11 @@ def _sentence(stores: Sequence[Ranked], pair: tuple[int, int], verdict: Verdict)
     if verdict.kind is Kind.NOT_COMPARABLE or effect is None:
         return f"{first} and {other}: not compared: {verdict.reason}."
     if verdict.kind is Kind.TIE:
-        reason = f" ({verdict.reason})" if verdict.reason else ""
-        return f"{first} and {other}: not told apart{reason}."
+        return f"{first} and {other} tie: they differ by less than {THRESHOLD:.0%}."
+    if verdict.kind is Kind.UNDECIDED:
+        more = f"about {formatting.plural(verdict.more, 'more repeat')}" if verdict.more else ""
+        reason = "; ".join(filter(None, (verdict.reason, more)))
+        return f"{first} and {other}: undecided ({reason})."
     ratio, low, high = effect.ratio, effect.low, effect.high
     if verdict.kind is Kind.WORSE:
         first, other, ratio, low, high = other, first, 1 / ratio, 1 / high, 1 / low

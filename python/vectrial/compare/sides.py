@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from vectrial.analysis.run_data import RunData, load
-from vectrial.analysis.trial import Trial
+from vectrial.analysis.trial import Trial, stable
 from vectrial.model.errors import UserError
 from vectrial.util.formatting import plural
 from vectrial.util.suggest import suggestion
@@ -64,6 +64,19 @@ class Subject:
                 began.setdefault(trial.repeat, []).append(trial.began_s)
         rounds = [began[repeat] for repeat in sorted(began)]
         return all(max(one) < min(after) for one, after in pairwise(rounds))
+
+    @cached_property
+    def repeat_s(self) -> float:
+        """Seconds that one more repeat of both would take, as theirs did: loads and phases."""
+        trials = (*self.a, *self.b)
+        built = [(t.series, t.dataset, t.rows, stable(t.index_params), t.repeat) for t in trials]
+        loads = {key: t.load.get("ready_s", 0) for key, t in zip(built, trials, strict=True)}
+        ends = (
+            max(((p.started_s or 0) + (p.duration_s or 0) for p in t.phases), default=0)
+            for t in trials
+        )
+        repeats = max((t.repeat for t in trials), default=1)
+        return (sum(ends) + sum(loads.values())) / repeats
 
 
 def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Side, Side]:

@@ -30,7 +30,7 @@ def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
         spread = spread_of(list(place.entry.values.values()))
         rows.append(
             {
-                "what": f"{place.rank}{' =' if place.ties else ''}  {place.entry.label}",
+                "what": f"{place.rank}{' =' if place.level else ''}  {place.entry.label}",
                 "value": spread.median,
                 "low": spread.low,
                 "high": spread.high,
@@ -40,7 +40,7 @@ def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
                     ("QPS", formatting.number(spread.median)),
                     ("from", formatting.number(spread.low)),
                     ("to", formatting.number(spread.high)),
-                    ("tied with", ", ".join(place.ties)),
+                    ("undecided or level with", ", ".join(place.level)),
                 ),
             }
         )
@@ -68,7 +68,7 @@ def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
         f"figure-{name}",
         f"{question.title}: {ranking.like.title}",
         "Median and spread of the repeats of each answer. The number before a name is its rank; ="
-        " marks those that are not told apart.",
+        " marks a shared rank.",
         f"{question.title} on {ranking.like.title}: "
         + "; ".join(f"rank {p.rank}: {p.entry.label}" for p in ranked),
         spec,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vectrial.compare.judge import Kind
 from vectrial.document.blocks import (
     Answer,
     Block,
@@ -26,6 +25,7 @@ from vectrial.site.places import dataset_page, question_page
 from vectrial.site.questions import QUESTIONS, Question
 from vectrial.site.ranking import THRESHOLD, Place, Ranking, rankings
 from vectrial.site.run_pages import RunResult
+from vectrial.stats.verdict import Kind
 from vectrial.util import formatting
 
 #: Sheets of a question that have their tables on its page, and of these a figure.
@@ -140,7 +140,12 @@ def _answer(ranking: Ranking) -> Answer | None:
             return None
         ratios = [f"{p.entry.label}{_nodes(p.entry)} {p.entry.cells[-1].text}" for p in judged]
         kinds = [place.verdict.kind for place in judged if place.verdict is not None]
-        words = {Kind.BETTER: "faster", Kind.TIE: "tie", Kind.WORSE: "slower"}
+        words = {
+            Kind.BETTER: "faster",
+            Kind.TIE: "tie",
+            Kind.UNDECIDED: "undecided",
+            Kind.WORSE: "slower",
+        }
         said = [f"{kinds.count(k)} {word}" for k, word in words.items() if kinds.count(k)]
         more = [f"{len(ratios) - 3} more"] if len(ratios) > 3 else []
         against = question.against.title[0].lower() + question.against.title[1:]
@@ -153,8 +158,8 @@ def _answer(ranking: Ranking) -> Answer | None:
         return None
     names = formatting.joined(list(dict.fromkeys(place.entry.label for place in first[:4])))
     if len(first) > 4:
-        names = f"{formatting.plural(len(first), 'store')} tied"
-    bound = "" if len(first) == 1 else "not told apart"
+        names = f"undecided among {formatting.plural(len(first), 'store')}"
+    bound = "" if len(first) == 1 else "undecided between them"
     figure = _figure(question, first[0])
     if len(first) > 1 and question.metric == "qps" and not question.priced:
         lowest = first[-1].entry.cells[len(question.quiet)].text
@@ -223,16 +228,17 @@ def _how(question: Question) -> str:
     if question.against is not None:
         return (
             f"Faster and slower: by {THRESHOLD:.0%} or more, and shown by the repeats (t of"
-            " logarithms, Holm over the sheet). Anything else is a tie. With fewer than three"
-            " repeats, or a disturbed or invalid phase, there is no verdict."
+            " logarithms, Holm over the sheet). Tie: the whole 95 % interval lies within"
+            f" {THRESHOLD:.0%}. Anything else is undecided. With fewer than three repeats, or a"
+            " disturbed or invalid phase, there is no verdict."
         )
     if question.among:
         return "Stores that kept every promise stand side by side, in order of name."
     return (
         f"A rank is one more than the number of stores that are better by {THRESHOLD:.0%} or more"
-        " and shown so by the repeats (t of logarithms, Holm over the sheet); = marks a tie. With"
-        " fewer than three repeats, or a disturbed or invalid phase, an answer is shown and not"
-        " ranked."
+        " and shown so by the repeats (t of logarithms, Holm over the sheet); = marks a shared"
+        " rank: the order is undecided, or the difference too small. With fewer than three"
+        " repeats, or a disturbed or invalid phase, an answer is shown and not ranked."
     )
 
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from vectrial.compare.cells import ComparedCell
-from vectrial.compare.judge import Kind, Verdict, judge
+from vectrial.compare.judge import Verdict, judge
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.results_schema import MetricName
 from vectrial.site.entries import Entry
 from vectrial.site.questions import QUESTIONS, Question
 from vectrial.site.terms import Like
+from vectrial.stats.verdict import Kind
 
-#: A difference below this share is a tie, as in `vectrial compare`.
+#: A difference within this share is a tie, as in `vectrial compare`.
 THRESHOLD = 0.05
 #: Terms that need no name before them.
 _PLAIN = ("machine", "limits", "hosts")
@@ -26,12 +27,12 @@ _PRICE = MetricName("price_per_million", "", "lower", "price of a million querie
 @dataclass(frozen=True)
 class Place:
     """An entry's place. rank: 1 plus the number of entries shown to be better; None where it is
-    not ranked. ties: labels of entries that it is not told apart from. verdict: against the
-    baseline, where the question has one."""
+    not ranked. level: labels of entries that are shown to be neither better nor worse. verdict:
+    against the baseline, where the question has one."""
 
     entry: Entry
     rank: int | None = None
-    ties: tuple[str, ...] = ()
+    level: tuple[str, ...] = ()
     verdict: Verdict | None = None
 
 
@@ -117,12 +118,12 @@ def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Rankin
     places = []
     for i, entry in enumerate(able):
         rank = 1 + sum(better[j, i] for j in range(len(able)) if j != i)
-        ties = tuple(
+        level = tuple(
             other.label
             for j, other in enumerate(able)
             if j != i and not better[i, j] and not better[j, i]
         )
-        places.append(Place(entry, rank, ties))
+        places.append(Place(entry, rank, level))
     places.sort(key=lambda place: (place.rank or 0, _first(metric, place.entry)))
     rest = [Place(entry) for entry in entries if entry.why]
     rest.sort(key=lambda p: ({"ok": 0, "absent": 1}.get(p.entry.tone, 2), p.entry.label))

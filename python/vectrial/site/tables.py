@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from vectrial.compare.judge import Kind
 from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, plain
 from vectrial.experiments.registry import all_metrics
 from vectrial.report.sections.overview import GLANCE
@@ -16,6 +15,7 @@ from vectrial.site.places import dataset_page, store_page
 from vectrial.site.questions import Question
 from vectrial.site.ranking import Place, Ranking
 from vectrial.site.run_pages import RunResult
+from vectrial.stats.verdict import Kind
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 
@@ -25,6 +25,7 @@ _WORDS: dict[Kind, tuple[str, Tone]] = {
     Kind.BETTER: ("faster", "good"),
     Kind.WORSE: ("slower", "wrong"),
     Kind.TIE: ("tie", "ok"),
+    Kind.UNDECIDED: ("undecided", "invalid"),
     Kind.NOT_COMPARABLE: ("not comparable", "absent"),
 }
 _STORE = Column("store", "Store", numeric=False)
@@ -135,9 +136,9 @@ def _rank(place: Place) -> Cell:
     if place.rank is None:  # a row without figures has its reason beside them
         note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
         return Cell(formatting.NOTHING, note=note, tone="absent")
-    if not place.ties:
+    if not place.level:
         return plain(place.rank)
-    return Cell(f"{place.rank} =", place.rank, f"tied with {len(place.ties)}")
+    return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
 
 
 def _verdict(place: Place) -> Cell:

@@ -10,6 +10,7 @@ the machine was in each of them.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,18 @@ class Effect:
         # Of three repeats that lie apart nothing may be seen at all: then it is infinite.
         exponent = least + student.quantile(power, self.df) * self.se
         return math.expm1(exponent) if exponent < 700 else math.inf
+
+    def is_decided(self, n: int, more: int, level: float, threshold: float) -> bool:
+        """Whether so many more repeats of each side, beyond n, would show this ratio to be what it
+        is with a chance of `POWER`: by the threshold or more from 1 (at this level), or within it.
+        """
+        df = self.df * (n + more - 1) / (n - 1)
+        se = self.se * math.sqrt(n / (n + more))
+        shift, limit = abs(math.log(self.ratio)), math.log1p(threshold)
+        chance = student.quantile(POWER, df) * se
+        shown = max(student.quantile(1 - level / 2, df) * se, limit) + chance
+        within = shift + student.quantile(1 - ALPHA / 2, df) * se + chance
+        return shift >= shown or within <= limit
 
 
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect:
@@ -124,6 +137,30 @@ def at_equal_pace(
     se = math.sqrt(variance * (1 / len(a) + 1 / len(b) + apart**2 / xx))
     shift = float(y[1].mean() - y[0].mean()) - slope * apart
     return replace(_effect(shift, se, df, paired=False), at_pace=True)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The geometric mean of `n` repeats, whose ratio is tested, and their range."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """The geometric mean of the repeats of one side; 0 where one of them is 0.
+
+    Raises:
+        ValueError: there are no values, or one is below 0.
+    """
+    if not values or min(values) < 0:
+        raise ValueError("a geometric mean needs values of 0 or more")
+    low, high = min(values), max(values)
+    value = statistics.geometric_mean(values) if low > 0 else 0.0
+    # Rounding of logarithms is no spread.
+    return Mean(len(values), min(high, max(low, value)), low, high)
 
 
 def _logs(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

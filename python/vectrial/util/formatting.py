@@ -94,9 +94,12 @@ def figure(metric: str, value: float, unit: str) -> str:
 
 def spread(value: Spread, unit: str) -> str:
     """The range around a median, '4,700–4,900'; empty where both ends read the same."""
-    if value.kind == "single":
-        return ""
-    low, high = measure(value.low, unit), measure(value.high, unit)
+    return "" if value.kind == "single" else span(value.low, value.high, unit)
+
+
+def span(least: float, most: float, unit: str) -> str:
+    """Two values of a unit, '4,700–4,900 MB'; empty where both read the same."""
+    low, high = measure(least, unit), measure(most, unit)
     if low == high:
         return ""
     unit_told = _UNIT_TOLD.search(low)

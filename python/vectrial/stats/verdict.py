@@ -1,0 +1,152 @@
+"""Verdicts on two sides by their repeats: better, worse, tie, or undecided.
+
+All that is asked at once is one family: the chance that anything in it is called better or worse
+where nothing differs is at most `ALPHA`. A tie is a claim of its own: the whole interval of the
+difference lies within the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vectrial.stats.effects import ALPHA, POWER, Effect, holm
+
+#: More repeats than so many are not advised.
+MOST_REPEATS = 100
+
+
+class Kind(StrEnum):
+    """B compared with A."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    TIE = "tie"
+    UNDECIDED = "undecided"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One quantity of A and B, by their repeats.
+
+    effect: B over A, as measured. bounds: B over A had the machine not been disturbed, in the best
+        case of one side each. open: verdicts that no repeat speaks for, since all that could were
+        disturbed. disturbed: where the machine was, in words. n: repeats of the side with fewer.
+    measured: the change before a correction for the machine's pace, a share of A; None without.
+    """
+
+    effect: Effect
+    n: int
+    higher_is_better: bool
+    bounds: tuple[Effect, ...] = ()
+    open: frozenset[Kind] = frozenset()
+    disturbed: str = ""
+    measured: float | None = None
+
+    @property
+    def side(self) -> Kind:
+        """Better or worse, whichever B is as measured."""
+        more = self.effect.ratio > 1
+        return Kind.BETTER if more == self.higher_is_better else Kind.WORSE
+
+    @property
+    def p(self) -> float:
+        """The p-value of no difference: the largest of all cases; 1 where they point apart."""
+        effects = (self.effect, *self.bounds)
+        apart = min(e.ratio for e in effects) < 1 < max(e.ratio for e in effects)
+        return 1.0 if apart or self.side in self.open else max(e.p for e in effects)
+
+    @property
+    def least(self) -> float:
+        """The change that is nearest to none, of all cases, as a share of A without its sign."""
+        return min(abs(e.ratio - 1) for e in (self.effect, *self.bounds))
+
+    def is_within(self, threshold: float) -> bool:
+        """Whether every interval lies within the threshold."""
+        effects = (self.effect, *self.bounds)
+        low, high = min(e.low for e in effects), max(e.high for e in effects)
+        return Kind.TIE not in self.open and low >= 1 - threshold and high <= 1 + threshold
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A verdict. p_adjusted: after Holm over the family. minimum: the least true rise that would
+    have been found with a chance of `POWER`, as a share of A. more: repeats of each side that would
+    likely decide what is undecided; None where that is more than `MOST_REPEATS`."""
+
+    kind: Kind
+    reason: str
+    p_adjusted: float
+    minimum: float
+    more: int | None = None
+
+
+def decide(family: Sequence[Evidence], threshold: float, alpha: float = ALPHA) -> list[Decision]:
+    """A decision on each, in order.
+
+    Better or worse: the repeats show a difference (p after Holm at most `alpha`) of at least
+    `threshold`, a share of A, in every case of their bounds. Tie: the whole 95 % interval lies
+    within the threshold (the two one-sided tests of Schuirmann 1987, at 2.5 % each), in every case.
+    """
+    adjusted = holm([one.p for one in family])
+    pairs = zip(family, adjusted, strict=True)
+    return [_decided(one, p, threshold, alpha, len(family)) for one, p in pairs]
+
+
+def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int) -> Decision:
+    minimum = one.effect.minimum(alpha / tests, POWER, threshold)
+    shown = p <= alpha and one.effect.ratio != 1
+    paced_only = one.measured is not None and one.measured * (one.effect.ratio - 1) <= 0
+    note = f"also in the best case of {one.disturbed}" if one.disturbed else ""
+    if shown and one.least >= threshold and not paced_only:
+        return Decision(one.side, note, p, minimum)
+    if one.is_within(threshold):
+        return Decision(Kind.TIE, note, p, minimum)
+    more = _more_repeats(one, threshold, alpha / tests)
+    if one.disturbed and (quiet := _as_measured(one, threshold, alpha / tests)) is not None:
+        return Decision(Kind.UNDECIDED, f"{quiet} as measured, but {one.disturbed}", p, minimum)
+    if shown and one.least >= threshold:
+        reason = "none as measured: only the machine's pace makes one"
+    elif shown:
+        reason = f"{one.side}, but perhaps by less than {threshold:.3g} of A"
+    elif one.least >= threshold and one.p <= alpha:
+        reason = f"{one.side} if looked at alone, not among {tests} cells"
+    else:
+        reason = "a difference is neither shown nor excluded"
+    return Decision(Kind.UNDECIDED, reason, p, minimum, more)
+
+
+def _as_measured(one: Evidence, threshold: float, level: float) -> Kind | None:
+    """The verdict that the disturbed repeats would give if they were believed."""
+    effect = one.effect
+    if effect.p <= level and abs(effect.ratio - 1) >= threshold:
+        return one.side
+    within = effect.low >= 1 - threshold and effect.high <= 1 + threshold
+    return Kind.TIE if within else None
+
+
+def _more_repeats(one: Evidence, threshold: float, level: float) -> int | None:
+    """Repeats of each side until the ratio found, if it is the true one, is called what it is."""
+    for more in range(1, MOST_REPEATS + 1):
+        if one.effect.is_decided(one.n, one.n + more, level, threshold):
+            return more
+    return None
+
+
+def undisturbed(
+    repeats: Mapping[int, float], disturbed: Collection[int], *, higher_is_better: bool
+) -> dict[int, float] | None:
+    """The repeats in their best case: each disturbed one as good as the best of the others.
+
+    What a busy machine does to a time or a rate is to make it worse. So a disturbed repeat bounds
+    the undisturbed one from one side, and the side's own quiet repeats say how good it may have
+    been. None where none of them was quiet.
+    """
+    quiet = [value for repeat, value in repeats.items() if repeat not in disturbed]
+    if not quiet:
+        return None
+    pick = max if higher_is_better else min
+    best = pick(quiet)
+    return {r: pick(v, best) if r in disturbed else v for r, v in repeats.items()}
