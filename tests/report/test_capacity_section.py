@@ -36,7 +36,7 @@ def test_an_answer_is_no_point_of_one_caller_and_has_a_card() -> None:
     report = build(run)
     card = card_of(report)
     assert (card.answer, card.figure) == ("a", "4,000/s")
-    assert card.bound == f"{WITHIN}. The only store with a result."
+    assert card.bound == f"{WITHIN}. The only one with such a figure."
     assert card.series is not None
     names = {section.name for section in report.sections}
     assert "capacity" in names
@@ -58,8 +58,8 @@ def test_rates_that_were_looked_at_once_are_no_lack_of_repeats() -> None:
 @pytest.mark.parametrize(
     ("other", "answer", "figure", "bound"),
     [
-        (made.sustains(2000), "none is named", "only one repeat", "The order may be chance."),
-        (made.at_least(3000), "a", "4,000/s", "with a result. Besides, b at least 3,000/s."),
+        (made.sustains(2000), "undecided", "only 1 repeat", "The order may be chance."),
+        (made.at_least(3000), "a", "4,000/s", "with such a figure. Besides, b at least 3,000/s."),
         (made.at_least(8000), "not known", "a sustains 4,000/s", "Besides, b at least 8,000/s."),
     ],
 )

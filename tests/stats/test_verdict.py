@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.stats.effects import mean_of, unpaired
-from vectrial.stats.verdict import Evidence, Kind, decide, undisturbed
+from vectrial.stats.verdict import THRESHOLD, Evidence, Kind, decide, undisturbed, weigh
 
-THRESHOLD = 0.05
 VALUES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=8)
 
 
@@ -76,13 +75,8 @@ def shares(slower: float, spread: float, repeats: int, disturbed: float = 0.0) -
         b = slower * np.exp(rng.normal(0, spread, repeats))
         hit = [r for r in range(repeats) if rng.random() < disturbed]
         b[hit] *= rng.uniform(0.4, 0.9, len(hit))
-        one = Evidence(unpaired([*a], [*b]), repeats, True)
-        if hit:
-            best = undisturbed(dict(enumerate(b)), hit, higher_is_better=True)
-            none = frozenset({Kind.WORSE, Kind.TIE})
-            bounds = () if best is None else (unpaired([*a], [*best.values()]),)
-            one = Evidence(one.effect, repeats, True, bounds, none if best is None else frozenset())
-        (decision,) = decide([one], THRESHOLD)
+        sides = dict(enumerate(a)), dict(enumerate(b))
+        (decision,) = decide([weigh(*sides, (), hit, higher_is_better=True)], THRESHOLD)
         kinds[decision.kind] += 1 / 400
     return kinds
 
@@ -108,3 +102,14 @@ def test_a_slowdown_is_never_a_tie_and_seldom_an_improvement(
     assert kinds[Kind.BETTER] <= 0.025
     if slower <= 0.8 and not disturbed:
         assert kinds[Kind.WORSE] >= 0.95
+
+
+@pytest.mark.parametrize("repeats", [3, 5])
+def test_the_first_of_equal_stores_is_seldom_better_than_each_of_the_others(repeats: int) -> None:
+    rng, named = np.random.default_rng(20261128), 0
+    for _ in range(400):
+        stores = [dict(enumerate(np.exp(row))) for row in rng.normal(0, 0.1, (8, repeats))]
+        stores.sort(key=lambda store: -float(np.median([*store.values()])))
+        rivals = [weigh(stores[0], other, higher_is_better=True) for other in stores[1:]]
+        named += all(decide([one], THRESHOLD)[0].kind is Kind.WORSE for one in rivals)
+    assert named <= 0.05 * 400

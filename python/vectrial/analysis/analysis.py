@@ -46,6 +46,10 @@ class Facet:
         parts += [self.returns] if self.returns is not None else []
         return slug("-".join(parts))
 
+    def of(self, points: Sequence[Point]) -> list[Point]:
+        """Those on this dataset with as many rows: a smaller cut says nothing of the whole."""
+        return [p for p in points if p.dataset == self.dataset and loaded_rows(p) == self.rows]
+
 
 @dataclass(frozen=True)
 class Sweep:

@@ -25,8 +25,6 @@ from vectrial.util import formatting
 
 #: Default recalls at which curves are compared.
 TARGETS = (0.9, 0.95, 0.99)
-#: Units of what a faster machine does faster.
-OF_TIME = ("us", "s", "1/s")
 #: Points of both sides whose recall is at most so far apart are at the same recall.
 RECALL_TOLERANCE = 0.005
 #: The answer of `capacity`. Its other figures are those of a load of its own.
@@ -206,7 +204,7 @@ def _compared(subject: Subject, a: Group, b: Group, options: CompareOptions) -> 
     cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
     for metric in metrics:
         at = replace(base, metric=metric)
-        if same_work and metric.unit in OF_TIME:
+        if same_work and metric.is_timed:
             at = replace(at, pace_a=_pace(a.sound), pace_b=_pace(b.sound))
         if reason := _lacking(a, b, metric):
             cells.append(replace(at, reason=reason))

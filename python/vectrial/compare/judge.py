@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from vectrial.compare.cells import OF_TIME, ComparedCell
+from vectrial.compare.cells import ComparedCell
 from vectrial.stats.effects import (
     ALPHA,
     Effect,
@@ -15,7 +16,7 @@ from vectrial.stats.effects import (
     paired,
     unpaired,
 )
-from vectrial.stats.verdict import Decision, Evidence, Kind, decide, undisturbed
+from vectrial.stats.verdict import Decision, Evidence, Kind, decide, weigh
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
 #: of freedom that more is lost than drift that both share would cost.
@@ -31,8 +32,8 @@ class Verdict:
         before it was told at equal pace of the machine; a share of A, None where nothing was.
     p_adjusted: after Holm over all cells.
     minimum: the least true change that would have been called with a chance of `POWER`.
-    more: repeats of each side that would likely decide it; see `Decision`. disturbed: whether it
-        rests on phases in which the machine was busy with something else.
+    more: repeats of each side that would likely decide it; see `Decision`. disturbed: it is
+        undecided for phases in which the machine was busy with something else.
     """
 
     cell: ComparedCell
@@ -91,7 +92,7 @@ def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict
         p_adjusted=decision.p_adjusted,
         minimum=decision.minimum,
         more=decision.more,
-        disturbed=bool(evidence.disturbed),
+        disturbed=decision.disturbed,
     )
 
 
@@ -118,38 +119,19 @@ def _weighed(
         if effect.at_pace:
             measured = unpaired(a, b).ratio - 1
             return verdict, Evidence(effect, n, higher, measured=measured)
-    return verdict, _with_bounds(
-        cell, Evidence(_effect(cell, cell.a, cell.b), n, higher), disturbed
+    hit = (
+        ((), ())
+        if not cell.metric.is_timed
+        else (_hit(cell.phases_a, disturbed[0]), _hit(cell.phases_b, disturbed[1]))
+    )
+    return verdict, weigh(
+        cell.a, cell.b, *hit, higher_is_better=higher, effect=partial(_effect, cell)
     )
 
 
-def _with_bounds(
-    cell: ComparedCell, evidence: Evidence, disturbed: tuple[frozenset[int], frozenset[int]]
-) -> Evidence:
-    """The evidence with the best case of each side that was measured on a disturbed machine."""
-    assert cell.metric is not None
-    if cell.metric.unit not in OF_TIME:
-        return evidence
-    bounds, open_kinds, places = [], set(), []
-    sides = (("A", cell.a, cell.phases_a, Kind.BETTER), ("B", cell.b, cell.phases_b, Kind.WORSE))
-    for (side, repeats, phases, other), bad in zip(sides, disturbed, strict=True):
-        hit = sorted(repeat for repeat in repeats if bad.intersection(phases.get(repeat, ())))
-        if not hit:
-            continue
-        named = f"repeat {', '.join(map(str, hit))}" if len(hit) < len(repeats) else "every repeat"
-        places.append(f"{named} of {side}")
-        best = undisturbed(repeats, hit, higher_is_better=evidence.higher_is_better)
-        if best is None:
-            open_kinds |= {other, Kind.TIE}
-        else:
-            pair = (best, cell.b) if side == "A" else (cell.a, best)
-            bounds.append(_effect(cell, *pair))
-    return replace(
-        evidence,
-        bounds=tuple(bounds),
-        open=frozenset(open_kinds),
-        disturbed=f"{' and '.join(places)} on a disturbed machine" if places else "",
-    )
+def _hit(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int]:
+    """The repeats of which a phase is among these."""
+    return [repeat for repeat, ids in phases.items() if bad.intersection(ids)]
 
 
 def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) -> Effect:

@@ -15,12 +15,10 @@ from vectrial.compare.judge import Verdict, judge
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import THRESHOLD, Kind
 from vectrial.util import formatting
 
 _QPS = METRICS["qps"]
-#: Least difference that is called one, as a share.
-THRESHOLD = 0.05
 
 
 @dataclass(frozen=True)

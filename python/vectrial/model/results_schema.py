@@ -93,6 +93,11 @@ class MetricName:
     meaning: str
     title: str = ""
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is a time or a rate: what a busy machine makes worse."""
+        return self.unit in ("us", "s", "1/s")
+
 
 _ALL = (
     MetricName("count", "1", None, "answers and finished operations"),

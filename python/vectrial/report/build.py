@@ -23,6 +23,7 @@ from vectrial.report.sections import (
     search,
     server,
 )
+from vectrial.report.sections.answers import answers
 from vectrial.report.sections.warnings import warnings
 from vectrial.util import formatting
 
@@ -59,7 +60,7 @@ def build(run: RunData) -> Report:
         note=run.note,
         meta=_meta(run),
         warnings=_warnings(run),
-        answers=overview.answers(run, found),
+        answers=answers(run, found),
         sections=tuple(section for section in sections if section is not None),
         labels=run.labels,
         stores=run.stores,
@@ -75,7 +76,7 @@ def summary(run: RunData) -> RenderableType:
             title=str(run.run["suite_name"]),
             note=run.note,
             warnings=_warnings(run),
-            answers=overview.answers(run, found),
+            answers=answers(run, found),
             sections=() if glance is None else (glance,),
         )
     )

@@ -23,9 +23,9 @@ from vectrial.site.charts import ranking_figure
 from vectrial.site.entries import Entry
 from vectrial.site.places import dataset_page, question_page
 from vectrial.site.questions import QUESTIONS, Question
-from vectrial.site.ranking import THRESHOLD, Place, Ranking, rankings
+from vectrial.site.ranking import Place, Ranking, rankings
 from vectrial.site.run_pages import RunResult
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import THRESHOLD, Kind
 from vectrial.util import formatting
 
 #: Sheets of a question that have their tables on its page, and of these a figure.

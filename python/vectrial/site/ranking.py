@@ -14,10 +14,8 @@ from vectrial.model.results_schema import MetricName
 from vectrial.site.entries import Entry
 from vectrial.site.questions import QUESTIONS, Question
 from vectrial.site.terms import Like
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import THRESHOLD, Kind
 
-#: A difference within this share is a tie, as in `vectrial compare`.
-THRESHOLD = 0.05
 #: Terms that need no name before them.
 _PLAIN = ("machine", "limits", "hosts")
 #: The metric of a priced question's values.

@@ -26,7 +26,7 @@ from vectrial.site.entries import Entry
 from vectrial.site.pages import SHEETS, Site
 from vectrial.site.places import store_page
 from vectrial.site.questions import QUESTIONS, Question
-from vectrial.site.ranking import THRESHOLD
+from vectrial.stats.verdict import THRESHOLD
 from vectrial.util import formatting
 
 

@@ -7,11 +7,14 @@ difference lies within the threshold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vectrial.stats.effects import ALPHA, POWER, Effect, holm
+from vectrial.stats.effects import ALPHA, POWER, Effect, holm, unpaired
+
+#: Least difference that is called one, as a share, unless another is asked for.
+THRESHOLD = 0.05
 
 #: More repeats than so many are not advised.
 MOST_REPEATS = 100
@@ -74,13 +77,15 @@ class Evidence:
 class Decision:
     """A verdict. p_adjusted: after Holm over the family. minimum: the least true rise that would
     have been found with a chance of `POWER`, as a share of A. more: repeats of each side that would
-    likely decide what is undecided; None where that is more than `MOST_REPEATS`."""
+    likely decide what is undecided; None where that is more than `MOST_REPEATS`. disturbed: it is
+    undecided for repeats on a disturbed machine alone."""
 
     kind: Kind
     reason: str
     p_adjusted: float
     minimum: float
     more: int | None = None
+    disturbed: bool = False
 
 
 def decide(family: Sequence[Evidence], threshold: float, alpha: float = ALPHA) -> list[Decision]:
@@ -104,9 +109,9 @@ def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int
         return Decision(one.side, note, p, minimum)
     if one.is_within(threshold):
         return Decision(Kind.TIE, note, p, minimum)
-    more = _more_repeats(one, threshold, alpha / tests)
     if one.disturbed and (quiet := _as_measured(one, threshold, alpha / tests)) is not None:
-        return Decision(Kind.UNDECIDED, f"{quiet} as measured, but {one.disturbed}", p, minimum)
+        reason = f"{quiet} as measured, but {one.disturbed}"
+        return Decision(Kind.UNDECIDED, reason, p, minimum, disturbed=True)
     if shown and one.least >= threshold:
         reason = "none as measured: only the machine's pace makes one"
     elif shown:
@@ -115,6 +120,7 @@ def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int
         reason = f"{one.side} if looked at alone, not among {tests} cells"
     else:
         reason = "a difference is neither shown nor excluded"
+    more = _more_repeats(one, threshold, alpha / tests)
     return Decision(Kind.UNDECIDED, reason, p, minimum, more)
 
 
@@ -150,3 +156,50 @@ def undisturbed(
     pick = max if higher_is_better else min
     best = pick(quiet)
     return {r: pick(v, best) if r in disturbed else v for r, v in repeats.items()}
+
+
+Repeats = Mapping[int, float]
+
+
+def by_repeat(a: Repeats, b: Repeats) -> Effect:
+    """Effect of two groups of repeats that were measured at different times."""
+    return unpaired([a[r] for r in sorted(a)], [b[r] for r in sorted(b)])
+
+
+def weigh(
+    a: Repeats,
+    b: Repeats,
+    disturbed_a: Collection[int] = (),
+    disturbed_b: Collection[int] = (),
+    *,
+    higher_is_better: bool,
+    names: tuple[str, str] = ("A", "B"),
+    effect: Callable[[Repeats, Repeats], Effect] = by_repeat,
+) -> Evidence:
+    """The evidence of a time or a rate, value by repeat, with its bounds.
+
+    Args:
+        disturbed_a, disturbed_b: repeats in which the machine was busy with something else.
+        names: of A and of B, in reasons.
+
+    Raises:
+        ValueError: as `unpaired`.
+    """
+    evidence = Evidence(effect(a, b), min(len(a), len(b)), higher_is_better)
+    bounds, without, places = [], set(), []
+    sides = ((a, disturbed_a, Kind.BETTER), (b, disturbed_b, Kind.WORSE))
+    for name, (repeats, bad, other) in zip(names, sides, strict=True):
+        hit = sorted(repeats.keys() & set(bad))
+        if not hit:
+            continue
+        named = f"repeat {', '.join(map(str, hit))}" if len(hit) < len(repeats) else "every repeat"
+        places.append(f"{named} of {name}")
+        best = undisturbed(repeats, hit, higher_is_better=higher_is_better)
+        if best is None:
+            without |= {other, Kind.TIE}
+        else:
+            bounds.append(effect(best, b) if repeats is a else effect(a, best))
+    if not places:
+        return evidence
+    where = f"{' and '.join(places)} on a disturbed machine"
+    return replace(evidence, bounds=tuple(bounds), open=frozenset(without), disturbed=where)

@@ -1,17 +1,13 @@
-"""The first screen: short answers, and one table that answers the whole question."""
+"""One table that answers the whole question: each store at a glance."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from vectrial.analysis import capacity
-from vectrial.analysis.analysis import TARGETS, Facet, Sweep, by_facet, loaded_rows, matching
-from vectrial.analysis.interference import disturbed_phases
+from vectrial.analysis.analysis import TARGETS, Facet, Sweep, matching
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
-    Answer,
     Cell,
     Column,
     Row,
@@ -19,15 +15,13 @@ from vectrial.document.blocks import (
     Table,
     Tone,
     plain,
-    recall_error_of,
-    source_of,
     spread_cell,
     value_cell,
 )
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.report.sections.search import equal_recall_row
-from vectrial.stats.intervals import Spread, spread_of
+from vectrial.stats.intervals import spread_of
 from vectrial.util import formatting
 
 _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
@@ -48,9 +42,6 @@ GLANCE = (
     Column.of("disk_bytes", group="Size"),
     Column.of("rss_growth_bytes", group="Size"),
 )
-#: A headline without a name: see docs/method.md, "Repeats and order".
-_NONE_NAMED = "none is named"
-_FIGURES_BELOW = "The tables below have the figures."
 _OPERATIONS = ("read", "create", "update", "delete")
 
 
@@ -132,7 +123,7 @@ def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, 
 
 def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> list[Cell]:
     def one(points: Sequence[Point], metric: str, unit: str) -> Cell:
-        own = [p for p in _on(facet, points) if p.series == series]
+        own = [p for p in facet.of(points) if p.series == series]
         if built is not None:
             own = matching(own, series, built.index_params)
         point = next((p for p in own if p.spread(metric) is not None), own[0] if own else None)
@@ -162,196 +153,3 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
         one(sizes, "disk_bytes", "B"),
         one(sizes, "rss_growth_bytes", "B"),
     ]
-
-
-def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answer, ...]], ...]:
-    """Per dataset the best store for each question, and whether that is more than noise. Of several
-    stores none is named by one repeat, or by times that a busy machine disturbed."""
-    disturbed = disturbed_phases(run)
-    sheets: dict[str, list[Answer]] = defaultdict(list)
-    for sweep in found:
-        cards = [
-            _fastest(run, sweep, disturbed),
-            _best(run, sweep.facet, "Fastest read by id", run.in_role(Role.OPERATION, "read"),
-                  "latency_p50", "us", "p50", disturbed),
-            _best(run, sweep.facet, "Shortest time until ready", run.in_role(Role.LOAD),
-                  "ready_s", "s", f"for {formatting.rows(sweep.facet.rows)}", disturbed),
-            _best(run, sweep.facet, "Smallest on disk", run.in_role(Role.SIZE),
-                  "disk_bytes", "B", "after flush"),
-        ]  # fmt: skip
-        sheets[sweep.facet.title] += [card for card in cards if card is not None]
-    for facet, points in by_facet(run.in_role(Role.CAPACITY), with_k=True):
-        sheets[facet.title] += _sustained(run, points, disturbed)
-    return tuple((title, tuple(cards)) for title, cards in sheets.items() if cards)
-
-
-def _sustained(run: RunData, answered: Sequence[Point], disturbed: frozenset[int]) -> list[Answer]:
-    """For each set of limits the store that sustains the most within them."""
-    within: dict[str, list[Point]] = defaultdict(list)
-    for point in answered:
-        within[capacity.limits(point.phases[0])].append(point)
-    return [_most_within(run, limits, points, disturbed) for limits, points in within.items()]
-
-
-def _most_within(
-    run: RunData, limits: str, points: Sequence[Point], disturbed: frozenset[int]
-) -> Answer:
-    question = "Highest sustained load"
-    most = _extreme(points, "sustained_qps", lambda spread: -spread.median)
-    spreads = _spreads(most, "sustained_qps")
-    least: dict[Series, float] = {}
-    for point in points:
-        if (rate := _at_least(point, spreads)) is not None:
-            least[point.series] = max(rate, least.get(point.series, 0.0))
-    said = formatting.joined(
-        [f"{run.labels[s]} at least {formatting.number(r)}/s" for s, r in least.items()]
-    )
-    if not spreads:
-        why = f"Only a lower bound is known: {said}." if said else "No rate was confirmed."
-        return Answer(question, "none", limits, f"{why} The reasons are below.")
-    first, lead = _judge(run, spreads, lambda s: -s.median, lambda s: formatting.number(s.median))
-    rate = spreads[first].median
-    lead = lead if spreads.keys() - {first} else "The only store with a result."
-    unnamed = _unnamed(question, run, most, spreads, first, lambda s: -s.median, disturbed)
-    figure, source = f"{formatting.number(rate)}/s", source_of(most[first], metric="sustained_qps")
-    bound = " ".join(filter(None, (f"{limits}.", lead, f"Besides, {said}." if said else "")))
-    if any(confirmed > rate for confirmed in least.values()):
-        sentence = f"{run.labels[first]} sustains {figure}"
-        return Answer(question, "not known", sentence, bound, source=source)
-    if unnamed is not None:
-        return replace(unnamed, bound=f"{limits}. {unnamed.bound}")
-    return Answer(question, run.labels[first], figure, bound, first, source)
-
-
-def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
-    """Rate confirmed for a store whose greatest rate is unknown; None if there is none."""
-    if point.state != "invalid":
-        return None
-    rates = [rate for p in point.phases if (rate := capacity.confirmed(p)) is not None]
-    known = spreads[point.series].median if point.series in spreads else 0.0
-    return max((rate for rate in rates if rate > known), default=None)
-
-
-def _on(facet: Facet, points: Sequence[Point]) -> list[Point]:
-    """Those on the facet's dataset with as many rows: a smaller cut says nothing of the whole."""
-    return [p for p in points if p.dataset == facet.dataset and loaded_rows(p) == facet.rows]
-
-
-def _fastest(run: RunData, sweep: Sweep, disturbed: frozenset[int]) -> Answer | None:
-    question = f"Fastest at recall ≥ {TARGETS[0]:.2f}"
-    best = {s: p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None}
-    speeds = _spreads(best, "qps")
-    if not speeds:
-        candidates = [(recall, p) for s in sweep.series for p in sweep.ranked(s)
-                if (recall := p.value("recall_mean")) is not None]  # fmt: skip
-        if not candidates:
-            why = "Every measured figure is wrong, invalid or contradictory: see below."
-            return Answer(question, "none", "no figure counts", why)
-        most, at_most = max(candidates, key=lambda pair: pair[0])
-        source = source_of(at_most, metric="recall_mean")
-        why = "highest measured recall"
-        return Answer(question, "none reached it", formatting.recall(most), why, source=source)
-    first, bound = _judge(run, speeds, lambda s: -s.median, lambda s: formatting.number(s.median))
-    point = best[first]
-    clients = point.params.get("clients", point.value("concurrency"))
-    reached = formatting.recall(point.value("recall_mean") or 0)
-    at = [f"recall {reached}{recall_error_of(point)}"]
-    if (p99 := point.value("latency_p99")) is not None:
-        at.append(f"p99 {formatting.duration(p99)}")
-    if isinstance(clients, int | float):
-        at.append(formatting.plural(int(clients), "client"))
-    figure = f"{formatting.number(speeds[first].median)} QPS"
-    said, source = f"{', '.join(at)}. {bound}", source_of(point, metric="qps")
-    unnamed = _unnamed(question, run, best, speeds, first, lambda s: -s.median, disturbed)
-    return unnamed or Answer(question, run.labels[first], figure, said, first, source)
-
-
-def _best(
-    run: RunData,
-    facet: Facet,
-    question: str,
-    points: Sequence[Point],
-    metric: str,
-    unit: str,
-    what: str,
-    disturbed: frozenset[int] = frozenset(),
-) -> Answer | None:
-    """disturbed: ids of phases; none for what a busy machine does not change."""
-    best = _extreme(_on(facet, points), metric, lambda spread: spread.median)
-    if not best:
-        return None
-    spreads = _spreads(best, metric)
-    first, bound = _judge(
-        run, spreads, lambda s: s.median, lambda s: formatting.measure(s.median, unit)
-    )
-    figure = f"{formatting.measure(spreads[first].median, unit)} {what}"
-    source = source_of(best[first], metric=metric)
-    unnamed = _unnamed(question, run, best, spreads, first, lambda s: s.median, disturbed)
-    return unnamed or Answer(question, run.labels[first], figure, bound, first, source)
-
-
-def _unnamed(
-    question: str,
-    run: RunData,
-    points: Mapping[Series, Point],
-    spreads: Mapping[Series, Spread],
-    first: Series,
-    key: Callable[[Spread], float],
-    disturbed: frozenset[int],
-) -> Answer | None:
-    """The answer where a headline may not name the first of several: it or the next one was
-    measured once, or while the machine was disturbed; None where it may."""
-    rivals = sorted((s for s in spreads if s != first), key=lambda s: key(spreads[s]))
-    if not rivals:
-        return None
-    pair = (first, rivals[0])
-    if any(spreads[series].kind == "single" for series in pair):
-        why = f"The order may be chance. {_FIGURES_BELOW}"
-        return Answer(question, _NONE_NAMED, "only one repeat", why)
-    busy = [s for s in pair if any(phase.phase_id in disturbed for phase in points[s].phases)]
-    if not busy:
-        return None
-    names = formatting.joined([run.labels[series] for series in busy])
-    why = f"So it was while {names} ran: --remeasure-disturbed repeats that. {_FIGURES_BELOW}"
-    return Answer(question, _NONE_NAMED, "the machine was disturbed", why)
-
-
-def _extreme(
-    points: Sequence[Point], metric: str, key: Callable[[Spread], float]
-) -> dict[Series, Point]:
-    """Of each series' points that count, that of which the metric is first by `key`."""
-    found: dict[Series, tuple[float, Point]] = {}
-    for point in points:
-        spread = point.spread(metric) if point.ranked else None
-        if spread is None:
-            continue
-        if point.series not in found or key(spread) < found[point.series][0]:
-            found[point.series] = key(spread), point
-    return {series: point for series, (_, point) in found.items()}
-
-
-def _spreads(points: Mapping[Series, Point], metric: str) -> dict[Series, Spread]:
-    """The metric of those of the points that have it."""
-    found = {series: point.spread(metric) for series, point in points.items()}
-    return {series: spread for series, spread in found.items() if spread is not None}
-
-
-def _judge(
-    run: RunData,
-    spreads: dict[Series, Spread],
-    key: Callable[[Spread], float],
-    shown: Callable[[Spread], str],
-) -> tuple[Series, str]:
-    """The first by `key`, and a note on its lead."""
-    order = sorted(spreads, key=lambda s: key(spreads[s]))
-    first = order[0]
-    rivals = order[1:]
-    if not rivals:
-        return first, "The only one measured."
-    tied = [s for s in rivals if spreads[s].overlaps(spreads[first])]
-    if tied:
-        names = formatting.joined(
-            [run.labels[s] for s in tied[:3]] + (["others"] if tied[3:] else [])
-        )
-        return first, f"Tied with {names}: their spreads overlap."
-    return first, f"Next: {run.labels[rivals[0]]}, {shown(spreads[rivals[0]])}."
