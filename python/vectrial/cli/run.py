@@ -6,13 +6,14 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
+from vectrial.cli.run_again import disturbed_trials, worth_again
 from vectrial.cli.run_existing import (
     AddressOption,
     CollectionOption,
@@ -54,6 +55,9 @@ from vectrial.util import interrupts
 from vectrial.util.file_modes import private_files
 from vectrial.util.formatting import plural
 
+if TYPE_CHECKING:
+    from vectrial.analysis.run_data import RunData
+
 
 def run(
     suite_path: Annotated[
@@ -88,6 +92,14 @@ def run(
             " the machine. Their results are replaced when the new ones are there.",
         ),
     ] = False,
+    remeasure: Annotated[
+        bool,
+        typer.Option(
+            "--remeasure/--no-remeasure",
+            help="Measure trials again at the end that met other work on the machine, for up to"
+            " 15 % of the run's time.",
+        ),
+    ] = True,
     note: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Note on the run; with --resume it is added."),
@@ -149,7 +161,7 @@ def run(
     if source.seal:
         say(console, f"{bundle}: seal {source.seal}")
     plan = plan_of(source.suite, source.where)
-    disturbed = _disturbed(resume, plan, console) if remeasure_disturbed else frozenset()
+    disturbed = disturbed_trials(resume, plan, console) if remeasure_disturbed else frozenset()
     for text in plan_warnings(plan):
         say(console, f"! {text}")
     if dry_run:
@@ -164,6 +176,7 @@ def run(
         words += [word for name in stores for word in ("--store", name)]
     words += [] if on == HERE else ["--on", on]
     words += ["--remeasure-disturbed"] if remeasure_disturbed else []
+    words += [] if remeasure else ["--no-remeasure"]
     again = shlex.join(words)
     if bundle is not None:
         again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
@@ -182,7 +195,16 @@ def run(
     )
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
-        _print_summary(folder, report, console, own=resume is None)
+        loaded = _loaded(folder, own=resume is None)
+        if remeasure and not remeasure_disturbed and outcome.measured:
+            part, keys = worth_again(plan, loaded, console)
+            if keys:
+                measure(
+                    part, source.suite, source.text, folder, console, source.same, again,
+                    allow_exposed=allow_exposed, on=on, disturbed=keys,
+                )  # fmt: skip
+                loaded = _loaded(folder, own=resume is None)
+        _print_summary(loaded, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
     finally:
@@ -202,27 +224,6 @@ def check_resume(resume: Path | None, out: Path) -> None:
     """Raise `UserError` if both `--resume` and `--out` are given."""
     if resume is not None and out != options.RUNS:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
-
-
-def _disturbed(resume: Path | None, plan: Plan, console: Console) -> frozenset[str]:
-    """Keys of the planned trials that a busy machine disturbed in a run; prints how many there are.
-
-    Raises:
-        UserError: there is no run to resume.
-    """
-    if resume is None:
-        raise UserError(
-            "there is no run whose trials could be measured again",
-            where="--remeasure-disturbed",
-            remedy="name it with --resume",
-        )
-    # Imported here: the readers of results take a while.
-    from vectrial.analysis.interference import disturbed_keys
-    from vectrial.analysis.run_data import load
-
-    keys = disturbed_keys(load(resume)) & {trial.row.key for trial in plan.trials}
-    say(console, f"{plural(len(keys), 'trial')} measured again: the machine was busy with others")
-    return keys
 
 
 def left_of(
@@ -335,18 +336,23 @@ def _view(
     return StatusFileView(plan, view, writer.folder, before)
 
 
-def _print_summary(folder: Path, report: bool, console: Console, *, own: bool) -> None:
-    """Print the summary, and write the page. own: this process has begun the run."""
+def _loaded(folder: Path, *, own: bool) -> RunData:
+    """The run. own: this process has begun it."""
+    from vectrial.analysis.run_data import load  # takes a while, and measuring does not need it
+
+    return load(folder, own=own)
+
+
+def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
+    """Print the summary, and write the page."""
     # Imported here: the chart library takes a while, and measuring does not need it.
-    from vectrial.analysis.run_data import load
     from vectrial.report.build import build, summary
 
-    loaded = load(folder, own=own)
     console.print(summary(loaded))
     if report:
         from vectrial.document.render import write
 
-        page = write.write_html(build(loaded), write.made(folder / "report"))
+        page = write.write_html(build(loaded), write.made(loaded.folder / "report"))
         say(console, f"report: {page}")
 
 

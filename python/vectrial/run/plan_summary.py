@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vectrial.plan.model import Plan, PlannedTrial
+from vectrial.run.remeasure import SHARE
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import plural
 
@@ -62,7 +63,8 @@ def summarize(plan: Plan) -> PlanSummary:
     return PlanSummary(
         title=f"{plan.suite.name}: {plural(len(plan.trials), 'trial')} in"
         f" {plural(len(plan.jobs), 'job')}",
-        estimate=f"about {about_time(plan.estimate_s)} of measuring, after datasets are here",
+        estimate=f"about {about_time(plan.estimate_s)} of measuring, after datasets are here; up to"
+        f" {SHARE:.0%} more if the machine is disturbed",
         repeats=repeats,
         loads=tuple(
             PlannedLoad(*load, _trials(counts[load], repeats), seconds[load]) for load in loads

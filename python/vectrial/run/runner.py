@@ -164,7 +164,11 @@ def _run_plan(
 
     def write(record: TrialRecord) -> None:
         record = secrecy.record(record)
-        writer.trial(record)
+        if record.row.key in again and record.status in ("failed", "skipped"):
+            why = f"{record.status} when it was measured again; its first result stays"
+            watcher.note(f"{record.row.experiment} of {record.row.series.store}: {why}")
+        else:
+            writer.trial(record)
         for text in record.notes:
             if text not in noted:
                 noted.add(text)
