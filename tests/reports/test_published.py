@@ -15,7 +15,7 @@ COUNTS = {
     "milvus-weaviate": 292,
     "docarray-1m": 84,
     "longbow": 29,
-    "aistor-index": 8,
+    "aistor-index": 4,
     "docarray-sift1m": 854,
 }
 

@@ -246,16 +246,13 @@ def test_through_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again.stdout == written
     again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "jsonl")
     assert again.stdout == done.stdout
-    shutil.rmtree(folder / "report")
-    shutil.rmtree(folder / "figures")
-    vectrial(tmp_path, "reproduce", "--show", str(folder))
-    assert "](figures/" not in (folder / "reproduction.md").read_text(), "nothing lies there"
-    page = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "html")
-    assert Path(page.stdout.strip()) == folder / "report" / "report.html"
-    assert "<svg" in Path(page.stdout.strip()).read_text()
     assert {path.name for path in (folder / "figures").iterdir()} == {
         "index-time.svg", "index-time.png",
     }  # fmt: skip
+    assert "<svg" in (folder / "report" / "report.html").read_text()
+    shutil.rmtree(folder / "figures")
+    again = vectrial(tmp_path, "reproduce", "--show", str(folder), "-f", "md")
+    assert "](figures/" not in again.stdout, "nothing lies there"
     for arguments in (
         ["docarray-1m", "--show", str(folder)],
         ["docarray-1m", "--scale", "0"],

@@ -112,13 +112,14 @@ def reproduce(
             "--format",
             "-f",
             help="Output format of the cells. jsonl: one object per cell. html: only the path of"
-            " the page.",
+            " the page; with --show, the page itself.",
         ),
     ] = ReproductionFormat.TABLE,
     show: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Print the tables of this folder again; measure nothing."
+            metavar="FOLDER",
+            help="Print the tables of this folder again; measure and write nothing.",
         ),
     ] = None,
     resume: options.ResumeOption = None,
@@ -134,7 +135,7 @@ def reproduce(
     vectrial reproduce docarray-sift1m --scale 1 --build m=16 --build ef_construction=64
     vectrial reproduce --resume FOLDER --part glove  continue with this part
     vectrial reproduce --show FOLDER -f md           the tables as Markdown
-    vectrial reproduce --show FOLDER -f html         the page with its figures
+    vectrial reproduce --show FOLDER -f html         the page with its figures (one HTML file)
 
     Each cell shows the published value, the measured value and their ratio, or the reason why a
     value is missing. Progress goes to stderr, the cells to stdout. The folder keeps the runs, the
@@ -191,7 +192,7 @@ def reproduce(
             _check_same_data(folder, parts)
         _measure(report, settings, plans, folder, console, allow_exposed=allow_exposed)
     assert folder is not None
-    _write(folder, kinds, form, console, draw=show is None)
+    _print(folder, kinds, form, console, write=show is None)
     console.print(f"folder: {folder}", soft_wrap=True, highlight=False)
 
 
@@ -324,38 +325,43 @@ def _measure(
         )
 
 
-def _write(
+def _print(
     folder: Path,
     kinds: Mapping[str, type[Store]],
     form: ReproductionFormat,
     console: Console,
     *,
-    draw: bool,
+    write: bool,
 ) -> None:
-    """Write the cells to the folder and print them. draw: also the page, unless `form` is html,
-    which always draws it."""
+    """Print the cells of a folder. write: first write them to the folder, with the page and its
+    figures, of which `html` then prints the path alone."""
     # Imported here: the chart library takes a while, and measuring does not need it.
-    from vectrial.document.render import markdown, terminal
+    from vectrial.document.render import html, markdown, terminal
     from vectrial.reports.jsonl import jsonl
     from vectrial.reports.page import drawn as with_figures
     from vectrial.reports.page_tables import Layout
     from vectrial.reports.result import result_of
 
     result = result_of(folder, kinds)
-    if draw or form is ReproductionFormat.HTML:
+
+    def as_markdown() -> str:
+        page = with_figures(result.page(Layout.CELLS), folder / _FIGURES)
+        return markdown.render(page, _FIGURES)
+
+    def as_lines() -> str:
+        return "".join(f"{line}\n" for line in jsonl(result.cells))
+
+    if write:
         path = _draw(result.page(Layout.COLUMNS), folder, console)
-    page = with_figures(result.page(Layout.CELLS), folder / _FIGURES)
-    text = markdown.render(page, _FIGURES)
-    lines = list(jsonl(result.cells))
-    (folder / "reproduction.md").write_text(text, encoding="utf-8")
-    (folder / "reproduction.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "reproduction.md").write_text(as_markdown(), encoding="utf-8")
+        (folder / "reproduction.jsonl").write_text(as_lines(), encoding="utf-8")
     match form:
         case ReproductionFormat.HTML:
-            print(path)
+            print(path if write else html.render(result.page(Layout.COLUMNS)))
         case ReproductionFormat.JSONL:
-            print("\n".join(lines))
+            print(as_lines(), end="")
         case ReproductionFormat.MARKDOWN:
-            print(text, end="")
+            print(as_markdown(), end="")
         case ReproductionFormat.TABLE:
             console = CleanConsole()
             console.width = max(console.width, _WIDTH)

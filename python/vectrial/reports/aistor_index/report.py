@@ -151,7 +151,6 @@ REPORT = Reproduction(
         ),
     ),
     not_yet={
-        "index_pipeline": NotYet("it says how large the data was"),
         "index_pipeline.rdma_improvement": NotYet(
             "it takes a network card with RDMA and a GPU, of which this project has measured none"
         ),
