@@ -226,6 +226,18 @@ def test_a_store_without_find_is_scanned_by_the_client(tmp_path: Path) -> None:
     assert {(p.name, p.params["by"]) for p in phases} == {("client_scan", "client")}
 
 
+def test_a_scan_by_the_client_of_a_store_that_cannot_is_missing_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    asked = Condition(samples=4, only=("one row",), client_scan=True)
+    phases = run(asked, without(MemoryStore, scan=False), tmp_path)
+    found, scans = (by(phases, by=who) for who in ("store", "client"))
+    assert found.metrics["count"] == 4
+    assert scans.name == "client_scan"
+    assert "does not read out its rows" in scans.missing["latency_p50"]
+    assert "latency_p50" not in scans.metrics
+
+
 def test_an_incomplete_find_is_wrong(tmp_path: Path) -> None:
     phases = run(Condition(samples=5), Forgetful, tmp_path)
     assert not any(p.valid for p in phases)

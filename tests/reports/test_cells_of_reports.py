@@ -10,13 +10,17 @@ from reproduction_runs import beside, measured
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import cells
 
-STEPS = {"load_s": 10.0, "flush_s": 4.0, "build_s": 30.0, "wait_s": 6.0, "ready_s": 50.0}
+STEPS = {
+    "load_s": 10.0, "flush_s": 4.0, "build_s": 30.0, "wait_s": 6.0, "first_search_s": 2.0,
+    "ready_s": 52.0,
+}  # fmt: skip
 GLOVE = {"dataset": "glove-100-angular", "rows": 1_183_514}
 
 
 @pytest.mark.parametrize(("metric", "seconds"), [("load_time", 14.0), ("index_time", 36.0)])
 def test_load_is_until_flushed_and_index_what_comes_after(metric: str, seconds: float) -> None:
-    """The report inserts and flushes, which is its load, and then makes the index and loads it."""
+    """The report inserts and flushes, which is its load, and then makes the index and loads it. The
+    first search is in neither."""
     run = measured("milvus", "hnsw", "ingest", "ingest", {}, STEPS, 1_183_514)
     cell = beside("milvus-weaviate", "glove", run, metric, **GLOVE)
     assert cell.measured == pytest.approx(seconds)
@@ -44,7 +48,7 @@ def test_searches_that_compare_with_all_of_fewer_rows_are_compared_by_their_time
     rate = beside("longbow", "search-reference", run, "qps", **asked)
     assert rate.measured == 100
     assert rate.ratio == pytest.approx(100 / 5 / 62.1)
-    assert "per row" in rate.note
+    assert "per row: a scan looks at every row" in rate.note
 
 
 def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:
@@ -87,6 +91,43 @@ def test_what_a_store_does_under_filters_is_no_note_of_searches_without(
     cell = beside("milvus-weaviate", "hnm-filtered", run, "qps", of="Milvus", filter=asked)
     assert cell.measured == 100
     assert ("under a filter its hnsw index may miss near rows" in cell.note) == noted
+
+
+@pytest.mark.parametrize(
+    ("store", "index", "of", "ratio"),
+    [("docarray-memory", "flat", "In-Memory", True), ("weaviate", "hnsw", "Weaviate", False)],
+)
+def test_a_graph_of_fewer_rows_is_not_compared_per_row(
+    store: str, index: str, of: str, ratio: bool
+) -> None:
+    built = {"m": 16, "ef_construction": 64} if index == "hnsw" else {}
+    more = {"ef_search": 32, **built} if built else {}
+    run = measured(store, index, "ingest", "ingest", {}, {"ready_s": 50.0}, 20_000, built=built)
+    cell = beside("docarray-sift1m", "sift", run, "create", of=of, **more)
+    assert cell.measured == 50
+    expected = pytest.approx(50 / (cell.figure.value * 0.02)) if ratio else None
+    assert cell.ratio == expected
+    said = "per row: every row is appended once" if ratio else "no ratio: other numbers of rows"
+    assert said in cell.note
+
+
+@pytest.mark.parametrize("measured_share", [-0.087, 0.087])
+def test_there_is_no_ratio_of_an_overhead_that_was_not_shown(measured_share: float) -> None:
+    found = {"ready_overhead": measured_share}
+    run = measured("weaviate", "hnsw", "ingest", "overhead", {"of": "indexes"}, found, 105_100)
+    cell = beside("milvus-weaviate", "hnm-columns", run, "overhead", of="Weaviate")
+    assert cell.measured == pytest.approx(100 * measured_share)
+    assert (cell.ratio is None) == ("no ratio: no overhead shown" in cell.note)
+    assert (cell.ratio is None) == (measured_share < 0)
+
+
+@pytest.mark.parametrize(("count", "few"), [(1, True), (99, True), (100, False)])
+def test_the_time_of_a_few_calls_is_no_evidence(count: int, few: bool) -> None:
+    for mean_us in (1e3, 2e6):
+        found = {"latency_p50": mean_us, "latency_mean": mean_us, "count": float(count)}
+        run = measured("docarray-sqlite", "flat", "crud", "read", {}, found, 1_000_000)
+        cell = beside("docarray-sift1m", "sift", run, "read", of="SQLite")
+        assert cell.few_calls == (few and mean_us < 1e6)
 
 
 def test_a_time_that_grows_with_the_square_of_the_rows_has_no_ratio_to_fewer() -> None:

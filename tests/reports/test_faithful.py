@@ -28,8 +28,8 @@ THROUGH = {
 }
 MILLION = ("docarray-memory", "docarray-sqlite", "annlite", "qdrant", "weaviate", "elasticsearch")
 TWICE = {"timed": "anomalies", "copies": 2}
-#: What DocArray's benchmarks have in common: one call, and each query once.
-ONCE = {"crud": {"samples": 1}, "condition": {"samples": 1}, "search": {"min_s": 0.0}}
+#: What DocArray's benchmarks have in common: each query once.
+ONCE = {"search": {"min_s": 0.0}}
 #: What else is asked otherwise: part → experiment → store → setting.
 OWN: Mapping[str, Mapping[str, Any]] = {
     "milvus-weaviate": {
@@ -198,6 +198,21 @@ def test_a_condition_is_that_of_the_client_who_read_every_row() -> None:
     assert by_store.measured == pytest.approx(0.001)
     assert by_client.measured == pytest.approx(6.56)
     assert by_client.ratio == pytest.approx(6.56 / 656 * 100), "it grows with the rows"
+
+
+def test_a_store_that_does_not_read_out_its_rows_has_no_value_by_the_reports_method() -> None:
+    """What the server finds by itself does not stand for it."""
+    about = {"condition": "one row", "payload_index": "on", "by": "store"}
+    run = measured(
+        "elasticsearch", "hnsw", "condition", "find", about,
+        {"latency_p50": 1e3, "latency_mean": 2e3}, 1_000_000, built=BUILT,
+    )  # fmt: skip
+    theirs = shown(run, "same", "find_by_condition", faithful=True)
+    assert theirs.measured is None
+    assert "this store does not read out its rows" in theirs.why
+    ours = shown(run, "same", "find_by_condition", faithful=False)
+    assert (ours.measured, ours.ratio) == (0.001, None)
+    assert "no ratio: theirs read every document in the client" in ours.note
 
 
 def test_ten_thousand_candidates_stand_in_the_row_of_a_published_ef_of_100() -> None:

@@ -28,8 +28,8 @@ from vectrial.model.refusals import refuse_unindexed
 from vectrial.model.store import Store
 from vectrial.workload.python.operations import timed_operations
 
-#: Scans by the client take long and hardly vary.
-_SCANS = 3
+#: Seconds after which no further scan by the client is begun: of a million rows each takes longer.
+_SCANS_S = 1.0
 #: Conditions of each kind that every store is asked before anything is timed, others than those;
 #: of few that there are, at most such a share.
 _WARM_UP, _WARM_UP_SHARE = 20, 0.2
@@ -56,7 +56,8 @@ class Condition(Experiment):
 
     samples: conditions of each kind, no two alike: fewer where there are not so many.
     limit: most rows asked for. max_s: a kind ends after so long.
-    client_scan: read everything in the client also where the store finds by itself.
+    client_scan: read everything in the client also where the store finds by itself; of a store
+        that does not read out its rows the results say so.
     indexed: whether the columns are indexed, where a store lets one choose; both are measured.
     only: names of the conditions that are asked; none: all.
     """
@@ -107,7 +108,9 @@ class Condition(Experiment):
         if not can.payload_index:
             arms = {"fixed": True}
         if can.filters_need_index and arms.pop("off", None) is not None:
-            yield from (self._unindexed(name) for name in wanted)
+            for name in wanted:
+                about = {"condition": name, "payload_index": "off", "limit": self.limit}
+                yield _missing("find", "store", about, "finds by no column without an index")
         with ExitStack() as held:
             stores = {}
             for label, indexed in arms.items():
@@ -126,18 +129,14 @@ class Condition(Experiment):
                 wheres = made[_first(made) :][: self.samples]
                 for label in list(stores) if (context.seed + turn) % 2 else list(reversed(stores)):
                     about = {"condition": name, "payload_index": label, "limit": self.limit}
+                    if self.client_scan and not scans:
+                        yield _missing(
+                            "client_scan", "client", about, "the store does not read out its rows"
+                        )
                     asked = (context, stores[label], dataset, wheres, about)
                     for phase in self._measured(*asked, finds=bool(can.find), scans=scans):
                         phase.metrics |= warm[label]
                         yield phase
-
-    def _unindexed(self, name: str) -> Phase:
-        """Phase recorded for a store that cannot find rows by a column without an index."""
-        now = perf_counter_ns()
-        about = {"condition": name, "payload_index": "off", "limit": self.limit, "by": "store"}
-        phase = Phase("find", now, now, about)
-        phase.missing |= dict.fromkeys(_TOLD, "unsupported: finds by no column without an index")
-        return phase
 
     def _warm_up(
         self, store: Store, first: Sequence[Filter], scans: bool
@@ -179,8 +178,8 @@ class Condition(Experiment):
             phase, answers = timed_operations(
                 name,
                 partial(_answer, call, wheres),
-                len(wheres) if by == "store" else min(len(wheres), _SCANS),
-                max_s=self.max_s,
+                len(wheres),
+                max_s=self.max_s if by == "store" else min(self.max_s, _SCANS_S),
                 progress=context.progress,
             )
             phase.params = {**phase.params, **about, "by": by}
@@ -211,6 +210,14 @@ class Condition(Experiment):
     def loads_at(self, point: Mapping[str, Any]) -> float:
         """One for each arm."""
         return float(len(self.indexed))
+
+
+def _missing(name: str, by: str, about: Mapping[str, Any], why: str) -> Phase:
+    """Phase recorded for a way of finding rows that a store has not."""
+    now = perf_counter_ns()
+    phase = Phase(name, now, now, {**about, "by": by})
+    phase.missing |= dict.fromkeys(_TOLD, f"unsupported: {why}")
+    return phase
 
 
 def _first(made: Sequence[Filter]) -> int:

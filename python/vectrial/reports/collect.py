@@ -10,7 +10,7 @@ from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult
 from vectrial.experiments.registry import all_metrics
 from vectrial.reports.inconsistencies import inconsistencies
-from vectrial.reports.matching import Measured, point_at
+from vectrial.reports.matching import Measured, needs_their_phase, point_at
 from vectrial.reports.model import Arm, Measure, NotYet, Part, Reproduction
 from vectrial.reports.published import SECONDS, PublishedFigure, figures
 from vectrial.stats.intervals import Spread, spread_of
@@ -27,6 +27,13 @@ _FACTORS = {
 _RATES = frozenset({"queries/s", "ops/s"})
 #: A figure of fewer answers has a note.
 _FEW = 30
+#: Calls whose time is a figure, unless they are fewer that took as many seconds.
+_CALLS, _CALLS_S = 100, 1.0
+#: A scan compares with every row.
+_SCANS = (
+    "a scan looks at every row; the fixed part of a call weighs more the fewer the rows are, and"
+    " few rows fit the processor's caches better: the ratio has both"
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ class ComparedFigure:
     lacks: that of its `Arm` where the figure is a time or a rate; else empty.
     client: that the report called the system through, if it was measured so. through: the same
         figure measured so, beside the system by its own client or on the wire; None where no store
-        here is that.
+        here is that. few_calls: it is the time of fewer than 100 calls, which took less than a
+        second: nothing is concluded from it.
     """
 
     figure: PublishedFigure
@@ -65,6 +73,7 @@ class ComparedFigure:
     client: str = ""
     through: ComparedFigure | None = None
     of: int | None = None
+    few_calls: bool = False
 
     @property
     def whole(self) -> bool:
@@ -212,25 +221,30 @@ def _compared(
     minus = measure.minus if metric == measure.metric else ()
     spread, lacks = _taken(point, metric, minus)
     if point is None or spread is None:
-        return _nothing(figure, _why(point, lacks, measure, arm, measured))
+        return _nothing(figure, _why(point, lacks, part, measure, arm, measured, faithful))
     spread = _times(spread, _FACTORS[all_metrics()[metric].unit, figure.unit])
     published = figure.value
     by_client = point.phase == measure.faithful_phase
-    scanned = measure.scans and (arm.index == "flat" or by_client)
-    per_row = measure.per_row or scanned or figure.metric in arm.grows
+    by_their_method = metric != measure.metric
     rows = int(figure.params.get("rows", part.rows))
-    if per_row:
+    linear = _linear(figure, measure, arm, by_client=by_client)
+    if linear:
         share = point.rows / rows
         published *= 1 / share if figure.unit in _RATES else share
     own = list(_of_point(point, metric, measured.run))
-    unlike = measure.unlike or (arm.unlike.get(figure.metric, "") if point.rows != rows else "")
-    if per_row and point.rows != rows and not unlike:
-        own.append(f"the ratio is that {'of the time ' if figure.unit in _RATES else ''}per row")
+    unlike = measure.unlike or ("" if faithful else arm.unlike_ours.get(figure.metric, ""))
+    if point.rows != rows:
+        unlike = unlike or arm.unlike.get(figure.metric, "")
+        unlike = unlike or (measure.of_graphs if not linear else "")
+    if spread.median < 0:
+        unlike = f"no {figure.metric.replace('_', ' ')} shown"
+    if linear and point.rows != rows and not unlike:
+        what = "of the time per row" if figure.unit in _RATES else "per row"
+        own.append(f"the ratio is that {what}: {linear}")
     if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
         own.append(f"{point.rows:,} rows were loaded")
     if point.rows < rows:
         own += _sentences(measure.fewer)
-    by_their_method = metric != measure.metric
     own += [f"no ratio: {unlike}"] if unlike else []
     own += _of_measure(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
@@ -251,7 +265,24 @@ def _compared(
         differs=arm.note,
         lacks=arm.lacks if figure.unit in SECONDS or figure.unit in _RATES else "",
         of=rows,
+        few_calls=metric.startswith("latency_") and _has_few_calls(point),
     )
+
+
+def _has_few_calls(point: Point) -> bool:
+    count, mean_us = point.value("count"), point.value("latency_mean")
+    if count is None or mean_us is None or count >= _CALLS:
+        return False
+    return count * mean_us * 1e-6 < _CALLS_S
+
+
+def _linear(figure: PublishedFigure, measure: Measure, arm: Arm, *, by_client: bool) -> str:
+    """Reason why a value is linear in the rows; empty where it is not known to be."""
+    if measure.scans and (arm.index == "flat" or by_client):
+        return _SCANS
+    if figure.metric in arm.grows:
+        return arm.of[figure.metric]
+    return measure.per_row if arm.index == "flat" or not measure.of_graphs else ""
 
 
 def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spread | None, str]:
@@ -333,7 +364,15 @@ def stand_in(part: Part, dataset: str) -> str:
     return "" if its_own or "{rows}" in first else dataset
 
 
-def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured: Measured) -> str:
+def _why(
+    point: Point | None,
+    metric: str,
+    part: Part,
+    measure: Measure,
+    arm: Arm,
+    measured: Measured,
+    faithful: bool,
+) -> str:
     """Reason for a missing value."""
     if point is not None:
         return f"skipped: {point.why_missing(metric)}"
@@ -347,4 +386,7 @@ def _why(point: Point | None, metric: str, measure: Measure, arm: Arm, measured:
             return f"{trial.status}: {trial.reason}"
     if not trials:
         return "skipped: not measured in this run"
-    return f"skipped: {measure.absent or 'not measured at these settings'}"
+    absent = measure.absent
+    if faithful and needs_their_phase(part.asks, measure, arm):
+        absent = measure.faithful_absent or absent
+    return f"skipped: {absent or 'not measured at these settings'}"

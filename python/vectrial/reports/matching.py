@@ -47,7 +47,8 @@ def point_at(
     select = measured.run.select
     points = [*select(measure.experiment, measure.phase)]
     if faithful and measure.faithful_phase:
-        points = [*select(measure.experiment, measure.faithful_phase), *points]
+        theirs = [*select(measure.experiment, measure.faithful_phase)]
+        points = theirs if needs_their_phase(asks, measure, arm) else [*theirs, *points]
     fitting = [
         point
         for point in points
@@ -68,6 +69,11 @@ def point_at(
             [],
         )
     return fitting[0] if fitting else None
+
+
+def needs_their_phase(asks: Sequence[Ask], measure: Measure, arm: Arm) -> bool:
+    """True if the report's method asks a store for a phase that no other stands for."""
+    return any(ask.faithful_of.get(arm.store, {}).get(measure.faithful_phase) for ask in asks)
 
 
 def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:

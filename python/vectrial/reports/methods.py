@@ -14,8 +14,8 @@ from vectrial.reports.page_tables import words
 _NOTE = (
     "Measured over published, the median over the figures: by the report's method, as far as"
     " possible, and by Vectrial's; both on this machine with the same rows, which may be fewer than"
-    " the report's. Where the first is near 1 and the second is not, the published figures are"
-    " those of the method."
+    " the report's, and with other versions. Rates are the better the larger they are, times the"
+    " smaller. Single calls are left out."
 )
 
 
@@ -23,11 +23,12 @@ def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> 
     """A row for each system and metric; None where no figure was measured in both ways.
 
     name: of the table. pairs: each published figure by the report's method, and by Vectrial's.
-        Times of a system that lacks what the report's had are left out.
+        Times of a system that lacks what the report's had are left out, and those of a few calls.
     """
     groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for theirs, ours in pairs:
         alike = theirs.valid and ours.valid and theirs.rows == ours.rows and not theirs.lacks
+        alike = alike and not (theirs.few_calls or ours.few_calls)
         is_time = not figure_text.is_recall(theirs.figure.metric)
         if alike and is_time and theirs.ratio and ours.ratio:
             key = (theirs.figure.store, theirs.figure.metric)

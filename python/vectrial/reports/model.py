@@ -22,8 +22,9 @@ class Arm:
     note: what differs between the two, for all figures. of: published metric → what differs in it
         alone; of_ours: where its own method is not repeated; of_filtered: of all figures but those
         of searches without a filter.
-    grows: published metrics that grow with the rows here, where they do not elsewhere. unlike:
-        published metric → why there is no ratio where other numbers of rows were loaded.
+    grows: published metrics that are linear in the rows here, where they are not elsewhere; `of`
+        says why. unlike: published metric → why there is no ratio where other numbers of rows were
+        loaded; unlike_ours: where its own method is not repeated.
     here: what it is, in a few words, where the store is not that system as the report had it; it
         stands beside the system's name in every table and figure.
     lacks: what the report's system had and this one does without, such as a network, so that its
@@ -50,6 +51,7 @@ class Arm:
     nodes: int = 1
     given: Mapping[str, Scalar] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
+    unlike_ours: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,19 @@ class Measure:
     given: published parameters that must hold.
     experiment, phase, metric: ours. minus: metrics of ours to subtract.
     faithful: our metric where the report's method is repeated; nothing is subtracted then.
-    faithful_phase: our phase then, of stores that have it: where the client reads every row.
+    faithful_phase: our phase then, of stores that have it: where the client reads every row; of
+        those that are asked for it by that name, no other.
     where: parameters of ours that must hold; of a tuple the first that was measured.
-    per_row: the value grows with the rows, so that the ratio is that of the values per row; a rate
-        falls so.
-    scans: it does so where the index compares with every row.
+    per_row: reason why the value is linear in the rows, so that the ratio is that of the values
+        per row; a rate falls so. of_graphs: reason why it is not where the index is a graph: there
+        is no ratio then unless as many rows were loaded.
+    scans: it is linear where the index compares with every row.
     unlike: reason why the two figures cannot be divided: there is no ratio.
     recall: that of the same answers is shown beside it, or their agreement with an exact fusion.
     note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
         that `where` found → what to know of that one. In all of them "; " parts footnotes.
-    absent: why a store may have nothing to compare.
+    absent: why a store may have nothing to compare; faithful_absent: why it may not have the
+        `faithful_phase`.
     """
 
     covers: tuple[str, str]
@@ -105,7 +110,8 @@ class Measure:
     faithful: str = ""
     faithful_phase: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
-    per_row: bool = False
+    per_row: str = ""
+    of_graphs: str = ""
     scans: bool = False
     unlike: str = ""
     recall: bool = False
@@ -113,6 +119,7 @@ class Measure:
     fewer: str = ""
     chosen: Mapping[Scalar, str] = field(default_factory=dict)
     absent: str = ""
+    faithful_absent: str = ""
 
 
 @dataclass(frozen=True)

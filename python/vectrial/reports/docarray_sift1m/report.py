@@ -23,10 +23,15 @@ _BATCHES = {
     **dict.fromkeys(("redis-search", "redis"), 64),
 }
 _QDRANT = ("qdrant", "qdrant-edge", "docarray-qdrant")
+_GRAPH = (
+    "other numbers of rows were loaded, and a row of a small graph takes less time than one of a"
+    " large one"
+)
 
 MEASURES = (
     Measure(
-        ("crud", "create"), "ingest", "ingest", "ready_s", faithful="load_s", per_row=True,
+        ("crud", "create"), "ingest", "ingest", "ready_s", faithful="load_s",
+        per_row="every row is appended once", of_graphs=_GRAPH,
         note="until every row is served by the final index",
     ),
     Measure(("crud", "read"), "crud", "read", "latency_p50", faithful="latency_mean"),
@@ -38,6 +43,8 @@ MEASURES = (
         where={"condition": "one row", "payload_index": ("on", "fixed", "off")},
         scans=True,
         absent="the store does not find by condition: the client reads all rows and chooses",
+        faithful_absent="the report's client read all rows and chose, and this store does not read"
+        " out its rows",
     ),
     Measure(("crud", "find_by_vector"), "search", "search", "latency_mean", scans=True),
     Measure(("crud", "recall"), "search", "search", "recall_mean"),
@@ -57,8 +64,8 @@ MERGED = "ef_search is num_candidates, of one graph: its segments are merged"
 UNMERGED = "its segments are not merged"
 MERGED_IN = {"create": "with the time of merging its segments into one, which theirs were not"}
 SAMPLES = (
-    "the median of 300 calls (100 for find by condition), or of as many as there were in 10 s"
-    " (3 s), as the notes say; each effect verified"
+    "300 calls (100 for find by condition), or as many as there were in 10 s (3 s), as the notes"
+    " say; each effect verified"
 )
 
 ASKS = (
@@ -67,11 +74,10 @@ ASKS = (
         {"checkpoints": [1.0], "probes": 0},
         faithful_of={name: {"batch_rows": rows} for name, rows in _BATCHES.items()},
     ),
-    Ask("crud", {"samples": 300, "max_s": 10.0}, faithful={"samples": 1}),
+    Ask("crud", {"samples": 300, "max_s": 10.0}),
     Ask(
         "condition",
         {"samples": 100, "max_s": 3.0, "indexed": [True], "only": ["one row"]},
-        faithful={"samples": 1},
         faithful_of={name: {"indexed": [False]} for name in _QDRANT},
         once=True,
     ),
@@ -171,8 +177,8 @@ REPORT = Reproduction(
         Note(
             "samples",
             "read, update, delete and find by condition are one call each",
-            f"{SAMPLES}, on rows drawn at random",
-            "one call",
+            f"the median of {SAMPLES}, on rows drawn at random",
+            f"the mean of {SAMPLES}: one call says nothing of the next",
         ),
         Note(
             "the client",
