@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
-from vectrial.plan.estimate import JOB_S, Pace, load_s
+from vectrial.plan.estimate import JOB_S, Pace, load_s, warm_up_of
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
@@ -422,3 +422,30 @@ def test_only_client_machines_change_the_key_of_a_trial() -> None:
 def test_client_machines_do_not_reach_simulated_hosts() -> None:
     with pytest.raises(UserError, match="simulated on one machine"):
         plan_of(ELSEWHERE + "[placement]\nclient_machines = 1\n[hosts]\n")
+
+
+@pytest.mark.parametrize(
+    ("store", "wanted", "seconds"),
+    [
+        ("elasticsearch", None, 20.0),
+        ("opensearch", None, 20.0),
+        ("elasticsearch", 0.0, 0.0),
+        ("weaviate", None, 0.0),
+        ("weaviate", 3.0, 3.0),
+        ("hnswlib", 3.0, 0.0),
+    ],
+)
+def test_a_server_is_warmed_up_as_its_store_declares_unless_the_suite_says(
+    store: str, wanted: float | None, seconds: float
+) -> None:
+    def plan(text: str) -> Plan:
+        return plan_of(text.replace('"hnswlib"', f'"{store}"').replace(", nprobe = [1, 2]", ""))
+
+    kind = registry.load(store)
+    assert warm_up_of(kind, wanted) == seconds
+    key = "" if wanted is None else f"warm_up_s = {wanted}\n"
+    made, cold = plan(key + SUITE), plan("warm_up_s = 0\n" + SUITE)
+    told = {f"searched for {seconds:g} s before anything counts"}
+    assert all(told <= set(t.row.differences) for t in made.trials) == bool(seconds)
+    same = {t.row.key for t in made.trials} == {t.row.key for t in cold.trials}
+    assert same == (not seconds), "what was measured otherwise is another trial"

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.model.capabilities import Index, NoParams
+from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError
+from vectrial.model.filters import Filter
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
-from vectrial.model.store import Address
+from vectrial.model.store import Address, Searcher
 from vectrial.run import process as running
 from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore
@@ -66,6 +67,11 @@ class Noted(MemoryStore):
             raise StoreError("no more")
         super().create(schema, index)
 
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        if self.location.name == "warm-up":
+            self.calls.append(f"warmed by {self.count()} rows")
+        return super().searcher(k, params, where)
+
     def drop(self) -> None:
         self._note("drop")
         super().drop()
@@ -98,12 +104,15 @@ class Ear:
         return Ack()
 
 
-def measured(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Finished]:
+def measured(
+    folder: Path, *trials: tuple[str, dict[str, Any]], warm_up_s: float = 0.0
+) -> list[Finished]:
     """What is left when these experiments are measured with these settings in this process."""
-    return [one for one in told(folder, *trials) if isinstance(one, Finished)]
+    messages = told(folder, *trials, warm_up_s=warm_up_s)
+    return [one for one in messages if isinstance(one, Finished)]
 
 
-def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
+def told(folder: Path, *trials: tuple[str, dict[str, Any]], warm_up_s: float = 0.0) -> list[Any]:
     """Every message of it, and a `Ack` where an answer is waited for."""
     points = {"ingest": {"rows": 500, "concurrency": 1}}
     spec = JobSpec(
@@ -127,10 +136,21 @@ def told(folder: Path, *trials: tuple[str, dict[str, Any]]) -> list[Any]:
             for at, (name, settings) in enumerate(trials)
         ),
         server=Serving(Address("127.0.0.1", {}), {}, ()),
+        warm_up_s=warm_up_s,
     )
     ear: Any = Ear()
     worker._Measurement(spec, ear).run()
     return ear.heard
+
+
+def test_a_server_is_searched_once_before_anything_counts(
+    noted: type[Noted], tmp_path: Path
+) -> None:
+    first, second = measured(tmp_path, ("ingest", {}), ("ingest", {}), warm_up_s=0.01)
+    assert (first.status, second.status) == ("ok", "ok"), (first.reason, second.reason)
+    warmed = [call for call in noted.calls if call.startswith("warmed")]
+    assert warmed == ["warmed by 500 rows"]
+    assert noted.calls.index(warmed[0]) < noted.calls.index("create")
 
 
 def test_every_load_is_asked_about_before_it_is_gone(noted: type[Noted], tmp_path: Path) -> None:

@@ -134,6 +134,8 @@ class Experiment(ExactModel, ABC):
     sheet: ClassVar[Sheet | None] = None
     #: It looks at what was loaded before the gate has put its questions to it.
     before_gate: ClassVar[bool] = False
+    #: It searches before what counts by itself: the server is not warmed up for it.
+    warms_up: ClassVar[bool] = False
     #: It changes rows: it runs after those that do not, and nothing runs after it.
     mutates: ClassVar[bool] = False
     #: It searches under filters; it finds rows by condition.

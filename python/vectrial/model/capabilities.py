@@ -198,6 +198,8 @@ class Capabilities:
         with the setting by which that is so; empty: nobody promises anything.
     buffered_s: seconds after which a buffered write is on the disk: by the store's own setting,
         else when Linux has written out its page, which it does after 30 s and looks for every 5 s.
+    warm_up_s: seconds for which the server is searched before anything counts: one that compiles
+        its code while it runs is slow for longer than a few hundred searches.
     clusters: its server can be started as a cluster of several nodes.
     primary: of these the first alone takes writes; searches and reads of the native lane go to all,
         clients of the sdk lane to the first.
@@ -232,6 +234,7 @@ class Capabilities:
     returns: frozenset[Returning] = frozenset({Returning.IDS})
     durability: Mapping[Durability, str] = field(default_factory=dict)
     buffered_s: float = 36.0
+    warm_up_s: float = 0.0
     clusters: bool = False
     primary: bool = False
     bulk_import: BulkImport | None = None

@@ -21,9 +21,17 @@ _LINKS, _SERVER_FACTOR = 16, 2.0
 _CANDIDATES = 128
 
 
-def begin_s(store: type[Store]) -> float:
-    """Seconds of a job beside its loads and its trials."""
-    return JOB_S + (0.0 if store.server is None else SERVER_S)
+def begin_s(store: type[Store], warm_up_s: float | None = None) -> float:
+    """Seconds of a job beside its loads and its trials. warm_up_s: as in a suite."""
+    return JOB_S + (0.0 if store.server is None else SERVER_S) + warm_up_of(store, warm_up_s)
+
+
+def warm_up_of(store: type[Store], wanted: float | None) -> float:
+    """Seconds for which a store is searched before anything counts. wanted: by a suite; None: as
+    the store declares. A library is not."""
+    if store.server is None:
+        return 0.0
+    return store.capabilities.warm_up_s if wanted is None else wanted
 
 
 def load_s(store: type[Store], index: Index, rows: int, dim: int) -> float:

@@ -27,7 +27,7 @@ from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
-from vectrial.plan.estimate import load_s
+from vectrial.plan.estimate import load_s, warm_up_of
 from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
@@ -346,6 +346,9 @@ def _trial_row(
         defining["metadata"] = False
     if suite.repeat_queries:
         defining["repeat_queries"] = True
+    warm_up_s = warm_up_of(store, suite.warm_up_s)
+    if warm_up_s:
+        defining["warm_up_s"] = warm_up_s
     if item.existing is not None:
         defining["existing"] = asdict(item.existing)
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
@@ -354,6 +357,8 @@ def _trial_row(
         caveats = (*caveats_of(item.existing, shape), *caveats)
     elif not store.capabilities.under(index.kind).persistent:
         caveats = ("nothing is kept on disk: a load includes no flush", *caveats)
+    if warm_up_s:
+        caveats = (*caveats, f"searched for {warm_up_s:g} s before anything counts")
     if durability is not None:
         how = store.capabilities.durability[durability]
         caveats = (*caveats, f"durability of writes: {durability}: {how}")

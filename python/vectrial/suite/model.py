@@ -168,6 +168,7 @@ class Rules:
     batch_rows: int
     repeat_queries: bool
     trial_timeout_s: float
+    warm_up_s: float | None
     placement: Placement
     hosts: Hosts | None
     client_limits: ClientLimits
@@ -186,6 +187,8 @@ class Suite(_Part):
     repeat_queries: timed searches repeat the dataset's queries exactly, which a store may cache;
         else each is changed a little every time.
     trial_timeout_s: a trial that takes longer is ended and fails; its finished phases are kept.
+    warm_up_s: seconds for which each server is searched before anything counts; unless given, those
+        that its store declares.
     placement: CPU cores of clients and servers.
     hosts: the simulated hosts on which nodes of clusters run; unless given they share one.
     client_limits: beyond these a trial of the native lane is client-bound.
@@ -202,6 +205,7 @@ class Suite(_Part):
     durability: Durability | None = None
     repeat_queries: bool = False
     trial_timeout_s: float = Field(default=3600, gt=0, le=30 * 86_400)
+    warm_up_s: float | None = Field(default=None, ge=0, le=86_400)
     placement: Placement = Placement()
     hosts: Hosts | None = None
     client_limits: ClientLimits = ClientLimits()
@@ -255,6 +259,7 @@ class Suite(_Part):
             self.batch_rows,
             self.repeat_queries,
             self.trial_timeout_s,
+            self.warm_up_s,
             self.placement,
             self.hosts,
             self.client_limits,

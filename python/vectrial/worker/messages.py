@@ -60,6 +60,7 @@ class JobSpec:
     store: "module:Class", since a store's own environment has no entry points.
     server: of a store of kind "server". repeat_queries: as in `Context`. limited: the measuring
         process itself has limits.
+    warm_up_s: seconds for which the server is searched before anything counts.
     existing: the collection that is opened in place of one that is created and loaded.
     """
 
@@ -79,6 +80,7 @@ class JobSpec:
     metadata: bool = True
     repeat_queries: bool = False
     limited: bool = False
+    warm_up_s: float = 0.0
     existing: Existing | None = None
 
 

@@ -59,6 +59,7 @@ from vectrial.worker.messages import (
 )
 from vectrial.worker.parent import Parent
 from vectrial.worker.time_limit import TimeIsUp, TimeLimit
+from vectrial.worker.warm_up import load_some, warm_up
 from vectrial.workload import ingest as bulk
 from vectrial.workload.live import Busy
 from vectrial.workload.native import inserts
@@ -95,6 +96,7 @@ class _Measurement:
         self.load: Mapping[str, float] | None = None
         self.gate: list[GateResult] | None = None
         self.baseline_rss_bytes: int | None = None
+        self._cold = bool(spec.warm_up_s)
         self.empty_disk: Mapping[FileKind, int] = {}
         self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
         self.time_limit = TimeLimit(self._parent.is_sending)
@@ -243,6 +245,8 @@ class _Measurement:
 
     def _measure(self, trial: TrialSpec, out: Finished, sampler: Sampler) -> None:
         experiment = trial.experiment
+        if self._cold and not experiment.warms_up:
+            self._warm_up(trial)
         if experiment.starts_from is State.EMPTY:
             self._fresh_store()
         elif not self.loaded:
@@ -261,6 +265,21 @@ class _Measurement:
         out.load = self.load
         if experiment.mutates:
             self.loaded = False
+
+    def _warm_up(self, trial: TrialSpec) -> None:
+        """Search the server before anything counts, once: in a collection of its own, or in that
+        which was there already."""
+        if self.store is None:
+            self._fresh_store()  # what its process holds without rows is measured before
+        assert self.store is not None
+        context = self._context(self.store, trial)
+        if self.spec.existing is not None:
+            warm_up(context, self.store, self.spec.warm_up_s)
+        else:
+            with self._second_store("warm-up") as store:
+                load_some(context, store)
+                warm_up(context, store, self.spec.warm_up_s)
+        self._cold = False
 
     def _fresh_store(self) -> None:
         self._close()

@@ -69,8 +69,8 @@ class Fit(Experiment):
     rate: searches per second, on a schedule that does not wait for answers (open loop).
     clients: in place of the schedule, clients that wait for each answer (closed loop).
     duration_s: of the searches; more where the rate is low.
-    warmup_s: of searches at full speed before them, which do not count. A server that compiles its
-        code while it runs is slow for longer than a few hundred searches.
+    warmup_s: of searches at full speed before them, which do not count: of any store, within the
+        limits, in place of those that a store declares (`Capabilities.warm_up_s`).
     load_limit_s: a load may take so long, until every row is served by the index.
     step, purpose: of the search that `vectrial fit` makes.
     """
@@ -88,6 +88,7 @@ class Fit(Experiment):
         "error_share": "limit on errors",
     }
     starts_from: ClassVar[State] = State.EMPTY
+    warms_up: ClassVar[bool] = True
     axes: ClassVar[frozenset[str]] = frozenset(
         {
             "memory", "processors", "p99_ms", "recall", "errors", "search", "clients", "rate",

@@ -71,6 +71,7 @@ COMMON = vt.Capabilities(
     returns=frozenset(vt.Returning),
     durability=DURABILITY,
     buffered_s=10.0,  # twice sync_interval, 5 s
+    warm_up_s=20.0,  # a JVM
     existing=vt.Attaching(),
 )
 #: Caveats of both.
