@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.reports import committed
-from vectrial.reports.committed import Committed
+from vectrial.reports.conclusions import Committed
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, CLAIMS = ROOT / "docs" / "results", ROOT / "docs" / "claims.md"
@@ -31,4 +31,6 @@ def test_a_committed_reproduction_is_what_its_bundles_give(found: list[Committed
 
 
 def test_the_conclusions_are_those_of_the_committed_reproductions(found: list[Committed]) -> None:
-    assert CLAIMS.read_text(encoding="utf-8") == committed.conclusions(found, CLAIMS.parent), STALE
+    assert CLAIMS.read_text(encoding="utf-8") == committed.conclusions(
+        found, RESULTS, CLAIMS.parent
+    ), STALE

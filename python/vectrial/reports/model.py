@@ -6,8 +6,10 @@ in the results each of its published metrics is found; and what its method did t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, Literal
 
 Scalar = bool | int | float | str
@@ -251,29 +253,72 @@ class Drawing:
 @dataclass(frozen=True)
 class Side:
     """One side of a claim's pairs: the figures of a part of the report (`Figure.experiment`) with
-    these published parameters. stores: of these systems alone; empty: of the same on both sides."""
+    these published parameters, of which a tuple is any of its values. stores: of these systems
+    alone; empty: of the same on both sides. metric: in place of the claim's."""
 
     part: str
-    given: Mapping[str, Scalar] = field(default_factory=dict)
+    given: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
     stores: tuple[str, ...] = ()
+    metric: str = ""
+
+    def has(self, params: Mapping[str, Scalar]) -> bool:
+        """True if parameters of a figure are those of this side."""
+        return all(
+            params.get(name) in (value if isinstance(value, tuple) else (value,))
+            for name, value in self.given.items()
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One value in a committed run, for a conclusion that no published figure has.
+
+    result: the folder of its bundle below docs/results. where: parameters of ours that must hold.
+    """
+
+    result: str
+    store: str
+    experiment: str
+    phase: str
+    metric: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    nodes: int = 1
+
+
+class Absence(Enum):
+    """Why nothing in the committed results decides a conclusion."""
+
+    NOT_YET = "not measured yet"
+    CANNOT = "cannot be had here"
+    NEVER = "never measured"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A conclusion of a report that rests on its figures.
+    """A conclusion of a report.
 
     text: the conclusion. metric: the published one that is larger on the first side of a pair than
-        on the second, where all parameters but those of the sides are equal. second: None where
-        the figures are ratios themselves; what is measured for one is then the most that it could
-        be here. least: how many times as large the first value is at least, as the report says.
+        on the second, where all parameters but those of the sides are equal. beside: two more
+        sides; the ratio of the first two is then larger than that of these. against: a number in
+        place of the second side.
+    least, most: how many times as large the first is, as the report says.
+    readings: pairs of values in committed runs, or of a value and a number, where no figure was
+        published of it; the first is the larger one.
+    absent: why nothing decides it, where neither figures nor readings do, as a sentence.
     note: what to know about it.
     """
 
     text: str
-    metric: str
-    first: Side
+    metric: str = ""
+    first: Side | None = None
     second: Side | None = None
+    beside: tuple[Side, Side] | None = None
+    against: float | None = None
     least: float = 1.0
+    most: float = math.inf
+    readings: tuple[tuple[Reading | float, Reading | float], ...] = ()
+    absent: tuple[Absence, str] | None = None
     note: str = ""
 
 

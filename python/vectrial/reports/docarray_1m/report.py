@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from vectrial.reports.docarray_sift1m import claims as sift_claims
 from vectrial.reports.docarray_sift1m import report
-from vectrial.reports.model import Arm, Ask, Claim, Note, Part, Reproduction, Scalar, Side
+from vectrial.reports.model import (
+    Absence,
+    Arm,
+    Ask,
+    Claim,
+    Note,
+    Part,
+    Reading,
+    Reproduction,
+    Scalar,
+    Side,
+)
 
 _SAME: dict[str, Scalar | list[Scalar]] = {"m": 16, "ef_construction": 100}
 #: Where DocArray read every document and chose among them: all but its own stores, which find so.
@@ -131,6 +143,52 @@ REPORT = Reproduction(
         *(report.on_edge(part, built) for part, built in _EACH),
     ),
     claims=(
+        sift_claims.FEW_ROWS,
+        sift_claims.LITTLE_MEMORY,
+        Claim(
+            "In memory a search takes more than 0.3 s of a million rows",
+            readings=(
+                (
+                    Reading(
+                        "docarray-1m-full-size/same",
+                        "docarray-memory",
+                        "search",
+                        "search",
+                        "latency_mean",
+                        rows=1_000_000,
+                    ),
+                    300_000.0,
+                ),
+            ),
+            note="it alone crosses the line at 0.3 s that the report draws, SQLite at fewer rows"
+            " still; no store with a graph does",
+        ),
+        Claim(
+            "Weaviate and Qdrant find faster than the others",
+            "find_by_vector",
+            Side("crud", stores=("None", "Sqlite", "Annlite", "ElasticSearch")),
+            Side("crud", stores=("Weaviate", "Qdrant")),
+        ),
+        *(
+            Claim(
+                f"A server {verb} slower than memory does",
+                operation,
+                Side("crud", stores=("Qdrant", "Weaviate", "ElasticSearch")),
+                Side("crud", stores=("None",)),
+            )
+            for operation, verb in (
+                ("read", "reads a row"),
+                ("update", "updates a row"),
+                ("delete", "deletes a row"),
+            )
+        ),
+        Claim(
+            "Elasticsearch is the best trade-off of recall and time",
+            absent=(
+                Absence.NEVER,
+                "The report does not say how it weighs recall against time; both are judged below.",
+            ),
+        ),
         Claim(
             "Elasticsearch finds the most of those with a graph",
             "recall",
