@@ -225,9 +225,9 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
             pair = Pair(
                 tuple(map(quantity, over)), tuple(map(quantity, under)), claim.least, claim.most
             )
-            values = (pair.systems, *(cell.measured for cell in (*over, *under)))
-            found.append(replace(pair, again=values in seen))
-            seen.add(values)
+            same = (pair.systems, *(cell.measured for cell in (*over, *under)))
+            found.append(replace(pair, again=same in seen))
+            seen.add(same)
     return found
 
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from vectrial.document.render import markdown, terminal
 from vectrial.model.errors import VectrialError
 from vectrial.report.pages import save
-from vectrial.reports import committed
+from vectrial.reports import committed, conclusions
 from vectrial.reports.results import code, quiet, table
 from vectrial.reports.results.declared import Result, chosen, read
 from vectrial.reports.results.measure import Places, measure
@@ -131,9 +131,9 @@ def _pages(result: Result, results: Path) -> None:
     if result.is_reproduction:
         found = committed.reproductions(results)
         for one in found:
-            save(committed.generate(one), one.place, committed.PAGE)
+            save(committed.generate(one), one.place, conclusions.PAGE)
         claims = results.parent / _CLAIMS
-        claims.write_text(committed.conclusions(found, claims.parent), encoding="utf-8")
+        claims.write_text(conclusions.conclusions(found, results, claims.parent), encoding="utf-8")
     if result.pending:
         _say(f"{result.name}: it has a bundle now; remove `pending` from its entry")
 
