@@ -129,3 +129,18 @@ def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
     assert "Searching under filters" in write.write_html(report, out).read_text()
     write.write_markdown(report, out)
     write.write_figures(report, out)
+
+
+def test_a_line_ends_in_the_search_without_a_filter_on_its_own_load() -> None:
+    apart = made.trial(
+        "milvus", phase_of("on", "none", 1.0, 695.0, None), experiment="filtered",
+        params={"k": 10, "clients": 1, "selectivity": 1.0},
+    )  # fmt: skip
+    together = made.trial(
+        "milvus", *arm_phases("on", 1.0), experiment="filtered",
+        params={"k": 10, "payload_index": "on"},
+    )  # fmt: skip
+    report = build(made.run_of([apart, together]))
+    (figure,) = [f for f in report.figures() if f.name.startswith("filtered-independent-qps")]
+    (drawn,) = figure.spec(800, True)["datasets"].values()
+    assert [row["value"] for row in drawn if row["share"] == 1.0] == [1000.0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from reproduction_runs import beside, measured
+from reproduction_runs import beside, measured, run_of, trial
 
+from vectrial.analysis.trial import Trial
 from vectrial.reports import REPRODUCTIONS
 from vectrial.reports.collect import cells
 
@@ -49,6 +50,29 @@ def test_searches_that_compare_with_all_of_fewer_rows_are_compared_by_their_time
     assert rate.measured == 100
     assert rate.ratio == pytest.approx(100 / 5 / 62.1)
     assert "per row: a scan looks at every row" in rate.note
+
+
+def test_searches_without_a_filter_are_of_the_load_that_was_searched_under_filters() -> None:
+    """The same search differs 33-fold between two loads of one suite of Longbow."""
+
+    def loaded(repeat: int, *searches: tuple[str, float, float]) -> Trial:
+        phases = [
+            ("search", {**UNFILTERED, "predicate": name, "selectivity": share}, {"qps": qps})
+            for name, share, qps in searches
+        ]
+        return trial("longbow", "hnsw", "filtered", phases, 100_000, repeat=repeat)
+
+    apart = loaded(1, ("none", 1.0, 695.0))
+    phases = loaded(2, ("none", 1.0, 21.2), ("independent", 0.1, 19.0))
+    numbered = tuple(
+        replace(phase, phase_id=at, params={**phase.params, "load": "own"})
+        for at, phase in enumerate(phases.phases, 10)
+    )
+    run = run_of(apart, replace(phases, phases=numbered, repeat=1))
+    asked = {"rows": 100_000}
+    without = beside("longbow", "search", run, "qps", filter=False, **asked)
+    under = beside("longbow", "search", run, "qps", filter=True, **asked)
+    assert (without.measured, under.measured) == (21.2, 19.0)
 
 
 def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:

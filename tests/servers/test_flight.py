@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from readiness import ready
 
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn
-from vectrial.model.capabilities import Index, Params, Returning
+from vectrial.model.capabilities import Index, NoParams, Params, Returning
 from vectrial.model.errors import UserError
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
@@ -30,6 +30,8 @@ from vectrial.servers.base import Refused, Server
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.flight.filters import read, written
+from vectrial.stores.flight.longbow import LongbowStore
+from vectrial.stores.flight.reference.server import Reference
 from vectrial.stores.flight.server import FLIGHT
 from vectrial.stores.flight.store import FlightStore, HnswBuild, HnswSearch, connected
 
@@ -77,6 +79,33 @@ def loaded(server: Server, location: Path, metric: Metric, kind: str) -> FlightS
     store.insert(batch_of(Schema(DIM, metric, FIELDS), IDS, VECTORS, COLUMNS))
     assert f"{ROWS} rows" in store.wait_indexed()
     return store
+
+
+class Early(Reference):
+    """Says that it is ready before a row is in its index, as Longbow does."""
+
+    said = 0
+
+    def _readiness(self, name: str) -> Mapping[str, Any]:
+        answer = super()._readiness(name)
+        self.said += 1
+        return {**answer, "index_len": 0} if self.said <= 3 else answer
+
+
+def test_ready_with_rows_outside_the_index_is_not_ready(tmp_path: Path) -> None:
+    with Early("grpc://127.0.0.1:0", tmp_path) as early:
+        location = tmp_path / "store"
+        location.mkdir()
+        store = LongbowStore(location, Address("127.0.0.1", {"grpc": early.port}))
+        schema = Schema(DIM, Metric.L2, ())
+        store.create(schema, Index("hnsw", NoParams()))
+        ids = np.arange(ROWS)
+        store.insert(batch_of(schema, ids, VECTORS, {}))
+        assert store.wait_indexed() == (
+            f"check_readiness says READY, with {ROWS} rows in the index"
+        )
+        assert early.said == 4
+        store.close()
 
 
 @pytest.mark.parametrize("metric", Metric)

@@ -236,6 +236,10 @@ def _compared(
     if point.rows != rows:
         unlike = unlike or arm.unlike.get(figure.metric, "")
         unlike = unlike or (measure.of_graphs if not linear else "")
+    few = metric.startswith("latency_") and _has_few_calls(point)
+    if few:
+        calls = formatting.plural(round(point.value("count") or 0), "call")
+        unlike = f"{calls} in less than a second say nothing of the next"
     if spread.median < 0:
         unlike = f"no {figure.metric.replace('_', ' ')} shown"
     if linear and point.rows != rows and not unlike:
@@ -265,7 +269,7 @@ def _compared(
         differs=arm.note,
         lacks=arm.lacks if figure.unit in SECONDS or figure.unit in _RATES else "",
         of=rows,
-        few_calls=metric.startswith("latency_") and _has_few_calls(point),
+        few_calls=few,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -68,7 +68,33 @@ def point_at(
             ),
             [],
         )
-    return fitting[0] if fitting else None
+    together = _on_same_load(fitting, measure, measured.run)
+    return next(iter(together or fitting), None)
+
+
+def _on_same_load(points: Sequence[Point], measure: Measure, run: RunData) -> list[Point]:
+    """Those measured in one trial with what the measure names, if it names anything."""
+    if not measure.same_load:
+        return []
+    wanted = measure.same_load.items()
+    loads = [
+        {phase.phase_id for phase in trial.phases}
+        for trial in run.trials
+        if any(_has(phase.params, wanted) for phase in trial.phases)
+    ]
+    return [
+        point
+        for point in points
+        if any(phase.phase_id in load for load in loads for phase in point.phases)
+    ]
+
+
+def _has(params: Mapping[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
+    """True if parameters have these values, or of a tuple one of them."""
+    return all(
+        params.get(name) in (value if isinstance(value, tuple) else (value,))
+        for name, value in wanted
+    )
 
 
 def needs_their_phase(asks: Sequence[Ask], measure: Measure, arm: Arm) -> bool:

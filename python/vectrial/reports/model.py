@@ -91,6 +91,8 @@ class Measure:
     faithful_phase: our phase then, of stores that have it: where the client reads every row; of
         those that are asked for it by that name, no other.
     where: parameters of ours that must hold; of a tuple the first that was measured.
+    same_load: parameters of ours; of several points that of the trial in which these were measured
+        as well, and so on the same load.
     per_row: reason why the value is linear in the rows, so that the ratio is that of the values
         per row; a rate falls so. of_graphs: reason why it is not where the index is a graph: there
         is no ratio then unless as many rows were loaded.
@@ -112,6 +114,7 @@ class Measure:
     faithful: str = ""
     faithful_phase: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
+    same_load: Mapping[str, Any] = field(default_factory=dict)
     per_row: str = ""
     of_graphs: str = ""
     scans: bool = False

@@ -29,7 +29,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
         members = [p for p in alone if p.params.get("predicate") == predicate]
         if len({p.value("selectivity") for p in members} - {None}) < 2:
             continue
-        drawn = [*members, *_without_filter(members, alone)]
+        drawn = [*members, *_without_filter(members, alone, run)]
         found += [
             Figure(
                 f"filtered-{predicate}-{metric.replace('_', '-')}-{facet.slug}",
@@ -48,17 +48,22 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
     return found
 
 
-def _without_filter(members: Sequence[Point], every: Sequence[Point]) -> list[Point]:
+def _without_filter(members: Sequence[Point], every: Sequence[Point], run: RunData) -> list[Point]:
     """The search without a filter that belongs to each line: of the same series, index, setting and
-    arm; the one measured first."""
+    arm; that on the same load, or else the one measured first."""
+    trials = {phase.phase_id: trial.trial_id for trial in run.trials for phase in trial.phases}
+
+    def loads(points: Sequence[Point]) -> set[int]:
+        return {trials[phase.phase_id] for point in points for phase in point.phases}
 
     def line(point: Point) -> tuple[object, ...]:
         setting = operating_point(point, without=charts.SHOWN)
         return point.series, setting, point.params.get("payload_index")
 
-    wanted = {line(point) for point in members}
-    found: dict[tuple[object, ...], Point] = {}
-    for point in every:
-        if point.params.get("predicate") == "none" and line(point) in wanted:
-            found.setdefault(line(point), point)
-    return list(found.values())
+    unfiltered = [point for point in every if point.params.get("predicate") == "none"]
+    found = []
+    for wanted in dict.fromkeys(line(point) for point in members):
+        filtered = loads([point for point in members if line(point) == wanted])
+        own = [point for point in unfiltered if line(point) == wanted]
+        found += [*(p for p in own if loads([p]) & filtered), *own][:1]
+    return found

@@ -54,6 +54,8 @@ _FILTER_SAID: dict[Scalar, str] = {
     " exactly a tenth, theirs is not stated",
     "column": "one filter for all queries; it keeps a tenth, theirs is not stated",
 }
+#: Parameters of the searches under filters: those without are of the same load.
+_UNDER_FILTERS = {"predicate": tuple(_FILTER_SAID), "selectivity": _FILTERED}
 
 
 def _put(dim: int) -> Part:
@@ -227,14 +229,15 @@ _PARTS = (
                 "search",
                 metric,
                 given={"filter": filtered},
-                where={"predicate": predicates, "selectivity": share},
+                where=where,
+                same_load={} if filtered else _UNDER_FILTERS,
                 scans=True,
                 recall=True,
                 chosen=_FILTER_SAID,
             )
-            for filtered, predicates, share in (
-                (False, "none", 1.0),
-                (True, tuple(_FILTER_SAID), _FILTERED),
+            for filtered, where in (
+                (False, {"predicate": "none", "selectivity": 1.0}),
+                (True, _UNDER_FILTERS),
             )
             for metric in ("qps", "latency_p50", "latency_p99")
         ),

@@ -137,8 +137,10 @@ class DocArrayWeaviate(ServedDocumentArray):
         def state() -> tuple[bool, str]:
             path, verbose = f"/nodes/{self._name}", {"output": "verbose"}
             nodes = self._client._connection.get(path=path, params=verbose).json()["nodes"]
-            queued = sum(one["vectorQueueLength"] for node in nodes for one in node["shards"])
-            return not queued, f"{queued} vectors are in the shard's queue to be indexed"
+            shards = [shard for node in nodes for shard in node["shards"] or ()]
+            queued = sum(shard["vectorQueueLength"] for shard in shards)
+            said = f"{queued} vectors are in the queues of {len(shards)} shards to be indexed"
+            return bool(shards) and not queued, said
 
         return vt.wait_until(state)
 

@@ -152,13 +152,33 @@ class FlightStore(vt.ServerStore):
         self._act("flush", dataset=self._name)
 
     def wait_indexed(self) -> str:
+        """The server may say that it is ready before it has begun: every row has to be in its
+        index."""
+        rows: int | None = None
+
         def state() -> tuple[bool, str]:
-            answer = self._readiness()
-            if answer["status"] != "READY":
-                return False, f"the dataset is {answer['status']}: {answer.get('reason')}"
-            return True, f"check_readiness says READY, with {answer['index_len']} rows in the index"
+            nonlocal rows
+            ready, described = self._indexed(rows or 0)
+            if ready and rows is None:
+                rows = self._rows_there()
+                return self._indexed(rows)
+            return ready, described
 
         return vt.wait_until(state)
+
+    def _rows_there(self) -> int:
+        """Rows that the index has to hold."""
+        return self.count()
+
+    def _indexed(self, rows: int) -> tuple[bool, str]:
+        """Whether the server is ready with so many rows in its index, and what it says."""
+        answer = self._readiness()
+        if answer["status"] != "READY":
+            return False, f"the dataset is {answer['status']}: {answer.get('reason')}"
+        indexed = int(answer["index_len"])
+        if indexed < rows:
+            return False, f"check_readiness says READY, with {indexed} of {rows} rows in the index"
+        return True, f"check_readiness says READY, with {indexed} rows in the index"
 
     def _readiness(self) -> dict[str, Any]:
         return self._act("check_readiness", dataset=self._name)
