@@ -61,9 +61,11 @@ def _without_filter(members: Sequence[Point], every: Sequence[Point], run: RunDa
         return point.series, setting, point.params.get("payload_index")
 
     unfiltered = [point for point in every if point.params.get("predicate") == "none"]
-    found = []
-    for wanted in dict.fromkeys(line(point) for point in members):
-        filtered = loads([point for point in members if line(point) == wanted])
-        own = [point for point in unfiltered if line(point) == wanted]
-        found += [*(p for p in own if loads([p]) & filtered), *own][:1]
-    return found
+    filtered = loads(members)
+    unfiltered.sort(key=lambda point: not loads([point]) & filtered)
+    wanted = {line(point) for point in members}
+    found: dict[tuple[object, ...], Point] = {}
+    for point in unfiltered:
+        if line(point) in wanted:
+            found.setdefault(line(point), point)
+    return list(found.values())
