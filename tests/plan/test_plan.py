@@ -449,3 +449,36 @@ def test_a_server_is_warmed_up_as_its_store_declares_unless_the_suite_says(
     assert all(told <= set(t.row.differences) for t in made.trials) == bool(seconds)
     same = {t.row.key for t in made.trials} == {t.row.key for t in cold.trials}
     assert same == (not seconds), "what was measured otherwise is another trial"
+
+
+OPEN = '[[experiments]]\nexperiment = "search"\nrates = [100]\nduration_s = 2\n'
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('arrivals = "constant"\n', 'arrivals = "poisson"\n'),
+        ('arrivals = "trace"\ntrace = [0, 1]\n', 'arrivals = "trace"\ntrace = [0, 0.5, 1]\n'),
+        ("in_flight = 10\n", "in_flight = 20\n"),
+    ],
+)
+def test_searches_that_differ_by_their_schedule_are_two_and_look_so(
+    first: str, second: str
+) -> None:
+    suite = SUITE[: SUITE.index("[[experiments]]")]
+    alone = plan_of(suite + OPEN + first).trials
+    both = plan_of(suite + OPEN + first + OPEN + second).trials
+    assert len(both) == 2 * len(alone)
+    assert {trial.row.key for trial in alone} < {trial.row.key for trial in both}, "old runs resume"
+    assert {tuple(trial.row.params) for trial in alone} != {tuple(t.row.params) for t in both}
+    shown = [
+        (t.row.store, t.row.lane, t.row.repeat, str(t.row.index_params), str(t.row.params))
+        for t in both
+    ]
+    assert len(set(shown)) == len(both), "no report takes them for repeats of one"
+
+
+def test_a_longer_search_at_the_same_point_is_the_same() -> None:
+    suite = SUITE[: SUITE.index("[[experiments]]")] + OPEN
+    longer = suite + OPEN.replace("duration_s = 2", "duration_s = 5")
+    assert plan_of(longer).trials == plan_of(suite).trials

@@ -42,7 +42,7 @@ def record(key: str = "k1", status: str = "ok") -> TrialRecord:
     phase.errors = [("Timeout", 2, ["late", "later"])]
     phase.windows = {
         "search": {
-            "second": [0], "count": [3], "errors": [2], "p50_us": [1.5], "p99_us": [2.0],
+            "second": [0], "count": [300], "errors": [2], "p50_us": [1.5], "p99_us": [2.0],
             "max_us": [3.0], "recall": [None],
         }
     }  # fmt: skip

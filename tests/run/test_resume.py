@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 from small_suite import REFUSED, TINY, Inside
 
 from vectrial.cli import run as run_command
 from vectrial.cli import run_status
 from vectrial.cli.run_suite import SuiteSource
+from vectrial.datasets import library
+from vectrial.model.dataset import Provenance
 from vectrial.model.errors import SourceUnavailable
+from vectrial.model.metric import Metric
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.run import prepare
@@ -41,6 +45,37 @@ def interrupted(*given: object) -> Outcome:
 def folder_of(runs: Path) -> Path:
     (folder,) = (path for path in runs.iterdir() if not path.is_symlink())
     return folder
+
+
+# -- the data of the run --------------------------------------------------------------------------
+
+
+def saved(rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    library.save(
+        "mine",
+        metric=Metric.L2,
+        vectors=rng.random((rows, 4), dtype=np.float32),
+        queries=rng.random((20, 4), dtype=np.float32),
+        provenance=Provenance("a test", "none", ""),
+        replace_existing=True,
+    )
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(("rows", "seed"), [(120, 0), (90, 0), (100, 1)])
+def test_a_dataset_that_was_replaced_is_not_mixed_with_the_earlier_one(
+    inside: Inside, tiny: Path, rows: int, seed: int
+) -> None:
+    tiny.write_text(TINY.replace("clustered-16-2k", "mine"))
+    saved(100, 0)
+    folder = inside("run", str(tiny), "--no-report").out.strip()
+    saved(rows, seed)
+    again = inside("run", "--resume", folder, "--no-report")
+    assert again.code == 2, again.err
+    assert "dataset 'mine' is not what it was when this run began" in again.err
+    saved(100, 0)
+    assert inside("run", "--resume", folder, "--no-report").code == 0
 
 
 # -- the suite of the run ------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.trial import TrialRow
 from vectrial.results.writer import RunWriter, TrialRecord, metric_rows
+from vectrial.stats.quantiles import withhold
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 #: A dataset's facts that no test asks for.
@@ -49,7 +50,7 @@ class RunContents:
             for facts in self.datasets:
                 writer.dataset(facts)
             for record in self.trials:
-                writer.trial(record)
+                writer.trial(_held(record))
             writer.finish()
         if self.suite:
             (folder / "suite.toml").write_text(self.suite)
@@ -67,7 +68,8 @@ class RunContents:
         }  # fmt: skip
         datasets = [{**row, "facts": json.loads(row["facts"])} for row in self.datasets]
         trials, histograms, processes = [], {}, {}
-        for trial_id, (first, record) in enumerate(self._numbered(), 1):
+        for trial_id, (first, made_up) in enumerate(self._numbered(), 1):
+            record = _held(made_up)
             trials.append(_trial(trial_id, first, record))
             for phase_id, phase in enumerate(record.phases, first):
                 if "latency" in phase.histograms:
@@ -131,6 +133,15 @@ class _WriterAtOnce(RunWriter):
 
     def _forget(self, key: str) -> None:
         pass
+
+
+def _held(record: TrialRecord) -> TrialRecord:
+    """The trial as a worker hands it over."""
+    phases = []
+    for phase in record.phases:
+        phases.append(replace(phase, metrics=dict(phase.metrics), missing=dict(phase.missing)))
+        withhold(phases[-1])
+    return replace(record, phases=phases)
 
 
 def _trial(trial_id: int, first: int, record: TrialRecord) -> Trial:

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from vectrial._engine import histogram_buckets, histogram_quantiles
 from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.model.consistency import BUCKET, contradictions
-
-_QUANTILES = {
-    "latency_p50": 0.5,
-    "latency_p90": 0.9,
-    "latency_p95": 0.95,
-    "latency_p99": 0.99,
-    "latency_p99_9": 0.999,
-}
+from vectrial.stats.quantiles import LATENCY
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
     told = values.get("batches", values.get("count"))
     if told is not None and int(told) != kept:
         yield f"{told:,.0f} samples are told, {kept:,} were recorded"
-    shown = {name: quantile for name, quantile in _QUANTILES.items() if name in values}
+    shown = {name: quantile for name, quantile in LATENCY.items() if name in values}
     for name, value in zip(shown, histogram_quantiles(hdr, [*shown.values()]), strict=True):
         if abs(values[name] - value) > BUCKET * value:
             yield f"{name} is told as {values[name]:.6g} us, and was recorded as {value:.6g} us"

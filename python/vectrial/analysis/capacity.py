@@ -118,9 +118,10 @@ def sentence(trial: Trial) -> str:
         return f"{phase.reason} ({limits(phase)})"
     name, value = phase.params.get("recall_parameter"), figures.get("recall_parameter_value")
     at = f", {name} = {value:g}" if name and value is not None else ""
-    p99, recall = figures["latency_p99"] or 0.0, figures["recall_mean"] or 0.0
+    p99, recall = figures["latency_p99"], figures["recall_mean"] or 0.0
+    tail = phase.metrics["latency_p99"].reason if p99 is None else f"p99 {p99 / 1e3:,.3g} ms"
     said = (
-        f"{formatting.number(rate)}/s with {limits(phase)}: p99 {p99 / 1e3:,.3g} ms,"
+        f"{formatting.number(rate)}/s with {limits(phase)}: {tail},"
         f" recall {formatting.recall(recall)}, {figures['errors']:,.0f} errors in"
         f" {figures['count']:,.0f} requests{at}"
     )

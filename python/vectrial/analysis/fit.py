@@ -14,6 +14,7 @@ from vectrial.analysis.trial import PhaseResult, Trial, stable
 from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import Spread, spread_of
+from vectrial.stats.quantiles import at_most
 from vectrial.suite.model import Prices
 from vectrial.util import formatting
 
@@ -98,7 +99,8 @@ def _failed(reason: str) -> Verdict:
 def _judged(requirements: Mapping[str, Any], load: PhaseResult, search: PhaseResult) -> Verdict:
     """Of a trial that ended by itself, with a gate that passed."""
     count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
-    p99_us, recall = search.value("latency_p99"), search.value("recall_mean")
+    p99, recall = search.metrics.get("latency_p99"), search.value("recall_mean")
+    known = at_most({name: value.value for name, value in search.metrics.items()}, 0.99)
     ready_s, limit_s = load.value("ready_s"), requirements.get("load_limit_s")
     if not count or errors > float(requirements["error_share"]) * (count + errors):
         of = f"{errors:,.0f} of {count + errors:,.0f} searches failed"
@@ -106,14 +108,15 @@ def _judged(requirements: Mapping[str, Any], load: PhaseResult, search: PhaseRes
         return Verdict(Outcome.REFUSED, _short(of + first))
     if recall is not None and recall < float(requirements["recall"]):
         return Verdict(Outcome.WRONG, f"recall {formatting.recall(recall)}")
-    if p99_us is not None and p99_us > 1e3 * float(requirements["p99_ms"]):
-        return Verdict(Outcome.SLOW, f"p99 {formatting.duration(p99_us)}")
+    if known is not None and known[1] > 1e3 * float(requirements["p99_ms"]):
+        return Verdict(Outcome.SLOW, f"{known[0]} {formatting.duration(known[1])}")
     if limit_s is not None and ready_s is not None and ready_s > float(limit_s):
         return Verdict(Outcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s")
     # A client at its limit makes latencies longer, never shorter.
     sound = search.valid or (search.reason or "").startswith("client-bound")
-    if not sound or recall is None or p99_us is None:
-        return Verdict(Outcome.UNKNOWN, search.reason or "recall or latency is not known")
+    if not sound or recall is None or p99 is None or p99.value is None:
+        why = search.reason or (p99 and p99.reason) or "recall or latency is not known"
+        return Verdict(Outcome.UNKNOWN, why)
     return Verdict(Outcome.HOLDS)
 
 

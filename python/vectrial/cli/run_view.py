@@ -253,8 +253,9 @@ def at_work(live: Live) -> str:
     if live.offered is not None:
         rate = f"offered {live.offered:,.0f}/s, achieved {live.achieved:,.0f}/s"
     parts = [rate]
-    if live.p50_us is not None and live.p99_us is not None:
-        parts.append(f"p50 {live.p50_us:,.0f} µs, p99 {live.p99_us:,.0f} µs")
+    for name, us in (("p50", live.p50_us), ("p99", live.p99_us)):
+        if us is not None:
+            parts.append(f"{name} {us:,.0f} µs")
     if live.recall is not None:
         parts.append(f"recall {live.recall:.3f}")
     parts += [f"errors {live.errors:,}", f"client {live.client_share:.0%}"]

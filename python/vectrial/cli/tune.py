@@ -290,9 +290,9 @@ def _measured(build: Build, trials: Sequence[Trial]) -> Measured:
             continue
         (phase,) = trial.phases
         recall, qps = phase.value("recall_mean"), phase.value("qps")
-        p99_us = phase.value("latency_p99")
-        if recall is not None and qps is not None and p99_us is not None:
+        if recall is not None and qps is not None:
             params = {n: v for n, v in trial.params.items() if n not in ("k", "returns", "clients")}
+            p99_us = phase.value("latency_p99")
             found.append(Candidate(build, params, recall, qps, p99_us, memory))
     return Measured(found, reason)
 
@@ -410,6 +410,6 @@ def _cells(candidate: Candidate) -> tuple[str, str, str, str, str]:
         one.listed(candidate.search) or "—",
         f"{candidate.recall:.4f}",
         f"{candidate.qps:,.5g}",
-        f"{candidate.p99_us / 1e3:,.3g}",
+        "—" if candidate.p99_us is None else f"{candidate.p99_us / 1e3:,.3g}",
         "—" if memory is None else f"{memory / 2**20:,.4g} MiB",
     )

@@ -147,8 +147,11 @@ class Experiment(ExactModel, ABC):
     ends_server: ClassVar[bool] = False
     #: It asks for object stores.
     uses_objects: ClassVar[bool] = False
-    #: Where a suite asks for it twice, a point of both is measured once, as asked for first.
+    #: Where a suite asks for it twice, a point of both is measured once, for as long as the first
+    #: asks; it is not the same point where other settings than `extent` differ.
     shares_points: ClassVar[bool] = False
+    #: Settings that say how long a point is measured, and which points there are.
+    extent: ClassVar[frozenset[str]] = frozenset()
     #: It sends requests. One that sends none runs once, with the lane that the suite names first.
     sends_requests: ClassVar[bool] = True
     #: The lanes that it can be measured through: its searches are those of `workload.dispatch`.

@@ -116,6 +116,9 @@ class Search(Experiment):
         "size_sweep": "sizes = [0.01, 0.1, 1.0]",
     }
     shares_points: ClassVar[bool] = True
+    extent: ClassVar[frozenset[str]] = frozenset(
+        {"least", "warmup_queries", "min_s", "max_s", "duration_s"}
+    )
     from_client_machines: ClassVar[bool] = True
     lanes: ClassVar[frozenset[Lane] | None] = frozenset(Lane)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
@@ -56,13 +57,15 @@ class DatasetShape:
 @dataclass(frozen=True)
 class PlannedTrial:
     """One operating point of one experiment, once. own_s: an estimate of its seconds beside the
-    loads; loads: number of those that it makes itself."""
+    loads; loads: number of those that it makes itself. identity: what makes it the same as another:
+    everything that its key is a hash of."""
 
     row: TrialRow
     experiment: Experiment
     point: OperatingPoint
     own_s: float
     loads: float
+    identity: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

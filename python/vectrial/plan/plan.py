@@ -7,7 +7,6 @@ support is refused here, before anything is measured.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from vectrial.model.refusals import refuse, refuse_nodes
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
+from vectrial.plan import identity
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.plan.estimate import load_s, warm_up_of
 from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
@@ -80,7 +80,7 @@ def make_plan(
         for i, item in _items(suite, shape, experiments, where, load_store):
             planned, refused = _points(item)
             if item.experiment.shares_points:
-                planned = [trial for trial in planned if _add(measured, item, i, trial.row)]
+                planned = [trial for trial in planned if identity.add(measured, i, trial)]
             refusals += refused
             count += len(planned)
             _check_number(count, where)
@@ -106,24 +106,19 @@ def make_plan(
                     load_s(item.store, item.index, rows, shape.dim),
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
+    rows = identity.told_apart([trial for _, trials in jobs.values() for trial in trials])
     ordered = (
-        replace(job, trials=tuple(_ordered(trials)))
+        replace(
+            job,
+            trials=tuple(
+                replace(trial, row=rows.get(trial.row.key, trial.row)) for trial in _ordered(trials)
+            ),
+        )
         for _, (job, trials) in sorted(jobs.items(), key=lambda entry: entry[0][:4])
     )
     plan = Plan(suite, _in_order(suite, tuple(ordered)), tuple(refusals))
     _check_keys(plan, where)
     return plan
-
-
-def _add(measured: set[str], item: PlanItem, entry: int, row: TrialRow) -> bool:
-    """Add the point of a trial; False if it is there already. entry: number of its store."""
-    build = (entry, item.index, item.nodes)
-    point = (build, row.dataset, row.rows, row.lane, row.experiment, row.repeat)
-    known = repr((point, sorted(row.params.items())))
-    if known in measured:
-        return False
-    measured.add(known)
-    return True
 
 
 @dataclass(frozen=True)
@@ -282,6 +277,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
             point,
             experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
             experiment.loads_at(point),
+            _identity(item, durability, point, repeat),
         )
         for repeat in range(1, item.suite.repeats + 1)
         for point in able
@@ -312,24 +308,60 @@ def _refuse_client_machines(item: PlanItem) -> None:
 def _trial_row(
     item: PlanItem, durability: Durability | None, point: Mapping[str, Any], repeat: int
 ) -> TrialRow:
-    suite, shape, store, index = item.suite, item.shape, item.store, item.index
-    experiment = item.experiment
-    params = {name: value for name, value in point.items() if name != "rows"}
-    rows = int(point.get("rows", shape.rows))
+    suite, shape, store, experiment = item.suite, item.shape, item.store, item.experiment
+    defining = _identity(item, durability, point, repeat)
+    caveats = store.capabilities.caveats
+    if item.existing is not None:
+        caveats = (*caveats_of(item.existing, shape), *caveats)
+    elif not store.capabilities.under(item.index.kind).persistent:
+        caveats = ("nothing is kept on disk: a load includes no flush", *caveats)
+    if warm_up_s := defining.get("warm_up_s"):
+        caveats = (*caveats, f"searched for {warm_up_s:g} s before anything counts")
+    params = dict(defining["point"])
+    if durability is not None:
+        how = store.capabilities.durability[durability]
+        caveats = (*caveats, f"durability of writes: {durability}: {how}")
+        if experiment.writes():
+            params["durability"] = str(durability)
+    return TrialRow(
+        key=identity.key_of(defining),
+        store=store.name,
+        lane=str(item.lane),
+        dataset=shape.name,
+        rows=defining["rows"],
+        dim=shape.dim,
+        metric_space=str(shape.metric),
+        experiment=experiment.name,
+        index_kind=item.index.kind,
+        index_params=defining["index_params"],
+        params={"k": suite.k, **params},
+        repeat=repeat,
+        seed=suite.seed,
+        differences=caveats,
+        environment_name=None if store.environment is None else store.environment.name,
+    )
+
+
+def _identity(
+    item: PlanItem, durability: Durability | None, point: Mapping[str, Any], repeat: int
+) -> dict[str, Any]:
+    """Everything that makes a trial this one and no other, as its key is a hash of. What was added
+    after there were runs is left out where it has its default, so that these are resumed."""
+    suite, shape, index = item.suite, item.shape, item.index
     # Of a collection that somebody else made, what is not known of its build is not claimed.
     index_params = index.params.model_dump(mode="json", exclude_unset=item.existing is not None)
     if item.nodes > 1:
         index_params[NODES] = item.nodes
     defining = {
         "schema": SCHEMA_VERSION,
-        "store": store.name,
+        "store": item.store.name,
         "index": index.kind,
         "index_params": index_params,
         "dataset": shape.name,
-        "rows": rows,
-        "experiment": experiment.name,
-        "settings": experiment.settings(),
-        "point": params,
+        "rows": int(point.get("rows", shape.rows)),
+        "experiment": item.experiment.name,
+        "settings": item.experiment.settings(),
+        "point": {name: value for name, value in point.items() if name != "rows"},
         "k": suite.k,
         "batch_rows": suite.batch_rows,
         "durability": durability,
@@ -346,41 +378,11 @@ def _trial_row(
         defining["metadata"] = False
     if suite.repeat_queries:
         defining["repeat_queries"] = True
-    warm_up_s = warm_up_of(store, suite.warm_up_s)
-    if warm_up_s:
+    if warm_up_s := warm_up_of(item.store, suite.warm_up_s):
         defining["warm_up_s"] = warm_up_s
     if item.existing is not None:
         defining["existing"] = asdict(item.existing)
-    canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"))
-    caveats = store.capabilities.caveats
-    if item.existing is not None:
-        caveats = (*caveats_of(item.existing, shape), *caveats)
-    elif not store.capabilities.under(index.kind).persistent:
-        caveats = ("nothing is kept on disk: a load includes no flush", *caveats)
-    if warm_up_s:
-        caveats = (*caveats, f"searched for {warm_up_s:g} s before anything counts")
-    if durability is not None:
-        how = store.capabilities.durability[durability]
-        caveats = (*caveats, f"durability of writes: {durability}: {how}")
-        if experiment.writes():
-            params["durability"] = str(durability)
-    return TrialRow(
-        key=hashlib.sha256(canonical.encode()).hexdigest()[:24],
-        store=store.name,
-        lane=str(item.lane),
-        dataset=shape.name,
-        rows=rows,
-        dim=shape.dim,
-        metric_space=str(shape.metric),
-        experiment=experiment.name,
-        index_kind=index.kind,
-        index_params=index_params,
-        params={"k": suite.k, **params},
-        repeat=repeat,
-        seed=suite.seed,
-        differences=caveats,
-        environment_name=None if store.environment is None else store.environment.name,
-    )
+    return defining
 
 
 def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:

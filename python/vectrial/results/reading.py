@@ -25,6 +25,7 @@ from vectrial.results.database import (
     open_database,
     reading,
 )
+from vectrial.stats.quantiles import QUANTILES
 from vectrial.util import apart
 from vectrial.util.arrow import load_without_pandas
 
@@ -35,6 +36,34 @@ _BATCH = 65_536
 #: Columns with text of several lines. A name has one line.
 _LINES = frozenset({"reason", "detail", "messages", "notes", "environment", "facts", "server"})
 _MEMORY_BYTES = 1536 << 20
+
+#: (metric, metric that counts its samples, how many it needs, label)
+_NEEDED = ", ".join(
+    f"('{name}', '{count}', {one.needs}, '{one.label}')"
+    for name, one in QUANTILES.items()
+    for count in one.counts
+)
+#: Views before the tables of the same name of the database {run}: the rule is
+#: `vectrial.stats.quantiles.lacking`.
+_HELD = (
+    f"""
+create temp view metric as with few as (
+    select c.phase_id, q.name,
+           format('{{{{:,}}}} request{{{{}}}}; {{{{}}}} needs {{{{:,}}}}', min(c.value)::bigint,
+                  if(min(c.value) = 1, '', 's'), any_value(q.label), any_value(q.needs)) as why
+    from {{run}}.main.metric c join (values {_NEEDED}) q(name, counts, needs, label)
+    on c.name = q.counts group by c.phase_id, q.name having min(c.value) < any_value(q.needs))
+select m.phase_id, m.name, if(f.why is null, m.value, null) as value, m.unit,
+       m.valid and (f.why is null or m.value is null) as valid,
+       if(m.value is null, m.reason, coalesce(f.why, m.reason)) as reason
+from {{run}}.main.metric m left join few f on m.phase_id = f.phase_id and m.name = f.name
+order by m.rowid""",
+    f"""
+create temp view "window" as select * replace (
+    if(count < {QUANTILES["latency_p50"].needs}, null, p50_us) as p50_us,
+    if(count < {QUANTILES["latency_p99"].needs}, null, p99_us) as p99_us)
+from {{run}}.main."window" """,
+)
 
 #: Those of this program.
 PROCESSES = apart.Pool("vectrial.results.reading", _MEMORY_BYTES, most=4)
@@ -107,7 +136,18 @@ class _Reading:
     def _open(self, folder: Path) -> bool:
         self._folder, self._db = folder, open_database(folder, read_only=True, own=self._own)
         with reading(folder):
-            return has_tables(self._db)
+            return has_tables(self._db) and self._withhold(self._db)
+
+    @staticmethod
+    def _withhold(db: duckdb.DuckDBPyConnection) -> bool:
+        """Let queries see tables without the quantiles that too few samples do not hold, which
+        earlier versions wrote."""
+        found = db.execute("select current_database()").fetchone()
+        assert found is not None
+        quoted = found[0].replace('"', '""')
+        for view in _HELD:
+            db.execute(view.format(run=f'"{quoted}"'))
+        return True
 
     def _close(self) -> None:
         if self._db is not None:

@@ -189,6 +189,11 @@ class RunWriter:
                 remedy="start a new run, or bring the earlier dataset back",
             )
 
+    def loaded_rows(self, dataset: str) -> set[int]:
+        """Every number of rows of a dataset that the run has recorded as loaded."""
+        found = self._db.execute(f"select rows from dataset where name = {_literal(dataset)}")
+        return {row[0] for row in found.fetchall()}
+
     def finished_keys(self) -> set[str]:
         """Keys of the trials that need not be measured again.
 

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -154,6 +154,9 @@ def prepare(
         for ref in plan.datasets:
             with readable_files():
                 dataset = catalog.ensure(ref.name, fetching)
+            if any(one.name == ref.name and one.rows is None for one in plan.suite.datasets):
+                rows = {one.rows for one in plan.datasets if one.name == ref.name}
+                _require_same_size(dataset, writer.loaded_rows(ref.name), rows)
             cut = library.subset(dataset, ref.rows, ref.queries, metadata=ref.metadata)
             require_same(cut, same or {})
             writer.dataset(_dataset_row(cut))
@@ -174,6 +177,23 @@ def _begin(writer: RunWriter, suite: Suite, text: str, environment: Mapping[str,
     replace_text(writer.folder / "environment.json", facts)
     command = shlex.join(["vectrial", *sys.argv[1:]])
     writer.begin(suite_name=suite.name, command=command, version=version(), environment=environment)
+
+
+def _require_same_size(dataset: Dataset, before: Set[int], planned: Set[int | None]) -> None:
+    """Check that a run that goes on has the dataset that it began with: else the whole of it is of
+    another size, and what was loaded before is not among what is loaded now.
+
+    before, planned: the numbers of rows that the run has loaded so far, and that it will.
+
+    Raises:
+        UserError: it was replaced.
+    """
+    if before and dataset.rows in planned - before and before - planned:
+        raise UserError(
+            f"dataset '{dataset.name}' is not what it was when this run began: it has"
+            f" {dataset.rows:,} rows, and {max(before):,} were loaded",
+            remedy="start a new run, or bring the earlier dataset back",
+        )
 
 
 def require_same(dataset: Dataset, same: Fingerprints) -> None:

@@ -121,7 +121,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
                   p.valid as phase_valid, p.reason as phase_reason,
                   m.name, m.value, m.unit, m.valid, m.reason
            from phase p left join metric m using (phase_id)
-           where trial_id = ? order by p.ordinal, m.rowid""",
+           where trial_id = ? order by p.ordinal""",
         [trial_id],
     )
     if not rows:
@@ -158,7 +158,8 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
     metrics, made = all_metrics(), []
-    for row in rows:
+    place = {name: nth for nth, name in enumerate(metrics)}
+    for row in sorted(rows, key=lambda row: (row["ordinal"], place.get(row["name"], len(place)))):
         if row["name"] is None:
             continue
         value, reason = finite(row["value"]), row["reason"] or ""

@@ -182,7 +182,8 @@ class _Reader:
         if sound:
             recall, p99 = first.value("recall_mean"), first.value("latency_p99")
             reached = [f"recall {formatting.recall(recall)}"] if recall is not None else []
-            reached += [f"p99 {formatting.duration(p99)}"] if p99 is not None else []
+            tail = first.why_missing("latency_p99") if p99 is None else formatting.duration(p99)
+            reached += [f"p99 {tail}"]
             word, state = "not reached", "absent"
             why = f"not within the limits; highest recall: {', '.join(reached)}"
         elif first.state == "wrong":

@@ -52,15 +52,18 @@ class Candidate:
     search: Mapping[str, Any]
     recall: float
     qps: float
-    p99_us: float
+    p99_us: float | None
     memory_bytes: float | None
 
     def fault(self, limits: Limits) -> str | None:
         """The first limit that it exceeds, or None."""
         if self.recall < limits.recall:
             return f"recall {self.recall:.4f}"
-        if limits.p99_us is not None and self.p99_us > limits.p99_us:
-            return f"p99 {self.p99_us / 1e3:,.4g} ms"
+        if limits.p99_us is not None:
+            if self.p99_us is None:
+                return "its p99 is not known of so few requests"
+            if self.p99_us > limits.p99_us:
+                return f"p99 {self.p99_us / 1e3:,.4g} ms"
         if limits.memory_bytes is not None:
             if self.memory_bytes is None:
                 return "its memory is not known"
@@ -72,7 +75,8 @@ class Candidate:
         """Distance from the limits, 0 (within all) to 1: the mean relative excess over them."""
         missed = [1 - self.recall / limits.recall if limits.recall else 0.0]
         if limits.p99_us is not None:
-            missed.append(1 - limits.p99_us / self.p99_us if self.p99_us else 0.0)
+            p99_us = self.p99_us
+            missed.append(1.0 if p99_us is None else 1 - limits.p99_us / p99_us if p99_us else 0.0)
         if limits.memory_bytes is not None:
             used = self.memory_bytes
             missed.append(1.0 if used is None else 1 - limits.memory_bytes / used if used else 0.0)

@@ -37,6 +37,7 @@ from vectrial.model.phase import State
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
+from vectrial.stats.quantiles import withhold
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
@@ -260,6 +261,7 @@ class _Measurement:
                 sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
             phase.look()
+            withhold(phase)
         if experiment.starts_from is State.EMPTY:
             self.loaded, self.load = True, bulk.load_times_of(out.phases)
         out.load = self.load

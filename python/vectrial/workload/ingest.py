@@ -18,6 +18,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
+from vectrial.stats.quantiles import LATENCY
 from vectrial.stores.common.arrow import batch_of
 
 
@@ -146,20 +147,12 @@ def add_batches(phase: Phase, recorder: Recorder) -> None:
 
 #: Metrics of `load_times`, in order.
 LOAD_TIMES = ("load_s", "flush_s", "build_s", "wait_s", "ready_s")
-#: Of latency, by name of the metric.
-QUANTILES = {
-    "latency_p50": 0.5,
-    "latency_p90": 0.9,
-    "latency_p95": 0.95,
-    "latency_p99": 0.99,
-    "latency_p99_9": 0.999,
-}
 
 
 def quantiles(hdr: bytes) -> dict[str, float | None]:
     """Quantiles of a latency histogram, in microseconds by name of the metric."""
-    values = histogram_quantiles(hdr, list(QUANTILES.values()))
-    return dict(zip(QUANTILES, values, strict=True))
+    values = histogram_quantiles(hdr, list(LATENCY.values()))
+    return dict(zip(LATENCY, values, strict=True))
 
 
 def finishing(store: Store, progress: Progress) -> Iterator[Step]:

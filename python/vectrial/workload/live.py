@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 
 from vectrial._engine import LoadControl
+from vectrial.engine.types import LoadWindow
 from vectrial.model.live import Live
 from vectrial.model.progress import Progress
 from vectrial.model.workload import ClosedLoop, Load
+from vectrial.stats.quantiles import QUANTILES
 
 #: Seconds over which processor time is taken.
 _SHARE_S = 1.0
@@ -45,8 +47,8 @@ def follower(
                     name=name,
                     offered=offered,
                     achieved=second["count"],
-                    p50_us=second["p50_us"],
-                    p99_us=second["p99_us"],
+                    p50_us=_held(second, "p50"),
+                    p99_us=_held(second, "p99"),
                     recall=second["recall"],
                     errors=errors,
                     client_share=(busy.cores() or 0.0) / threads,
@@ -55,6 +57,13 @@ def follower(
             )
 
     return follow
+
+
+def _held(second: LoadWindow, name: str) -> float | None:
+    """A percentile of the answers of a second, in microseconds; None where they are too few."""
+    if QUANTILES[f"latency_{name}"].lacking(second["count"]):
+        return None
+    return second["p50_us"] if name == "p50" else second["p99_us"]
 
 
 class Busy:

@@ -15,6 +15,7 @@ from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.consistency import ROUNDING, contradictions
 from vectrial.model.phase import Phase
+from vectrial.stats.quantiles import withhold
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
@@ -313,7 +314,7 @@ def _phase(
         histograms["error"] = recorder.histogram("error")
     windows = recorder.windows()
     told = None if clients is None else _stalled(windows, metrics)
-    return Phase(
+    phase = Phase(
         name=name,
         started_ns=between_ns[0],
         ended_ns=between_ns[1],
@@ -326,6 +327,8 @@ def _phase(
         valid=reason is None,
         reason="; ".join(filter(None, (reason, told))) or None,
     )
+    withhold(phase)
+    return phase
 
 
 def recall_error(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> float | None:

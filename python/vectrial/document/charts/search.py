@@ -22,6 +22,7 @@ from vectrial.document.charts.theme import (
 )
 from vectrial.document.charts.vegalite import Settings, channel, constant, layer
 from vectrial.model.trial import Series
+from vectrial.stats.quantiles import LATENCY, QUANTILES, samples_needed
 from vectrial.util import formatting
 
 #: Percentiles at which a distribution is drawn, evenly spaced on the axis −log10(1 − q).
@@ -162,24 +163,21 @@ def percentiles(run: RunData, points: Sequence[Point]) -> dict[int, list[tuple[f
     """Per point (by index) the latency in µs at quantiles, as (−log10(1 − q), µs).
 
     From the merged histograms of its repeats; where none were kept, from the percentiles in the
-    results. A quantile that fewer than one sample lies above is left out.
+    results. A quantile that so many samples do not hold is left out.
     """
     out = {}
     for i, point in enumerate(points):
         parts = [run.histograms[p.phase_id] for p in point.phases if p.phase_id in run.histograms]
         count = sum(p.value("count") or 0 for p in point.phases)
         if parts:
-            nines = [n for n in _NINES if count * 10**-n >= 1]
+            nines = [n for n in _NINES if not n or count >= samples_needed(1 - 10**-n)]
             merged = histogram_merge(parts)
             values = histogram_quantiles(merged, [1 - 10**-n for n in nines])
             out[i] = list(zip(nines, values, strict=True))
         else:
-            known = [(q, point.value(f"latency_{n}")) for n, q in _NAMED]
+            known = [(q, point.value(name)) for name, q in LATENCY.items()]
             out[i] = [(-math.log10(1 - q), us) for q, us in known if us is not None]
     return {i: line for i, line in out.items() if line}
-
-
-_NAMED = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999))
 
 
 def latency_distribution(
@@ -194,13 +192,13 @@ def latency_distribution(
     marks = []
     for i, line in lines.items():
         label = looks.labels[points[i].series]
-        for name, quantile in _NAMED:
+        for name, quantile in LATENCY.items():
             nines = -math.log10(1 - quantile)
             near = min(line, key=lambda pair: abs(pair[0] - nines))
             if abs(near[0] - nines) < 0.03:
                 shown = described(
                     ("", label),
-                    (name.replace("_", "."), formatting.duration(near[1])),
+                    (QUANTILES[name].label, formatting.duration(near[1])),
                     ("recall", formatting.recall(_recall(points[i]))),
                     ("at", operating_point(points[i])),
                 )

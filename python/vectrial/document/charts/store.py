@@ -207,7 +207,7 @@ def operations(points: Sequence[Point], order: Sequence[str], looks: Looks) -> A
     rows: list[dict[str, Any]] = []
     for point in points:
         p50, p99 = point.value("latency_p50"), point.value("latency_p99")
-        if p50 is None or p99 is None:
+        if p50 is None:
             continue
         label = looks.labels[point.series]
         rows.append(
@@ -215,12 +215,12 @@ def operations(points: Sequence[Point], order: Sequence[str], looks: Looks) -> A
                 "operation": point.phase.replace("_", " "),
                 "series": label,
                 "p50": p50 / 1000,
-                "p99": p99 / 1000,
+                "p99": (p50 if p99 is None else p99) / 1000,  # a line of no length
                 "ok": point.state == "ok",
                 "description": described(
                     ("", f"{label}, {point.phase.replace('_', ' ')}"),
                     ("p50", formatting.duration(p50)),
-                    ("p99", formatting.duration(p99)),
+                    ("p99", "" if p99 is None else formatting.duration(p99)),
                     ("index", formatting.params(point.index_params)),
                     ("not counted", (point.reason or point.state) if point.state != "ok" else ""),
                 ),

@@ -21,6 +21,7 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
+from vectrial.stats.quantiles import arrivals_needed, at_most
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound
 from vectrial.workload.record import ERROR_SHARE
@@ -28,15 +29,18 @@ from vectrial.workload.record import ERROR_SHARE
 if TYPE_CHECKING:
     pass
 
-#: Arrivals that a phase has at least, so that its p99 rests on some; as many as there are queries,
-#: up to so many, so that its recall is not that of a few; it lasts so many times `duration_s` at
-#: most for them.
-_ARRIVALS, _QUERIES, _LONGER = 300, 1000, 10
-#: Rates beyond these are not looked at: arrivals per second.
+#: Arrivals that a phase has at least, so that its p99 is known; as many as there are queries, up to
+#: so many, so that its recall is not that of a few; it lasts so many times `duration_s` at most for
+#: them. One that confirms lasts as long as its p99 needs.
+_ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
+#: Rates beyond these are not looked at (arrivals per second), nor those at which a phase would last
+#: more than `_LONGER` times `confirm_s` to confirm a p99.
 _LEAST, _MOST = 0.5, 1e6
 #: Of the rate of one client without a pause, where the search begins.
 _START_SHARE = 0.5
 _PASS_MAX_S = 30.0
+#: Name of a phase that confirms the answer.
+_CONFIRM = "confirm"
 
 
 class Capacity(Experiment):
@@ -118,7 +122,7 @@ class Capacity(Experiment):
             _START_SHARE * (first.metrics["qps"] or 1.0),
             resolution=self.resolution,
             confirmations=self.confirmations,
-            least=_LEAST,
+            least=min(max(_LEAST, _ARRIVALS / (_LONGER * self.confirm_s)), self.most_rate),
             most=self.most_rate,
         )
         tried: list[Phase] = []
@@ -168,12 +172,14 @@ class Capacity(Experiment):
         least_s = self.confirm_s if confirms else self.duration_s
         wanted = max(_ARRIVALS, min(_QUERIES, len(context.dataset.queries)))
         length_s = max(least_s, min(wanted / attempt.rate, _LONGER * least_s))
+        if confirms:
+            length_s = max(length_s, _ARRIVALS / attempt.rate)
         phase = dispatch.search(
             _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{parameter.label}", number),
             {**point, **parameter.setting},
             OpenLoop(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),
             warmup_queries=self.warmup_queries,
-            name="confirm" if confirms else "rate",
+            name=_CONFIRM if confirms else "rate",
         )
         phase.role = Role.STEP
         faults = self._faults(phase)
@@ -190,9 +196,11 @@ class Capacity(Experiment):
         if not count:
             return ["nothing was answered"]
         faults = []
-        p99, share = metrics["latency_p99"] or 0.0, errors / (count + errors)
-        if p99 > self.p99_ms * 1e3:
-            faults.append(f"p99 {p99 / 1e3:,.4g} ms")
+        share, known = errors / (count + errors), at_most(metrics, 0.99)
+        if known is not None and known[1] > self.p99_ms * 1e3:
+            faults.append(f"{known[0]} {known[1] / 1e3:,.4g} ms")
+        elif phase.name == _CONFIRM and metrics["latency_p99"] is None:
+            faults.append(phase.missing["latency_p99"])
         if recall_of(phase) < self.recall:
             faults.append(_short_of_recall(phase))
         if share > self.errors:
@@ -206,7 +214,7 @@ class Capacity(Experiment):
 
     def _answer(self, found: Found, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
         """The row of the answer: of its confirmations the worst of each figure."""
-        of = [p for p in tried if p.name == "confirm"][-found.confirmations :]
+        of = [p for p in tried if p.name == _CONFIRM][-found.confirmations :]
         if found.rate is None:
             return self._none(found, tried, parameter)
         values = {

@@ -26,6 +26,7 @@ from vectrial.model.phase import Phase, State
 from vectrial.model.placement import size_bytes
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
+from vectrial.stats.quantiles import arrivals_needed
 from vectrial.workload import dispatch
 from vectrial.workload.record import ERROR_SHARE
 
@@ -33,9 +34,10 @@ from vectrial.workload.record import ERROR_SHARE
 #: that is built again has another recall.
 _MARGIN = 0.2
 _PASS_MAX_S = 5.0
-#: Arrivals that the searches have at least, or as many as there are queries, so that p99 and recall
-#: rest on some; they last so many times `duration_s` at most for them.
-_ARRIVALS, _LONGER = 1000, 10
+#: Arrivals that the searches have at least, so that their p99 is known; as many as there are
+#: queries, up to so many, so that recall is not that of a few; for these they last so many times
+#: `duration_s` at most.
+_ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 
 
 def _a_size(text: str) -> str:
@@ -159,8 +161,8 @@ class Fit(Experiment):
     def _offered(self, queries: int) -> Load:
         if self.clients is not None:
             return ClosedLoop(self.clients, self.duration_s, self.duration_s)
-        wanted_s = min(_ARRIVALS, queries) / self.rate
-        return OpenLoop(self.rate, max(self.duration_s, min(wanted_s, _LONGER * self.duration_s)))
+        wanted_s = min(min(_QUERIES, queries) / self.rate, _LONGER * self.duration_s)
+        return OpenLoop(self.rate, max(self.duration_s, wanted_s, _ARRIVALS / self.rate))
 
     def _load(self, context: Context, point: Mapping[str, Any]) -> Phase:
         """Everything from an empty store until it has answered a search."""
@@ -203,4 +205,6 @@ class Fit(Experiment):
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """A start, a load, a few passes, the searches with those before them, and the gate."""
-        return 5.0 + self.warmup_s + rows * (20e-6 + dim * 0.6e-6) + 2 * self.duration_s
+        least_s = 0.0 if self.clients is not None else _ARRIVALS / self.rate
+        searches_s = max(self.duration_s, least_s)
+        return 5.0 + self.warmup_s + rows * (20e-6 + dim * 0.6e-6) + 2 * searches_s

@@ -28,6 +28,7 @@ from vectrial.document.charts import search as charts_search
 from vectrial.document.charts.theme import Looks
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS, Spread, pooled_interval
+from vectrial.stats.quantiles import QUANTILES
 from vectrial.util import formatting
 
 
@@ -174,10 +175,10 @@ def _empty(count: int) -> tuple[Cell, ...]:
     return tuple(Cell("") for _ in range(count))
 
 
-_QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+_QUANTILES = ("p50", "p95", "p99")
 _PERCENTILES = (
     Column("store", "Store", numeric=False),
-    *(Column(name, name, "us", "Of all requests", spread=True) for name, _ in _QUANTILES),
+    *(Column(name, name, "us", "Of all requests", spread=True) for name in _QUANTILES),
     Column("requests", "Requests"),
     Column("repeats", "Repeats"),
     Column("at", "Setting", numeric=False),
@@ -194,7 +195,7 @@ def _of_all_repeats(run: RunData, point: Point) -> Row:
     count = sum(p.value("count") or 0 for p in point.phases)
     cells = (
         plain(run.labels[point.series]),
-        *(_pooled(point, parts, name, quantile) for name, quantile in _QUANTILES),
+        *(_pooled(point, parts, name, count) for name in _QUANTILES),
         replace(plain(count, f"{count:,.0f}"), source=source_of(point, metric="count")),
         plain(point.repeats),
         plain(operating_point(point)),
@@ -202,12 +203,15 @@ def _of_all_repeats(run: RunData, point: Point) -> Row:
     return Row(cells, "ok", point.series)
 
 
-def _pooled(point: Point, parts: list[bytes], name: str, quantile: float) -> Cell:
+def _pooled(point: Point, parts: list[bytes], name: str, count: float) -> Cell:
     if len(parts) < point.repeats:
         return absent_cell("not every repeat kept its histogram")
+    quantile = QUANTILES[f"latency_{name}"]
+    if why := quantile.lacking(count):
+        return absent_cell(why)
     n = len(parts)
     around: Literal["interval", "range"] = "interval" if n >= LEAST_REPEATS else "range"
-    spread = Spread(n, *pooled_interval(parts, quantile), "single" if n == 1 else around)
+    spread = Spread(n, *pooled_interval(parts, quantile.at), "single" if n == 1 else around)
     return replace(value_cell(spread, "us"), source=source_of(point, metric=f"latency_{name}"))
 
 
