@@ -106,12 +106,12 @@ def make_plan(
                     load_s(item.store, item.index, rows, shape.dim),
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
-    rows = identity.told_apart([trial for _, trials in jobs.values() for trial in trials])
+    apart = identity.told_apart([trial for _, trials in jobs.values() for trial in trials])
     ordered = (
         replace(
             job,
             trials=tuple(
-                replace(trial, row=rows.get(trial.row.key, trial.row)) for trial in _ordered(trials)
+                replace(trial, row=apart.get(trial.row.key, trial.row)) for trial in _ordered(trials)
             ),
         )
         for _, (job, trials) in sorted(jobs.items(), key=lambda entry: entry[0][:4])
