@@ -110,9 +110,7 @@ def make_plan(
     ordered = (
         replace(
             job,
-            trials=tuple(
-                replace(trial, row=apart.get(trial.row.key, trial.row)) for trial in _ordered(trials)
-            ),
+            trials=tuple(replace(t, row=apart.get(t.row.key, t.row)) for t in _ordered(trials)),
         )
         for _, (job, trials) in sorted(jobs.items(), key=lambda entry: entry[0][:4])
     )
