@@ -83,9 +83,11 @@ class ComparedFigure:
     @property
     def cost(self) -> float | None:
         """Measured through the report's client over measured without it; None unless both are
-        valid. Of a rate the inverse, so that it is what a call costs."""
+        valid, and of many calls. Of a rate the inverse, so that it is what a call costs."""
         other = self.through
         if other is None or not (self.valid and other.valid and self.measured and other.measured):
+            return None
+        if self.few_calls or other.few_calls:
             return None
         ratio = other.measured / self.measured
         return 1 / ratio if self.figure.unit in _RATES else ratio

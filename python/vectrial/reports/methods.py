@@ -10,6 +10,7 @@ from vectrial.document.blocks import Column, Row, Table, columns
 from vectrial.reports import figure_text
 from vectrial.reports.collect import ComparedFigure
 from vectrial.reports.page_tables import words
+from vectrial.reports.tables import system
 
 _NOTE = (
     "Measured over published, the median over the figures: by the report's method, as far as"
@@ -31,7 +32,7 @@ def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> 
         alike = alike and not (theirs.few_calls or ours.few_calls)
         is_time = not figure_text.is_recall(theirs.figure.metric)
         if alike and is_time and theirs.ratio and ours.ratio:
-            key = (theirs.figure.store, theirs.figure.metric)
+            key = (system(theirs.figure.store, theirs.here), theirs.figure.metric)
             groups.setdefault(key, []).append((theirs.ratio, ours.ratio))
     if not groups:
         return None
