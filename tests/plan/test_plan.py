@@ -482,3 +482,13 @@ def test_a_longer_search_at_the_same_point_is_the_same() -> None:
     suite = SUITE[: SUITE.index("[[experiments]]")] + OPEN
     longer = suite + OPEN.replace("duration_s = 2", "duration_s = 5")
     assert plan_of(longer).trials == plan_of(suite).trials
+
+
+def test_the_warm_up_is_in_the_estimate_unless_an_experiment_does_its_own() -> None:
+    text = SUITE.replace('"hnswlib"', '"elasticsearch"').replace(", nprobe = [1, 2]", "")
+    warm, cold = plan_of("warm_up_s = 50\n" + text), plan_of("warm_up_s = 0\n" + text)
+    assert warm.estimate_s - cold.estimate_s == pytest.approx(50 * len(warm.jobs))
+    assert {job.warm_up_s for job in warm.jobs} == {50}
+    fit = text[: text.index("[[experiments]]")]
+    fit += '[[experiments]]\nexperiment = "fit"\nmemory = "4GiB"\n'
+    assert len({plan_of(f"warm_up_s = {s}\n{fit}").estimate_s for s in (0, 50)}) == 1

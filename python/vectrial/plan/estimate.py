@@ -21,9 +21,9 @@ _LINKS, _SERVER_FACTOR = 16, 2.0
 _CANDIDATES = 128
 
 
-def begin_s(store: type[Store], warm_up_s: float | None = None) -> float:
-    """Seconds of a job beside its loads and its trials. warm_up_s: as in a suite."""
-    return JOB_S + (0.0 if store.server is None else SERVER_S) + warm_up_of(store, warm_up_s)
+def begin_s(store: type[Store]) -> float:
+    """Seconds of a job beside its loads, its trials, and what it searches before."""
+    return JOB_S + (0.0 if store.server is None else SERVER_S)
 
 
 def warm_up_of(store: type[Store], wanted: float | None) -> float:

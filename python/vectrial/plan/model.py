@@ -74,7 +74,8 @@ class Job:
     writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
     cluster. limits: of the server, or of the measuring process of a store without one; None: the
     server has those of the placement. existing: the collection that is measured as it is, and not
-    loaded. load_s: an estimate of one load's seconds."""
+    loaded. load_s: an estimate of one load's seconds. warm_up_s: seconds for which its server is
+    searched before anything counts."""
 
     store: type[Store]
     index: Index
@@ -89,6 +90,7 @@ class Job:
     limits: Limits | None = None
     existing: Existing | None = None
     load_s: float = 0.0
+    warm_up_s: float = 0.0
 
     @property
     def estimates_s(self) -> tuple[float, ...]:
@@ -96,6 +98,8 @@ class Job:
         load before them, until one changes rows; the first has the time of the process and of its
         server, too."""
         first_s, found, loaded = begin_s(self.store), [], self.existing is not None
+        if not all(trial.experiment.warms_up for trial in self.trials):
+            first_s += self.warm_up_s
         for trial in self.trials:
             loads = trial.loads + (trial.experiment.starts_from is State.LOADED and not loaded)
             found.append(first_s + loads * self.load_s + trial.own_s)

@@ -104,6 +104,7 @@ def make_plan(
                     limits,
                     item.existing,
                     load_s(item.store, item.index, rows, shape.dim),
+                    warm_up_of(item.store, suite.warm_up_s),
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     apart = identity.told_apart([trial for _, trials in jobs.values() for trial in trials])

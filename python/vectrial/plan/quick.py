@@ -18,7 +18,7 @@ from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
-from vectrial.plan.estimate import begin_s, load_s
+from vectrial.plan.estimate import begin_s, load_s, warm_up_of
 from vectrial.plan.model import DatasetShape
 from vectrial.suite.model import Suite, validated
 
@@ -158,7 +158,8 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
         searches = size.settings if one.kind.recall_parameter else 1
         index = Index(one.index, one.kind.build.model_validate(one.params))
         load = _SLOWER * load_s(one.store, index, size.rows, dim)
-        round_s += begin_s(one.store) + load + _OTHERS_S + searches * one_s
+        first_s = begin_s(one.store) + warm_up_of(one.store, None)
+        round_s += first_s + load + _OTHERS_S + searches * one_s
     return START_S + size.repeats * round_s + END_S
 
 

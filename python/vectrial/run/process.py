@@ -22,7 +22,6 @@ from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
 from vectrial.model.store import Store
-from vectrial.plan.estimate import warm_up_of
 from vectrial.plan.model import Job
 from vectrial.run import heartbeat
 from vectrial.run.client_ceilings import ClientMachines
@@ -393,7 +392,7 @@ def spec_of(
         durability=job.durability,
         metadata=job.metadata,
         repeat_queries=rules.repeat_queries,
-        warm_up_s=warm_up_of(job.store, rules.warm_up_s),
+        warm_up_s=job.warm_up_s,
         limited=serving is None and job.limits is not None,
         existing=job.existing,
     )

@@ -168,7 +168,6 @@ class Rules:
     batch_rows: int
     repeat_queries: bool
     trial_timeout_s: float
-    warm_up_s: float | None
     placement: Placement
     hosts: Hosts | None
     client_limits: ClientLimits
@@ -259,7 +258,6 @@ class Suite(_Part):
             self.batch_rows,
             self.repeat_queries,
             self.trial_timeout_s,
-            self.warm_up_s,
             self.placement,
             self.hosts,
             self.client_limits,
