@@ -73,6 +73,7 @@ def test_searches_without_a_filter_are_of_the_load_that_was_searched_under_filte
     without = beside("longbow", "search", run, "qps", filter=False, **asked)
     under = beside("longbow", "search", run, "qps", filter=True, **asked)
     assert (without.measured, under.measured) == (21.2, 19.0)
+    assert "on another load of the same run: 695 queries/s" in without.notes
 
 
 def test_a_figure_of_fewer_rows_has_what_was_measured_on_so_many() -> None:

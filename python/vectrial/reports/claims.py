@@ -74,11 +74,12 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     at = {name: value for name, value in figure.params.items() if name not in shared}
     assert pair.measured is not None
     assert pair.published is not None
+    digits = 4 if pair.of_recalls else 2
     return Row.of(
         " over ".join(dict.fromkeys(_system(cell, palette) for cell in pair.cells)),
         ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
-        doc.times_cell(pair.published, 2),
-        doc.times_cell(pair.measured, 2),
+        doc.times_cell(pair.published, digits),
+        doc.times_cell(pair.measured, digits),
         pair.verdict.value,
         series=palette.series(figure.store, False),
     )

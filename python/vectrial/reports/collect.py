@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vectrial.analysis.audit import of_phase
-from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.run_data import Point
 from vectrial.analysis.trial import PhaseResult
 from vectrial.experiments.registry import all_metrics
+from vectrial.reports import cell_notes
 from vectrial.reports.inconsistencies import inconsistencies
-from vectrial.reports.matching import Measured, needs_their_phase, point_at
+from vectrial.reports.matching import Measured, needs_their_phase, points_at
 from vectrial.reports.model import Arm, Measure, NotYet, Part, Reproduction
 from vectrial.reports.published import SECONDS, PublishedFigure, figures
 from vectrial.stats.intervals import Spread, spread_of
@@ -25,8 +25,6 @@ _FACTORS = {
 }  # fmt: skip
 #: Published units of what falls as rows grow, where times grow.
 _RATES = frozenset({"queries/s", "ops/s"})
-#: A figure of fewer answers has a note.
-_FEW = 30
 #: Calls whose time is a figure, unless they are fewer that took as many seconds.
 _CALLS, _CALLS_S = 100, 1.0
 #: A scan compares with every row.
@@ -139,7 +137,7 @@ def _client(report: Reproduction, figure: PublishedFigure, measured: Mapping[str
 def _doubted(cell: ComparedFigure, why: Sequence[str]) -> ComparedFigure:
     """The cell, with why the published figure cannot be believed."""
     said = (f"doubtful as published: {reason}" for reason in why)
-    return replace(cell, notes=_each(*cell.notes, *said), doubtful=bool(why))
+    return replace(cell, notes=cell_notes.each_once(*cell.notes, *said), doubtful=bool(why))
 
 
 def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part, Measure]]:
@@ -207,7 +205,14 @@ def _cell(
 
 
 def _nothing(figure: PublishedFigure, why: str) -> ComparedFigure:
-    return ComparedFigure(figure, None, None, None, _each(why, *_published(figure)), why=why)
+    return ComparedFigure(
+        figure,
+        None,
+        None,
+        None,
+        cell_notes.each_once(why, *cell_notes.as_published(figure)),
+        why=why,
+    )
 
 
 def _compared(
@@ -219,12 +224,14 @@ def _compared(
     faithful: bool,
 ) -> ComparedFigure:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
-    point = point_at(figure, part, measure, arm, measured, faithful)
+    points = points_at(figure, part, measure, arm, measured, faithful)
+    point = points[0] if points else None
     minus = measure.minus if metric == measure.metric else ()
     spread, lacks = _taken(point, metric, minus)
     if point is None or spread is None:
         return _nothing(figure, _why(point, lacks, part, measure, arm, measured, faithful))
-    spread = _times(spread, _FACTORS[all_metrics()[metric].unit, figure.unit])
+    factor = _FACTORS[all_metrics()[metric].unit, figure.unit]
+    spread = _times(spread, factor)
     published = figure.value
     by_client = point.phase == measure.faithful_phase
     by_their_method = metric != measure.metric
@@ -233,7 +240,7 @@ def _compared(
     if linear:
         share = point.rows / rows
         published *= 1 / share if figure.unit in _RATES else share
-    own = list(_of_point(point, metric, measured.run))
+    own = list(cell_notes.of_point(point, metric, measured.run))
     unlike = measure.unlike or ("" if faithful else arm.unlike_ours.get(figure.metric, ""))
     if point.rows != rows:
         unlike = unlike or arm.unlike.get(figure.metric, "")
@@ -249,19 +256,26 @@ def _compared(
         own.append(f"the ratio is that {what}: {linear}")
     if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
         own.append(f"{point.rows:,} rows were loaded")
+    if measure.same_load:
+        own += cell_notes.on_other_loads(points[1:], metric, factor, figure.unit)
     if point.rows < rows:
-        own += _sentences(measure.fewer)
+        own += cell_notes.sentences(measure.fewer)
     own += [f"no ratio: {unlike}"] if unlike else []
-    own += _of_measure(point, measure, by_their_method=by_their_method)
+    own += cell_notes.of_measure(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
     if figure.params.get("filter", True) not in ("none", False):
         differs = {**differs, **arm.of_filtered}
+    own += cell_notes.sentences(differs.get(figure.metric, ""))
     return ComparedFigure(
         figure,
         spread.median,
         spread.median / published if published and not unlike else None,
         point.state == "ok",
-        _each(*own, *_sentences(differs.get(figure.metric, "")), *_published(figure)),
+        cell_notes.each_once(
+            *own,
+            *cell_notes.sentences(differs.get(figure.metric, "")),
+            *cell_notes.as_published(figure),
+        ),
         point.rows,
         stand_in(part, measured.dataset),
         "" if point.state == "ok" else own[0],
@@ -318,49 +332,6 @@ def _times(spread: Spread, factor: float) -> Spread:
         low=spread.low * factor,
         high=spread.high * factor,
     )
-
-
-def _of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
-    """Notes of the run on a point: why it is invalid; then faults of valid repeats, and a small
-    number of answers."""
-    if point.state != "ok" or point.reason:
-        yield point.reason or point.state
-    for phase in point.phases:
-        yield from of_phase(phase, run.histograms.get(phase.phase_id))
-    said = [phase.reason for phase in point.phases if phase.valid and phase.reason]
-    yield from said
-    of_answers = metric == "qps" or metric.startswith(("latency_", "recall_"))
-    count = point.value("count") if of_answers and not said else None
-    if count is not None and count < _FEW:
-        yield formatting.plural(round(count), "sample")
-
-
-def _of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
-    """Notes on a comparison wherever it is made; one describes our method."""
-    recall = point.value("recall_mean") if measure.recall else None
-    if recall is not None:
-        yield f"recall here: {formatting.recall(recall)}"
-    agreement = point.value("fusion_agreement") if measure.recall else None
-    if agreement is not None:
-        yield f"agreement with an exact fusion here: {formatting.recall(agreement)}"
-    if not by_their_method:
-        yield from _sentences(measure.note)
-    for value, said in measure.chosen.items():
-        if value in [point.params.get(name) for name in measure.where]:
-            yield from _sentences(said)
-
-
-def _published(figure: PublishedFigure) -> Iterator[str]:
-    """Notes on a published figure."""
-    return (f"as published: {said}" for said in _sentences(figure.note))
-
-
-def _sentences(text: str) -> list[str]:
-    return [part for part in text.split("; ") if part]
-
-
-def _each(*notes: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part for part in notes if part))
 
 
 def stand_in(part: Part, dataset: str) -> str:

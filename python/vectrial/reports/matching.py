@@ -26,16 +26,16 @@ class Measured:
         return frozenset(trial.series.store for trial in self.run.trials)
 
 
-def point_at(
+def points_at(
     figure: PublishedFigure,
     part: Part,
     measure: Measure,
     arm: Arm,
     measured: Measured,
     faithful: bool,
-) -> Point | None:
-    """The point measured at the figure's settings; of several the one preferred by `where`.
-    faithful: at those of the report's method, which may be others than it published."""
+) -> list[Point]:
+    """The points measured at the figure's settings, the one preferred by `where` and `same_load`
+    first. faithful: at those of the report's method, which may be others than it published."""
     rows = int(figure.params.get("rows", part.rows))
     asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
     sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
@@ -69,7 +69,7 @@ def point_at(
             [],
         )
     together = _on_same_load(fitting, measure, measured.run)
-    return next(iter(together or fitting), None)
+    return [*together, *(point for point in fitting if point not in together)]
 
 
 def _on_same_load(points: Sequence[Point], measure: Measure, run: RunData) -> list[Point]:
