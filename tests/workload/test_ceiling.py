@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,13 @@ from vectrial.engine.parts import Part, Sent
 from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
+from vectrial.run import client_ceilings
+from vectrial.stores import registry
 from vectrial.workload.ceiling import (
     FAMILIES,
     MOST_IN_FLIGHT,
     Searches,
+    beside_client,
     certify,
     certify_machines,
     client_bound,
@@ -199,3 +204,38 @@ def test_a_lost_machine_invalidates_what_the_others_sent() -> None:
     assert not seen.valid
     assert (seen.reason or "").endswith("; b was lost")
     assert not client_bound(seen, ClientLimits())
+
+
+@pytest.mark.parametrize("clients", [8, None])
+def test_a_ceiling_that_was_exceeded_is_none_from_then_on(clients: int | None) -> None:
+    held, beyond, later = certificate(), phase(qps=36_600.0, sent_rate=36_600.0), phase(qps=9000.0)
+    certify(beyond, clients, held)
+    assert beyond.valid
+    assert beyond.reason is not None
+    assert beyond.reason.startswith("366% of the 10,000 requests/s that the client reached")
+    assert not client_bound(beyond, held.limits)
+    assert beside_client(beyond) == [], "a rate at which this is said held"
+    certify(later, clients, held)
+    assert later.valid
+    busy = phase(qps=36_600.0, sent_rate=36_600.0, cpu_s=0.9)
+    certify(busy, clients, held)
+    assert busy.reason is not None
+    assert "client-bound: the client used 90%" in busy.reason, "the other limits still hold"
+
+
+def test_a_ceiling_that_was_exceeded_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = iter((10_000.0, 40_000.0))
+    monkeypatch.setattr(
+        client_ceilings,
+        "measure",
+        lambda searches, _: Ceiling(searches.in_flight, next(reached), 1.0),
+    )
+    notes: list[str] = []
+    rules: Any = SimpleNamespace(placement=SHARED, k=10)
+    ceilings = client_ceilings.ClientCeilings(rules, notes.append)
+    weaviate = registry.load("weaviate")
+    for share, expected in ((0.9, 10_000.0), (3.66, 10_000.0), (0.9, 40_000.0)):
+        found = ceilings._ceiling(weaviate, 16, 8)
+        assert isinstance(found, Ceiling)
+        assert found.qps == expected
+        ceilings.doubt([phase(ceiling_share=share)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ConfigDict, Field
 
@@ -43,9 +43,11 @@ class ClientLimits(ExactModel):
 @dataclass(frozen=True)
 class Certificate:
     """Limits of a trial's client. ceilings: by requests in flight; see `in_flight_for`.
-    lacking: reason for missing ceilings."""
+    lacking: reason for missing ceilings. disproved: those of `ceilings` that a phase was beyond:
+    the client can do more than when they were measured, and no phase is held to them."""
 
     limits: ClientLimits
     placement: Placement
     ceilings: Mapping[int, Ceiling]
     lacking: str = ""
+    disproved: set[int] = field(default_factory=set)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from vectrial.engine.parts import Order, Sent
 from vectrial.model.client_limits import Ceiling, Certificate
 from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
-from vectrial.model.phase import State
+from vectrial.model.phase import Phase, State
 from vectrial.model.placement import Placement
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
@@ -38,8 +39,8 @@ class ClientMachines(Protocol):
 
 
 class ClientCeilings:
-    """The client limits of a run's jobs. Each ceiling is measured once, before the first job that
-    needs it.
+    """The client limits of a run's jobs. Each ceiling is measured before the first job that needs
+    it, and again before the next one where a phase was beyond it.
 
     Raises:
         UserError: the suite's placement does not fit this machine.
@@ -68,6 +69,13 @@ class ClientCeilings:
             else:
                 lacking = ceiling
         return Certificate(self._rules.client_limits, self._placement, found, lacking)
+
+    def doubt(self, phases: Iterable[Phase]) -> None:
+        """Forget every ceiling if one of these phases was beyond its own: all were measured while
+        something else was busy, or may have been."""
+        if any((phase.metrics.get("ceiling_share") or 0.0) > 1 for phase in phases):
+            self._note("the client did more than its ceiling: it is measured again")
+            self._ceilings.clear()
 
     def _ceiling(self, store: type[Store], dim: int, in_flight: int) -> Ceiling | str:
         """The ceiling, or the reason for having none."""

@@ -90,10 +90,14 @@ class JobRunner:
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients,
                 )  # fmt: skip
-                _measure(job, self._rules, site, self._watcher, self._write)
+                _measure(job, self._rules, site, self._watcher, self._finished)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
+
+    def _finished(self, record: TrialRecord) -> None:
+        self._ceilings.doubt(record.phases)
+        self._write(record)
 
 
 def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, Choice | None]:

@@ -98,7 +98,8 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
     threads = placement.threads * max(1, placement.client_machines)
     cpu_share = cpu_s / seconds / threads if seconds else None
     metrics["client_cpu_share"] = cpu_share
-    ceiling = certificate.ceilings.get(in_flight_for(clients, placement.client_machines))
+    in_flight = in_flight_for(clients, placement.client_machines)
+    ceiling = certificate.ceilings.get(in_flight)
     rate = metrics["qps"] if clients is not None else metrics["sent_rate"]
     share = rate / ceiling.qps if ceiling is not None and rate is not None else None
     metrics |= {"ceiling_qps": ceiling.qps if ceiling else None, "ceiling_share": share}
@@ -108,6 +109,10 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
     # A loop that waits by turning takes its core whole, whatever it has to do.
     turning = placement.dedicated and clients is None
     ceiling_qps = None if ceiling is None else ceiling.qps
+    if share is not None and share > 1:
+        certificate.disproved.add(in_flight)
+    if in_flight in certificate.disproved:
+        ceiling_qps = None
     faults = _beyond(limits, "the client", None if turning else cpu_share, rate, ceiling_qps)
     if clients is None and (late := _late(metrics, limits)):
         faults.append(late)
@@ -115,6 +120,11 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
         reasons = [phase.reason] if phase.reason else []
         phase.valid = False
         phase.reason = "; ".join([*reasons, f"{_MARK}: {', '.join(faults)}"])
+    if share is not None and ceiling is not None and share > 1:
+        phase.remark(
+            f"{share:.0%} of the {ceiling.qps:,.0f} requests/s that the client reached before the"
+            " run: something else was busy then, and the phase is not held to it"
+        )
 
 
 def certify_machines(phase: Phase, sent: Sent, certificate: Certificate) -> None:
@@ -126,7 +136,10 @@ def certify_machines(phase: Phase, sent: Sent, certificate: Certificate) -> None
     phase.remark(f"sent by {' and '.join(sent.parts)}; they began within {sent.error_us:,.0f} µs")
     for why in sent.lost:
         phase.invalidate(why)
+    in_flight = in_flight_for(phase.params.get("clients"), placement.client_machines)
     together_qps = phase.metrics.get("ceiling_qps")
+    if in_flight in certificate.disproved:
+        together_qps = None
     ceiling_qps = together_qps and together_qps / len(sent.parts)
     turning = placement.dedicated and phase.params.get("loop") == "open"
     for name, part in sent.parts.items():
@@ -173,7 +186,9 @@ def client_bound(phase: Phase, limits: ClientLimits) -> bool:
 
 
 def beside_client(phase: Phase) -> list[str]:
-    """Faults of a phase apart from the client's own limits."""
+    """Faults of a phase apart from the client's own limits; remarks on a valid one are none."""
+    if phase.valid:
+        return []
     said = (phase.reason or "").partition(f"{_MARK}: ")[0]
     return [fault for fault in said.split("; ") if fault]
 
