@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import capacity_runs as made
@@ -120,6 +121,58 @@ def test_a_limit_that_no_size_keeps_is_said(found: list[Curve]) -> None:
     assert {one.reason for one in nowhere} == {"its server's machine is not known"}
 
 
+def test_a_library_takes_no_nodes() -> None:
+    found = curves(grown(lane="embedded").data())
+    made_of = sizings(found, Demand(1e8, 20_000, 1e6), lambda build: Node(2, 8e9), None)
+    assert {(one.expected, one.cautious) for one in made_of} == {(None, None)}
+    assert {one.reason for one in made_of} == {"a library runs in one process"}
+
+
+def test_bytes_that_grow_exactly_are_known_exactly() -> None:
+    contents = grown(stores=("faiss",))
+    for record in contents.of("storage"):
+        record.phases[0].metrics["raw_bytes"] = 512.0 * record.row.rows
+    found = curves(contents.data())
+    (disk,) = [c for c in found if c.quantity.metric == "disk_bytes"]
+    assert disk.least_per_row == 512.0
+    compressed = replace(disk, values=tuple(value / 2 for value in disk.values))
+    assert compressed.least_per_row == 0.0
+    (outlook,) = [o for o in outlooks(found, 1e8) if o.curve is disk]
+    forecast = outlook.forecast
+    assert forecast.value == pytest.approx(growth_runs.disk_bytes(100_000_000), rel=1e-3)
+    assert 0.98 < forecast.low / forecast.value < 1 < forecast.high / forecast.value < 1.02
+
+
+def test_no_interval_reaches_below_the_bytes_of_the_vectors() -> None:
+    contents = grown(stores=("faiss",))
+    for record in contents.of("storage"):
+        metrics, rows = record.phases[0].metrics, record.row.rows
+        metrics["raw_bytes"] = 590.0 * rows
+        metrics["disk_bytes"] = growth_runs.disk_bytes(rows) * (1.1 if rows == 50_000 else 1)
+    found = curves(contents.data())
+    (outlook,) = [o for o in outlooks(found, 1e8) if o.curve.quantity.metric == "disk_bytes"]
+    assert outlook.forecast.low == 590.0 * 1e8 < outlook.forecast.value < outlook.forecast.high
+
+
+def test_nothing_is_forecast_below_the_smallest_size(folder: Path, found: list[Curve]) -> None:
+    assert outlooks(found, SIZES[0] - 1) == []
+    assert len(outlooks(found, SIZES[0] + 1)) == len(found), "between sizes it is interpolated"
+    done = call("forecast", folder, "--rows", "1000", "--rows", "1e7")
+    assert (done.code, done.out) == (2, "")
+    assert "1,000 rows are fewer than the 10,000 of the smallest size" in done.err
+
+
+def test_warnings_of_the_run_are_those_of_its_forecasts(tmp_path: Path) -> None:
+    contents = grown(stores=("faiss",))
+    for record in contents.of("search"):
+        record.phases[0].metrics |= {"other_cores": 1.5}
+    folder = contents.write(tmp_path / "run")
+    assert "busy with something else" in " ".join(call("forecast", folder).out.split())
+    lines = call("forecast", folder, "-f", "jsonl").out.splitlines()
+    told = [o["text"] for o in map(json.loads, lines) if o["kind"] == "warning"]
+    assert any("busy with something else" in text for text in told)
+
+
 def made_prices() -> Prices:
     import tomllib
 
@@ -165,7 +218,7 @@ def test_json_lines_hold_what_a_program_needs(folder: Path) -> None:
     assert sizing["store"] == "faiss"
     assert sizing["median"]["nodes"] >= 1
     held = call("forecast", folder, "--check", "-f", "jsonl").out.splitlines()
-    assert all(json.loads(line)["inside"] for line in held)
+    assert all(json.loads(line).get("inside", True) for line in held)
 
 
 def test_prices_come_from_a_file_or_the_suite(tmp_path: Path) -> None:

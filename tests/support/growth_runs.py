@@ -59,7 +59,10 @@ def grown(
     stores: Sequence[str] = ("faiss", "hnswlib"),
     sizes: Sequence[int] = SIZES,
     suite: str = "",
+    lane: str = "native",
 ) -> RunContents:
     """The run of these stores at these sizes."""
-    every = [trial for store in stores for rows in sizes for trial in trials(store, rows)]
+    every = [
+        trial for store in stores for rows in sizes for trial in trials(store, rows, lane=lane)
+    ]
     return made.contents_of(every, suite)

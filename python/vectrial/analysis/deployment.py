@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis.costs import Use, bill
 from vectrial.analysis.growths import Build, Curve, Outlook, outlooks
+from vectrial.model.lane import Lane
 from vectrial.stats.growth import Forecast
 from vectrial.suite.model import Prices
 
@@ -91,6 +92,9 @@ def sizings(
     made = []
     for build, own in by_build.items():
         clients = max((c.quantity.clients or 0 for c in own), default=0)
+        if build.series.lane == Lane.EMBEDDED:
+            made.append(Sizing(build, clients, None, None, "a library runs in one process"))
+            continue
         one = node(build)
         if one is None:
             made.append(Sizing(build, clients, None, None, "its server's machine is not known"))
@@ -125,8 +129,8 @@ class _Forecasts:
         }
 
     def least_rows(self, build: Build) -> int:
-        """The smallest size that was measured: nothing is forecast below it."""
-        return min(curve.sizes[0] for curve in self._curves if curve.build == build)
+        """The smallest size that all its quantities were measured at: nothing is forecast below."""
+        return max(curve.sizes[0] for curve in self._curves if curve.build == build)
 
 
 def _least(

@@ -15,7 +15,7 @@ from vectrial.model.phase import Role
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.curves import read_within
-from vectrial.stats.growth import LEAST_SIZES, Forecast, Growth, Law, growth, widening
+from vectrial.stats.growth import LEAST_SIZES, Forecast, Growth, Law, exact_growth, growth, widening
 
 #: Work for each query of a graph grows about with log n; what departs from that is left to a power.
 _QUERY = (Law.LOG, Law.POWER)
@@ -47,6 +47,11 @@ class Quantity:
     def laws(self) -> tuple[Law, ...]:
         """Those by which it may grow; of QPS the time per query does."""
         return _KINDS[self.metric][0]
+
+    @property
+    def stored(self) -> bool:
+        """True if it is of bytes, each row of which is there once."""
+        return self.laws == _STORED
 
     @property
     def drift(self) -> float:
@@ -86,6 +91,16 @@ class Curve:
     values: tuple[float, ...]
     points: tuple[tuple[Point, ...], ...]
 
+    @cached_property
+    def least_per_row(self) -> float:
+        """Bytes of each row below which no forecast lies: those of the vectors, where every size
+        held at least these. 0 of other quantities, and of a store that compresses."""
+        if not self.quantity.stored:
+            return 0.0
+        raw = [points[0].value("raw_bytes") or 0.0 for points in self.points]
+        whole = all(value >= least for value, least in zip(self.values, raw, strict=True))
+        return min(r / n for r, n in zip(raw, self.sizes, strict=True)) if whole else 0.0
+
     def below(self, rows: int) -> Curve:
         """The sizes below so many rows."""
         count = sum(size < rows for size in self.sizes)
@@ -99,6 +114,8 @@ class Curve:
         positive."""
         if len(self.sizes) < LEAST_SIZES or min(self.values) <= 0:
             return None
+        if self.quantity.stored and (exact := exact_growth(self.sizes, self.values, Law.LINEAR)):
+            return exact
         values = [1 / value for value in self.values] if self.quantity.inverse else self.values
         return growth(self.sizes, values, self.quantity.laws, self.quantity.drift)
 
@@ -143,19 +160,26 @@ def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
 
 
 def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
-    """The forecasts of curves at a number of rows; none of a curve that has no growth.
+    """The forecasts of curves at a number of rows; none of a curve that has no growth, or whose
+    smallest size has more rows.
 
     Intervals are wider where the run's own larger sizes were forecast badly from its smaller ones
     (`stats.growth.widening`, over all curves of a quantity).
     """
-    grown = [(curve, fitted) for curve in found if (fitted := curve.growth) is not None]
+    grown = [
+        (curve, fitted)
+        for curve in found
+        if (fitted := curve.growth) is not None and rows >= curve.sizes[0]
+    ]
     checks: dict[Quantity, list[tuple[Forecast, float]]] = defaultdict(list)
     for curve, fitted in grown:
         checks[curve.quantity] += fitted.checks
     factors = {quantity: widening(all_checks) for quantity, all_checks in checks.items()}
     made = []
     for curve, fitted in grown:
-        forecast = fitted.at(rows, factors[curve.quantity])
+        # What lies on its law but for rounding has no checks: those of others say nothing of it.
+        forecast = fitted.at(rows, factors[curve.quantity] if fitted.checks else 1.0)
+        forecast = forecast.at_least(curve.least_per_row * rows)
         if curve.quantity.inverse:
             ends = (1 / forecast.value, 1 / forecast.high, 1 / forecast.low)
             forecast = Forecast(rows, *ends)

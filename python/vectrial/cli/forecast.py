@@ -112,8 +112,15 @@ def forecast(
     memory = None if node_memory is None else _size(node_memory)
     loaded = load(run)
     found = _of_stores(curves(loaded, recall), store or (), loaded)
-    largest = _largest(found, run)
+    smallest, largest = _measured_sizes(found, run)
     at = asked or [largest * 10.0]
+    if not check and min(at) < smallest:
+        raise UserError(
+            f"{min(at):,.0f} rows are fewer than the {smallest:,} of the smallest size that the run"
+            " measured",
+            where="--rows",
+            remedy="measure fewer rows as well",
+        )
     from vectrial.analysis.deployment import Demand
 
     demands = [] if qps is None else [Demand(number, qps, limit_us) for number in at]
@@ -147,6 +154,7 @@ class _Result:
         """Print tables."""
         from vectrial.document.blocks import Report
         from vectrial.document.render import markdown, terminal
+        from vectrial.report.sections.warnings import warnings as warnings_of
 
         far = [f"{rows:,.0f}" for rows in self._rows if rows > _FAR * largest]
         warnings = (
@@ -155,7 +163,7 @@ class _Result:
         )
         report = Report(
             title=f"Forecast from {self._run.run['run_id']}",
-            warnings=warnings if far else (),
+            warnings=(*(warnings if far else ()), *warnings_of(self._run)),
             sections=tuple(self._sections()),
             labels=self._run.labels,
             stores=self._run.stores,
@@ -166,9 +174,11 @@ class _Result:
             stdout_console().print(terminal.render(report))
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """One object for each forecast and for each sizing."""
+        """One object for each warning of the run, each forecast and each sizing."""
         from vectrial.analysis.growths import outlooks
+        from vectrial.report.sections.warnings import warnings
 
+        yield from ({"kind": "warning", "text": text} for text in warnings(self._run))
         if self._check:
             yield from (self._outlook(outlook) for outlook in self._holdout())
             return
@@ -273,7 +283,8 @@ def _of_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[
     return [curve for curve in found if not stores or curve.build.series.store in stores]
 
 
-def _largest(found: Sequence[Curve], run: Path) -> int:
+def _measured_sizes(found: Sequence[Curve], run: Path) -> tuple[int, int]:
+    """The smallest and the largest size of curves that have a growth."""
     from vectrial.stats.growth import LEAST_SIZES
 
     sizes = [curve.sizes for curve in found if curve.growth is not None]
@@ -284,7 +295,7 @@ def _largest(found: Sequence[Curve], run: Path) -> int:
             where=str(run),
             remedy="give the dataset several times with different rows, as in suites/growth.toml",
         )
-    return max(one[-1] for one in sizes)
+    return min(one[0] for one in sizes), max(one[-1] for one in sizes)
 
 
 def _rows(text: str) -> float:

@@ -20,6 +20,9 @@ COVERAGE = 0.8
 
 #: Relative error of a measurement that nothing shown by few sizes makes smaller.
 _LEAST_ERROR = 0.01
+#: Relative errors of a law that are of rounding size, such as of blocks and of capacities: what it
+#: describes is no measurement with noise, and errors of this size are all that is not known of it.
+_ROUNDING = 5e-3
 #: A law that falls below this share of every measured value says nothing there.
 _LEAST_SHARE = 1e-6
 #: Logarithm of the greatest value that a forecast says: an interval may be without any bounds.
@@ -56,6 +59,10 @@ class Forecast:
     def holds(self, measured: float) -> bool:
         """True if a measured value lies in the interval."""
         return self.low <= measured <= self.high
+
+    def at_least(self, least: float) -> Forecast:
+        """The same where no value can be less."""
+        return Forecast(self.rows, *(max(one, least) for one in (self.value, self.low, self.high)))
 
     def error(self, measured: float) -> float:
         """Distance of a measured value from the forecast, in half widths of the interval on its
@@ -167,9 +174,22 @@ def growth(
     n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
     checks = []
     for fitted in range(_FITTED, len(n)):
-        before = _weighted(n[:fitted], y[:fitted], laws, (), drift)
+        before = _weighted(n[:fitted], y[:fitted], laws, (), drift, _LEAST_ERROR)
         checks.append((before.at(float(n[fitted])), float(y[fitted])))
-    return _weighted(n, y, laws, checks, drift)
+    return _weighted(n, y, laws, checks, drift, _LEAST_ERROR)
+
+
+def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Growth | None:
+    """The growth of a deterministic quantity, such as the bytes of a file: every size lies on one
+    law but for rounding, and neither a prior error nor a drift widens the interval. None where one
+    size does not. Arguments and errors are those of `growth`."""
+    _check(rows, values, [law])
+    n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
+    fit = _fit(law, n, y, _ROUNDING)
+    predicted = [fit.prediction(float(one))[0] for one in n]
+    if np.abs(np.array(predicted) - np.log(y)).max() > _ROUNDING:
+        return None
+    return _weighted(n, y, [law], (), 0.0, _ROUNDING)
 
 
 def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
@@ -205,8 +225,9 @@ def _weighted(
     laws: Sequence[Law],
     checks: Sequence[tuple[Forecast, float]],
     drift: float,
+    least_error: float,
 ) -> Growth:
-    fits = tuple(_fit(law, rows, values) for law in laws)
+    fits = tuple(_fit(law, rows, values, least_error) for law in laws)
     squares = [_forecast_error(law, rows, values) for law in laws]
     held_out = len(rows) - _FITTED
     logs = np.array([-0.5 * held_out * math.log(square) for square in squares])
@@ -219,7 +240,7 @@ def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.floa
     """Mean square of the logarithmic errors of the forecasts from each origin."""
     errors = [_LEAST_ERROR**2]
     for fitted in range(_FITTED, len(rows)):
-        fit = _fit(law, rows[:fitted], values[:fitted])
+        fit = _fit(law, rows[:fitted], values[:fitted], _LEAST_ERROR)
         errors += [
             _LEAST_ERROR**2 + (fit.prediction(float(n))[0] - math.log(y)) ** 2
             for n, y in zip(rows[fitted:], values[fitted:], strict=True)
@@ -227,9 +248,11 @@ def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.floa
     return float(np.mean(errors[1:] or errors))
 
 
-def _fit(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fit:
+def _fit(
+    law: Law, rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float
+) -> Fit:
     if law is Law.POWER:
-        return _power(rows, values)
+        return _power(rows, values, least_error)
     shape = _SHAPES[law]
     grown = np.array([shape(float(n)) for n in rows])
     design = np.column_stack([np.ones_like(grown), grown]) / values[:, None]
@@ -242,7 +265,7 @@ def _fit(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fi
             factors[1 - factor] = other.sum() / (other @ other)
     # One that is held at its bound is uncertain all the same.
     freedom = len(values) - 2
-    error = _residual(design @ factors - 1.0, freedom)
+    error = _residual(design @ factors - 1.0, freedom, least_error)
     spread = np.linalg.pinv(design.T @ design)
     least_value = float(values.min()) * _LEAST_SHARE
 
@@ -254,12 +277,12 @@ def _fit(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fi
     return Fit(law, freedom, prediction)
 
 
-def _power(rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fit:
+def _power(rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float) -> Fit:
     design = np.column_stack([np.ones_like(rows), np.log(rows)])
     target = np.log(values)
     factors = np.linalg.lstsq(design, target, rcond=None)[0]
     freedom = len(values) - 2
-    error = _residual(design @ factors - target, freedom)
+    error = _residual(design @ factors - target, freedom, least_error)
     spread = np.linalg.pinv(design.T @ design)
 
     def prediction(n: float) -> tuple[float, float]:
@@ -269,5 +292,5 @@ def _power(rows: NDArray[np.float64], values: NDArray[np.float64]) -> Fit:
     return Fit(Law.POWER, freedom, prediction)
 
 
-def _residual(errors: NDArray[np.float64], freedom: int) -> float:
-    return max(math.sqrt(float(errors @ errors) / freedom), _LEAST_ERROR)
+def _residual(errors: NDArray[np.float64], freedom: int, least: float) -> float:
+    return max(math.sqrt(float(errors @ errors) / freedom), least)
