@@ -12,11 +12,13 @@ import pytest
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.null_server import null_server
 from vectrial.engine.parts import Part, Sent
+from vectrial.engine.types import LoadOutcome
 from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
 from vectrial.run import client_ceilings
 from vectrial.stores import registry
+from vectrial.workload import ceiling as ceiling_module
 from vectrial.workload.ceiling import (
     FAMILIES,
     MOST_IN_FLIGHT,
@@ -43,11 +45,22 @@ SHARED = Placement(client_cores=(), server_cores=())
         ("redis-pipelined", {"engine": "search"}),
     ],
 )
-def test_every_protocol_has_a_ceiling(protocol: str, dialect: dict[str, str]) -> None:
+def test_every_protocol_has_a_ceiling(
+    protocol: str, dialect: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = []
+
+    def kept(*given: Any, **named: Any) -> LoadOutcome:
+        outcomes.append(drive(*given, **named))
+        return outcomes[-1]
+
+    monkeypatch.setattr(ceiling_module, "drive", kept)
     ceiling = measure(Searches(protocol, 16, 5, 4, dialect), SHARED)
     assert ceiling.in_flight == 4
     assert ceiling.qps > 0
     assert 0 < ceiling.cpu_us < 1e6 / ceiling.qps * 1.05 + 1
+    count = outcomes[0]["classes"][0]["recorder"].summary()["count"]
+    assert ceiling.cpu_us == pytest.approx(outcomes[0]["cpu_ns"] / 1000 / count)
 
 
 @pytest.mark.parametrize("protocol", sorted(FAMILIES))

@@ -300,6 +300,21 @@ def test_progress_is_reported_between_samples(
         assert not any(overlaps)
 
 
+def test_several_clients_say_that_they_warm_up() -> None:
+    said, heard = [], threading.Event()
+
+    def patient(vector: NDArray[np.float32]) -> Hits:
+        heard.wait(30)
+        return exact(vector)
+
+    def progress(done: float, of: float, what: str) -> None:
+        said.append((done, of, what))
+        heard.set()
+
+    closed_loop(patient, VECTORS, TRUTH, clients=2, count=2, warmup_count=1, progress=progress)
+    assert said[0] == (0, 1, "search: warming up")
+
+
 def test_arguments_that_do_not_fit_are_told() -> None:
     with pytest.raises(UserError, match="truth is of 20 queries, but there are 5"):
         closed_loop(exact, VECTORS[:5], TRUTH)

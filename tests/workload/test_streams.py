@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 from time import perf_counter_ns
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from vectrial.engine.client import target
+from vectrial.engine.null_server import null_server
 from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.errors import StoreError
@@ -19,32 +20,47 @@ from vectrial.model.metric import Metric
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import NativeRows, NativeSearch, Searcher
+from vectrial.model.target import LoadTarget
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
-from vectrial.workload.streams import Stream, by_clients, by_engine
+from vectrial.workload.streams import Stream, Streamed, by_clients, by_engine
 
 QUERIES = np.eye(4, dtype=np.float32)
+
+
+def by_a_client(to: LoadTarget, due: list[int], **named: Any) -> Streamed:
+    """Searches at these times of 0.5 s."""
+    at = np.array(due, np.int64)
+    return by_engine(
+        NativeSearch(to),
+        NativeRows(to, {}, {}),
+        [Stream("search", "search", at, QUERIES[: len(at)])],
+        Schema(4, Metric.L2),
+        1,
+        0.5,
+        Certificate(ClientLimits(), Placement(), {}),
+        connections=1,
+        warmup=QUERIES,
+        seed=0,
+        progress=lambda *_: None,
+        **named,
+    )
 
 
 def test_a_warm_up_that_fails_is_no_warm_up() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # and nobody listens
         to = target("null-grpc", "127.0.0.1", held.getsockname()[1])
-        searches = Stream("search", "search", np.array([0], np.int64), QUERIES[:1])
         with pytest.raises(StoreError, match="4 searches before the clock failed"):
-            by_engine(
-                NativeSearch(to),
-                NativeRows(to, {}, {}),
-                [searches],
-                Schema(4, Metric.L2),
-                1,
-                0.1,
-                Certificate(ClientLimits(), Placement(), {}),
-                connections=1,
-                warmup=QUERIES,
-                seed=0,
-                progress=lambda *_: None,
-            )
+            by_a_client(to, [0])
+
+
+def test_it_is_told_when_the_clock_started() -> None:
+    told: list[int] = []
+    with null_server("grpc", k=1) as server:
+        to = target("null-grpc", server.host, server.port)
+        outcome = by_a_client(to, [0, 400_000_000], started=told.append).outcome
+    assert set(told) == {outcome["started_ns"]}
 
 
 class Counted(MemoryStore):
