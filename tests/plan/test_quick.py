@@ -58,6 +58,8 @@ def test_what_is_planned_fits_the_time_and_is_a_suite(
     names = [one.store.name for one in contenders]
     assert [ref.store for ref in plan.suite.stores] + list(plan.left_out) == names
     assert 10 <= rows_of(plan, shape) <= shape.rows
+    search = plan.suite.experiments[-1].parameters()
+    assert search["max_s"] == 2 * search["min_s"], "half as long again is planned for"
     made = make_plan(
         plan.suite,
         where="quick",

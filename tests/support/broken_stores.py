@@ -123,10 +123,27 @@ class VectorsInHalf(MemoryStore):
     def get(self, ids: Ids) -> pa.Table:
         table = super().get(ids)
         flat = table.column("vector").combine_chunks().flatten().to_numpy()
-        half = flat.astype(np.float16).astype(np.float32)
         field = table.schema.field("vector")
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(half), type=field.type)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(self.read(flat)), type=field.type)
         return table.set_column(1, field, vectors)
+
+    def read(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return vectors.astype(np.float16).astype(np.float32)
+
+
+class CompressedTooLong(VectorsInHalf):
+    """Vectors come back longer than what compression may cost of their length when written."""
+
+    capabilities = replace(
+        MemoryStore.capabilities,
+        indexes={
+            name: replace(kind, exact_scores=False)
+            for name, kind in MemoryStore.capabilities.indexes.items()
+        },
+    )
+
+    def read(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return vectors * np.float32(1.6)
 
 
 # -- what a search returns -------------------------------------------------------------------

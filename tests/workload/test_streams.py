@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, ClassVar
@@ -19,13 +20,13 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
-from vectrial.model.store import NativeRows, NativeSearch, Searcher
+from vectrial.model.store import NativeRows, NativeSearch, Searcher, Store
 from vectrial.model.target import LoadTarget
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.streams import Stream, Streamed, by_clients, by_engine
 
-QUERIES = np.eye(4, dtype=np.float32)
+QUERIES, SCHEMA = np.eye(4, dtype=np.float32), Schema(4, Metric.L2)
 
 
 def by_a_client(to: LoadTarget, due: list[int], **named: Any) -> Streamed:
@@ -35,7 +36,7 @@ def by_a_client(to: LoadTarget, due: list[int], **named: Any) -> Streamed:
         NativeSearch(to),
         NativeRows(to, {}, {}),
         [Stream("search", "search", at, QUERIES[: len(at)])],
-        Schema(4, Metric.L2),
+        SCHEMA,
         1,
         0.5,
         Certificate(ClientLimits(), Placement(), {}),
@@ -64,27 +65,44 @@ def test_it_is_told_when_the_clock_started() -> None:
 
 
 class Counted(MemoryStore):
-    """Counts the searchers that were made of it, and says when."""
+    """Notes when the searchers of it were made, and in which thread."""
 
-    made: ClassVar[list[int]] = []
+    made: ClassVar[list[tuple[int, int]]] = []
 
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
-        Counted.made.append(perf_counter_ns())
+        Counted.made.append((perf_counter_ns(), threading.get_ident()))
         return super().searcher(k, params, where)
 
 
-def test_searchers_are_made_before_the_clock_starts(tmp_path: Path) -> None:
-    """As many as there are clients, and none later: what making one takes is no latency."""
-    schema = Schema(4, Metric.L2)
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    Counted.made.clear()
     store = Counted(tmp_path)
-    store.create(schema, Index("flat", NoParams()))
-    store.insert(make_batch(schema, np.arange(4), QUERIES, None))
+    store.create(SCHEMA, Index("flat", NoParams()))
+    store.insert(make_batch(SCHEMA, np.arange(4), QUERIES, None))
+    return store
+
+
+def test_searchers_are_made_before_the_clock_starts(store: Store) -> None:
+    """As many as there are clients, and none later: what making one takes is no latency."""
     due = np.arange(8, dtype=np.int64) * 1_000_000
     searches = Stream("search", "search", due, QUERIES[due // 1_000_000 % 4])
     outcome = by_clients(
-        [store, store], [searches], schema, 1, NoParams(), 0.05,
+        [store, store], [searches], SCHEMA, 1, NoParams(), 0.05,
         warmup=QUERIES, progress=lambda *_: None,
     ).outcome  # fmt: skip
     assert len(Counted.made) == 2
-    assert max(Counted.made) < outcome["started_ns"]
+    assert max(at for at, _ in Counted.made) < outcome["started_ns"]
     assert outcome["classes"][0]["issued"] + outcome["unsent"] == 8
+
+
+def test_one_client_is_the_calling_thread(store: Store) -> None:
+    """There are libraries that are good for one thread alone."""
+    write = Stream("insert", "insert", np.array([0]), QUERIES[:1], np.array([9]))
+    search = Stream("search", "search", np.array([1]), QUERIES[:1])
+    by_clients(
+        [store], [write, search], SCHEMA, 1, NoParams(), 60.0,
+        warmup=QUERIES, progress=lambda *_: None,
+    )  # fmt: skip
+    assert len(Counted.made) == 2, "one anew after the write"
+    assert {thread for _, thread in Counted.made} == {threading.get_ident()}
