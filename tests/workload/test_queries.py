@@ -21,12 +21,12 @@ def test_no_round_has_a_query_of_the_dataset_nor_one_of_another_round() -> None:
 
 @pytest.mark.parametrize("largest", [3.0, -3.0, 0.0, -1e-45])
 def test_a_query_that_may_not_move_goes_up_by_units_in_the_last_place(largest: float) -> None:
-    """As where its nearest rows are the query itself."""
+    """As where its nearest rows are the query itself, and no others hold its filter."""
     rows = dataset(200)
     rows.queries[0] = 0
     rows.queries[0, 3] = largest
     truth = truth_of(rows, 5, None)
-    truth.distances[0] = 0
+    truth.distances[0] = [0, 0, 0, np.inf, np.inf]
     rounds = drawn(rows, truth, (1, 2), repeat=False).rounds[:, 0]
     wanted = np.float32(largest)
     at = int(np.abs(rows.queries[0]).argmax())

@@ -312,6 +312,7 @@ def test_segments_that_were_put_before_are_not_put_again(tmp_path: Path) -> None
     assert outcome.resumed == [0, 1, 2, 4, 5]
     assert [span.segment for span in again.spans.of(Stage.PUT)] == [3]
     assert json.loads(receipt.read_text()) == told
+    assert again.put().most_bytes == 0, "none was in memory"
 
 
 def failing(when: Callable[[int], bool], error: Exception, step: str = "build") -> type[Store]:

@@ -96,13 +96,15 @@ def test_searchers_are_made_before_the_clock_starts(store: Store) -> None:
     assert outcome["classes"][0]["issued"] + outcome["unsent"] == 8
 
 
-def test_one_client_is_the_calling_thread(store: Store) -> None:
-    """There are libraries that are good for one thread alone."""
+def test_one_client_is_the_calling_thread_and_sleeps_until_a_request_is_due(store: Store) -> None:
+    """There are libraries that are good for one thread alone, and what waits is no work of the
+    client's."""
     write = Stream("insert", "insert", np.array([0]), QUERIES[:1], np.array([9]))
-    search = Stream("search", "search", np.array([1]), QUERIES[:1])
-    by_clients(
+    search = Stream("search", "search", np.array([400_000_000]), QUERIES[:1])
+    outcome = by_clients(
         [store], [write, search], SCHEMA, 1, NoParams(), 60.0,
         warmup=QUERIES, progress=lambda *_: None,
-    )  # fmt: skip
+    ).outcome  # fmt: skip
+    assert outcome["cpu_ns"] < 200_000_000
     assert len(Counted.made) == 2, "one anew after the write"
     assert {thread for _, thread in Counted.made} == {threading.get_ident()}
