@@ -36,9 +36,10 @@ existing = { collection = "products", id = "sku" }
 SEARCH = 'experiment = "search"\nsearch = { ef_search = 50 }\n'
 
 
-def plan_of(experiment: str, store: str = "pgvector", **shape: Any) -> Plan:
+def plan_of(experiment: str, store: str = "pgvector", nodes: int = 1, **shape: Any) -> Plan:
+    suite = SUITE.replace("STORE", store).replace("existing", f"nodes = {nodes}\nexisting")
     return make_plan(
-        parse_suite(SUITE.replace("STORE", store) + experiment, "t.toml"),
+        parse_suite(suite + experiment, "t.toml"),
         where="t.toml",
         load_store=registry.load,
         shape_of=lambda ref: DatasetShape(ref.name, 1000, 8, Metric.L2, **shape),
@@ -102,6 +103,8 @@ def test_what_a_collection_does_not_have_is_refused() -> None:
     assert sizes.trials == []
     assert "only read" in reasons(sizes)
     assert "measures no collection" in reasons(plan_of(SEARCH, store="flight"))
+    searched = 'experiment = "search"\n'
+    assert "has the nodes" in reasons(plan_of(searched, store="weaviate", nodes=2))
 
 
 def test_a_setting_of_the_collection_is_left_as_it_is() -> None:

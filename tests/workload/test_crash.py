@@ -27,8 +27,8 @@ def test_the_first_answer_is_waited_for_and_no_other(tmp_path: Path) -> None:
     opening = Opening("vectrial.stores.memory:MemoryStore", tmp_path, None, schema, index, None)
     with CrashWriter(opening, create=True) as writer:
         writer.begin(Script(changes, rows, INTERVAL_S))
-        writer.wait_first(2 * INTERVAL_S)
         (reader,) = [one for one in threading.enumerate() if one.name == "acknowledgements"]
         assert reader.daemon, "a program that gives up ends, though the writer goes on"
+        writer.wait_first(2 * INTERVAL_S)
         writer.kill()
         assert [(one.change, one.error) for one in writer.outcomes()] == [(0, ""), (1, "no answer")]

@@ -108,3 +108,16 @@ def test_one_client_is_the_calling_thread_and_sleeps_until_a_request_is_due(stor
     assert outcome["cpu_ns"] < 200_000_000
     assert len(Counted.made) == 2, "one anew after the write"
     assert {thread for _, thread in Counted.made} == {threading.get_ident()}
+
+
+def test_of_what_was_not_sent_nothing_is_known(store: Store) -> None:
+    """There is no time for the search: when it was done is later than anything that happened."""
+    search = Stream("search", "search", np.array([0]), QUERIES[:1])
+    streamed = by_clients(
+        [store], [search], SCHEMA, 1, NoParams(), 0.0,
+        warmup=QUERIES, progress=lambda *_: None,
+    )  # fmt: skip
+    assert streamed.outcome["unsent"] == 1
+    (seen,) = streamed.seen
+    assert not seen.succeeded.any()
+    assert seen.spans[0, 1] > perf_counter_ns()
