@@ -30,6 +30,13 @@ _UNITS = {
     "min": 60, "minutes": 60, "h": 3600, "hours": 3600, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9,
     "TB": 1e12, "MiB": 2**20, "GiB": 2**30, "%": 0.01, "times": 1, "×": 1, "": 1,
 }  # fmt: skip
+#: What a unit is of. A column may name its unit once: a number without one may be of anything.
+_QUANTITIES = {
+    **dict.fromkeys(("ns", "µs", "us", "ms", "s", "seconds"), "time"),
+    **dict.fromkeys(("min", "minutes", "h", "hours"), "time"),
+    **dict.fromkeys(("B", "kB", "MB", "GB", "TB", "MiB", "GiB"), "bytes"),
+    **dict.fromkeys(("QPS", "/s"), "rate"), "%": "share", "times": "ratio", "×": "ratio", "": "",
+}  # fmt: skip
 #: Units that settings seldom have.
 _MEASURED = frozenset({"QPS", "/s", "µs", "ms", "times", "×"})
 _UNIT = "|".join(sorted((unit for unit in _UNITS if unit not in ("", "×")), key=len, reverse=True))
@@ -52,6 +59,11 @@ class Figure(NamedTuple):
     unit: str
     at: int
 
+    @property
+    def quantity(self) -> str:
+        """What it is of."""
+        return _QUANTITIES[self.unit]
+
 
 def figures(text: str) -> Iterator[Figure]:
     """Every number of a text, with its unit if it has one."""
@@ -63,17 +75,21 @@ def figures(text: str) -> Iterator[Figure]:
         yield Figure(found[0], float(number) * scale, digit, unit, found.start())
 
 
-def missing(page: Path) -> list[str]:
-    """Figures of a page that no result has which its section links to, with the words around."""
-    name = page.relative_to(ROOT).as_posix()
+def missing(name: str, text: str) -> list[str]:
+    """Figures of a page, named from the root, that no result has which their section links to; with
+    the words around."""
     settings, found = _settings().get(name, frozenset()), []
-    for section in re.split(r"(?m)^(?=## )", page.read_text("utf-8")):
-        values = sorted({v for source in _sources(page, section) for v in _values(source)})
+    for section in re.split(r"(?m)^(?=## )", text):
+        known = {one for source in _sources(ROOT / name, section) for one in _values(source)}
         prose = _CODE.sub("", section)
         for figure in figures(prose):
             units = _UNITS if name == RESULTS else _MEASURED
             if not figure.unit or figure.unit not in units or figure.text in settings:
                 continue
+            # Whole numbers stand everywhere: as ratios those count that are said to be one.
+            bare = figure.quantity != "ratio" or figure.digit < 1
+            of = {figure.quantity, ""} if bare else {"ratio"}
+            values = _sorted(frozenset(known), frozenset(of))
             # The last digit may have been cut off or rounded.
             place = bisect.bisect_left(values, figure.value - 1.01 * figure.digit)
             if place == len(values) or values[place] > figure.value + 1.01 * figure.digit:
@@ -96,14 +112,20 @@ def _sources(page: Path, section: str) -> set[Path]:
 
 
 @cache
-def _values(source: Path) -> frozenset[float]:
-    """Every number of the pages of a result, in base units."""
+def _sorted(known: frozenset[tuple[str, float]], of: frozenset[str]) -> list[float]:
+    return sorted(value for quantity, value in known if quantity in of)
+
+
+@cache
+def _values(source: Path) -> frozenset[tuple[str, float]]:
+    """Every number of the pages of a result, with what it is of, in base units."""
     if source.is_file():
         text = source.read_text("utf-8")
         rows = (f"{a} {unit} {b} {unit}" for a, b, unit in _BENCH_ROW.findall(text))
-        return frozenset(one.value for one in figures("\n".join([text, *rows])))
+        return frozenset((one.quantity, one.value) for one in figures("\n".join([text, *rows])))
     pages = [*source.rglob("*.md"), *source.rglob("suite.toml")]
-    return frozenset(one.value for path in pages for one in figures(path.read_text("utf-8")))
+    texts = (path.read_text("utf-8") for path in pages)
+    return frozenset((one.quantity, one.value) for text in texts for one in figures(text))
 
 
 @cache
@@ -112,15 +134,16 @@ def _settings() -> dict[str, frozenset[str]]:
     return {page: frozenset(texts) for page, texts in tomllib.loads(text).items()}
 
 
-def pages() -> list[Path]:
-    """The pages that people write."""
+def pages() -> list[str]:
+    """The pages that people write, named from the root."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / RESULTS]
-    return [page for page in found if page.relative_to(ROOT).as_posix() not in GENERATED]
+    names = (page.relative_to(ROOT).as_posix() for page in found)
+    return [name for name in names if name not in GENERATED]
 
 
 def main() -> int:
     """Print what is not found."""
-    lacking = [line for page in pages() for line in missing(page)]
+    lacking = [line for name in pages() for line in missing(name, (ROOT / name).read_text("utf-8"))]
     print("\n".join(lacking) or "every figure is in the results that its section names")
     return 1 if lacking else 0
 

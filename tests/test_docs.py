@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from vectrial.stores import registry
 from vectrial.suite.model import parse_suite
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import figures  # noqa: E402
+
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "results" / "README.md"]
 OF_REPOSITORY = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -195,3 +199,24 @@ def test_the_query_of_the_results_page_runs() -> None:
         db.execute("insert into phase select 1, 1, 0, 'search', 'search', '{}', 0, 1, true, null")
         db.execute("insert into metric select 1, 'qps', 5.0, '1/s', true, null")
         assert db.sql(query).fetchall() == [("memory", "search", "qps", 5.0, "1/s")]
+
+
+@pytest.mark.parametrize("name", figures.pages())
+def test_figures_are_in_the_results_that_their_section_names(name: str) -> None:
+    assert figures.missing(name, (ROOT / name).read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [
+        ("[demo](demo/report.md): hnswlib answers 28,162 QPS, p99 80.8 µs.", []),
+        ("[demo](demo/report.md): hnswlib answers 28.2 thousand and 0.0808 ms.", []),
+        ("[demo](demo/report.md): hnswlib answers 29,162 QPS.", ["29,162 QPS"]),
+        ("[demo](demo/report.md): it is 37 times slower.", ["37 times"]),
+        ("hnswlib answers 28,162 QPS.", ["28,162 QPS"]),
+        ("[servers](servers/report.md).\n\n## Demo\n\nA p99 of 1.40 ms.", ["1.40 ms"]),
+    ],
+)
+def test_a_figure_without_its_result_is_found(said: str, lacks: list[str]) -> None:
+    lines = figures.missing(figures.RESULTS, f"## Demo\n\n{said}\n")
+    assert [line.split(": ")[1] for line in lines] == lacks
