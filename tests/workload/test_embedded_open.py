@@ -82,9 +82,7 @@ def test_one_caller_is_the_calling_thread_and_waits_for_itself() -> None:
     assert phase.metrics["concurrency"] == 1
     assert not phase.valid
     assert "overloaded" in (phase.reason or "")
-    p99 = phase.metrics["latency_p99"]
-    assert p99 is not None
-    assert p99 > 150_000
+    assert (phase.metrics["latency_max"] or 0) > 150_000
     assert (phase.metrics["unsent"] or 0) > 0
 
 

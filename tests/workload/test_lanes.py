@@ -213,13 +213,14 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
 @pytest.mark.slow
 def test_an_open_loop_shows_what_was_offered_and_how_late_it_was_sent(folder: Path) -> None:
     rates = RATES.replace("rates = [400]", 'rates = [400]\narrivals = "constant"')
-    opened = measured(folder, STORE + rates)
+    # As many requests as a p99 needs.
+    opened = measured(folder, STORE + rates.replace("duration_s = 0.5", "duration_s = 0.75"))
     figures = {row["metric"]: row["value"] for row in opened}
     assert opened[0]["phase_params"] == {
         "loop": "open", "arrivals": "constant", "rate": 400, "k": 10, "returns": "ids",
     }  # fmt: skip
     assert figures["offered_rate"] == pytest.approx(400, rel=0.02)
-    assert figures["count"] == 200
+    assert figures["count"] == 300
     assert (figures["unsent"], figures["in_flight_limit_hits"], figures["unanswered"]) == (0, 0, 0)
     assert figures["littles_law"] == pytest.approx(1, abs=2e-3)
     assert 0 < figures["service_p50"] <= figures["latency_p50"] * 1.01
@@ -242,7 +243,8 @@ def test_the_python_client_is_measured_in_processes_of_its_own(folder: Path) -> 
     assert 1 <= figures["client_processes"] <= 4
     assert 0 < figures["littles_law"] <= 1.000001
     assert figures["cpu_us_per_op"] > 0
-    assert all(row["valid"] for row in sdk.values()), sdk["qps"]["reason"]
+    known = [row for row in sdk.values() if row["value"] is not None]
+    assert all(row["valid"] for row in known), sdk["qps"]["reason"]
 
 
 @pytest.mark.slow
