@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import duckdb
@@ -50,6 +51,12 @@ def test_what_would_fill_the_memory_is_refused(folder: Path) -> None:
             reader.query(sql)
     with RunReader(folder) as reader:
         assert reader.run()["suite_name"] == "s", "the next one finds its memory free"
+
+
+def test_two_million_rows_are_read_and_not_one_more(folder: Path) -> None:
+    for more, fits in ((0, True), (1, False)):
+        with RunReader(folder) as reader, nullcontext() if fits else pytest.raises(UserError):
+            assert len(reader.query(f"select * from range({2_000_000 + more})")) == 2_000_000
 
 
 def test_a_figure_that_is_no_number_is_missing(folder: Path) -> None:
