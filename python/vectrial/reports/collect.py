@@ -248,7 +248,7 @@ def _compared(
     few = metric.startswith("latency_") and _has_few_calls(point)
     if few:
         calls = formatting.plural(round(point.value("count") or 0), "call")
-        unlike = f"{calls} in less than a second say nothing of the next"
+        unlike = f"{calls} in less than a second, which says nothing of the next"
     if spread.median < 0:
         unlike = f"no {figure.metric.replace('_', ' ')} shown"
     if linear and point.rows != rows and not unlike:
