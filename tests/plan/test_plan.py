@@ -13,7 +13,7 @@ from vectrial.model.capabilities import Index
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
 from vectrial.plan.estimate import JOB_S, Pace, load_s, warm_up_of
-from vectrial.plan.model import DatasetShape, Plan
+from vectrial.plan.model import DatasetShape, Plan, Refusal
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
 from vectrial.suite.model import parse_suite
@@ -296,6 +296,17 @@ def test_what_a_store_cannot_do_is_refused_not_dropped() -> None:
     refused = {refusal.row.experiment for refusal in plan.refusals}
     assert refused == {"crud", "ingest", "search"}
     assert all("ip" in refusal.reason for refusal in plan.refusals)
+
+
+def test_what_is_skipped_is_counted_of_all_that_a_store_is_asked_for() -> None:
+    """Not: "will be skipped: sqlite-vec" of a store of which one trial is."""
+    text = SUITE.replace('"hnswlib"', '"sqlite-vec"').replace('"hnsw"', '"flat"')
+    text = text.replace("params = { m = [8, 16], ef_construction = 64 }", "")
+    whole = plan_of(text)
+    plan = replace(whole, refusals=(Refusal(whole.trials[0].row, "it cannot"),))
+    row, total = plan.refusals[0].row, len(whole.trials) + 1
+    what = f"1 of {total} trials of sqlite-vec (flat {row.experiment})"
+    assert plan.skipped == ((what, "it cannot"),)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from busy_machine import until
+from command_calls import call
 from served_pages import TOKEN, client_of
 from start_forms import TINY, Forms, end, faults, hidden, sleeping_runs
 from synthetic_runs import write_run
@@ -100,19 +101,12 @@ def test_what_there_is_to_choose(forms: Forms, monkeypatch: pytest.MonkeyPatch) 
     assert '<option value="clustered-64-50k">' in page
 
 
-def test_the_plan_is_that_of_a_dry_run(forms: Forms) -> None:
+def test_the_plan_is_that_of_a_suite_from_init(forms: Forms) -> None:
     form = {**TINY, "store": ["memory", "hnswlib"], "experiment": ["storage", "hybrid"]}
     page = forms.post(form).text
-    suite = parse_suite(
-        """
-        name = "tiny"
-        repeats = 1
-        datasets = [{ name = "clustered-16-2k", rows = 500 }]
-        stores = [{ store = "memory" }, { store = "hnswlib" }]
-        experiments = [{ experiment = "storage" }, { experiment = "hybrid" }]
-        """,
-        "suite",
-    )
+    words = "--dataset clustered-16-2k --rows 500 --repeats 1 --store memory --store hnswlib"
+    asked = call("init", "-", *words.split(), "--experiment", "storage", "--experiment", "hybrid")
+    suite = parse_suite(asked.out, "suite").model_copy(update={"name": "tiny"})
     summary = summarize(plan_of(suite, "suite"))
     assert len(summary.loads) == len(summary.skipped) == 2
     assert f"{summary.title}; {summary.estimate}." in page
@@ -135,7 +129,7 @@ def test_the_plan_is_that_of_a_dry_run(forms: Forms) -> None:
         ({"dataset": ""}, "dataset", "needs a letter"),
         ({"store": []}, "store", "at least one store"),
         ({"index-memory": "hnsw"}, "store", "has no index 'hnsw'"),
-        ({"store": ["weavate"]}, "form", "there is no store 'weavate'"),
+        ({"store": ["weavate"]}, "store", "there is no store 'weavate'"),
         ({"experiment": []}, "experiment", "at least one experiment"),
         ({"experiment": ["serch"]}, "experiment", "did you mean 'search'"),
     ],

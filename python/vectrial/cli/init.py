@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from vectrial.cli import one_store as one
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError
-from vectrial.plan.quick import REPEATS, SETTINGS, Contender, search_settings, store_entry
+from vectrial.plan.quick import REPEATS, Contender, plain_suite
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import plan_of
 from vectrial.run.quick import DATASET, contenders, named_shape
@@ -99,14 +98,15 @@ def init(
     if file != _STDOUT:
         replace_text(file, text)
     console, at = stderr_console(), shlex.quote(str(file))
-    refused = [(r.row.store, r.row.experiment, r.reason) for r in plan.refusals]
     if form is Format.JSONL:
-        names = ("store", "experiment", "reason")
-        skipped = [dict(zip(names, one, strict=True)) for one in refused]
+        skipped = [
+            {"store": one.row.store, "experiment": one.row.experiment, "reason": one.reason}
+            for one in plan.refusals
+        ]
         print_json([{"file": str(file), "suite": text, "skipped": skipped}])
         return
-    for store_name, _, reason in dict.fromkeys(refused):
-        say(console, f"! will be skipped: {store_name}: {reason}")
+    for what, reason in plan.skipped:
+        say(console, f"! skipped: {what}: {reason}")
     if file == _STDOUT:
         print(text, end="")
         return
@@ -219,29 +219,15 @@ def _suite(wanted: _Answers) -> Suite:
     chosen = (
         wanted if wanted.stores else replace(wanted, stores=tuple(_default_stores(wanted.dataset)))
     )
-    stores = chosen.contenders()
-    settings = search_settings([one.kind for one in stores], wanted.k, SETTINGS[0])
+    for name in chosen.experiments:
+        _experiment(name)
     rows = {} if wanted.rows is None else {"rows": wanted.rows}
-    plain: dict[str, Any] = {
-        "name": wanted.name,
-        "repeats": wanted.repeats,
-        "order": "interleaved",
-        "k": wanted.k,
-        "datasets": [{"name": wanted.dataset, **rows}],
-        "stores": [store_entry(one) for one in stores],
-        "experiments": [_entry(name, settings) for name in dict.fromkeys(wanted.experiments)],
-    }
+    plain = plain_suite(
+        wanted.name,
+        {"name": wanted.dataset, **rows},
+        chosen.contenders(),
+        wanted.experiments,
+        wanted.repeats,
+        wanted.k,
+    )
     return validated(Suite, plain, "vectrial init")
-
-
-def _entry(name: str, settings: dict[str, list[int]]) -> dict[str, Any]:
-    """The entry of an experiment, with search settings where it takes lists of them."""
-    _experiment(name)
-    kind = EXPERIMENTS[name]
-    if not settings or "search" not in kind.model_fields:
-        return {"experiment": name}
-    try:
-        kind.model_validate({"search": settings})
-    except ValidationError:  # it takes one value, and has its own way to find it
-        return {"experiment": name}
-    return {"experiment": name, "search": settings}

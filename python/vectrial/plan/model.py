@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
 from vectrial.plan.estimate import begin_s
 from vectrial.suite.model import DatasetRef, Suite
+from vectrial.util.formatting import plural
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,20 @@ class Plan:
     def is_empty(self) -> bool:
         """True if it has nothing to measure, and nothing that is refused."""
         return not (self.jobs or self.refusals)
+
+    @property
+    def skipped(self) -> tuple[tuple[str, str], ...]:
+        """How many trials of which store are refused, with the reason of each."""
+        rows = [*(trial.row for trial in self.trials), *(one.row for one in self.refusals)]
+        every = Counter(row.store for row in rows)
+        counts = Counter(
+            (one.row.store, one.row.index_kind, one.row.experiment, one.reason)
+            for one in self.refusals
+        )
+        return tuple(
+            (f"{count} of {plural(every[store], 'trial')} of {store} ({index} {experiment})", why)
+            for (store, index, experiment, why), count in counts.items()
+        )
 
     def of_stores(self, names: Collection[str]) -> Plan:
         """The plan of these stores alone."""

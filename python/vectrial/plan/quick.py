@@ -8,13 +8,15 @@ in the opposite order: rows shrink first, and repeats last.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from vectrial.experiments.common.recall_parameter import parameter_values
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
@@ -197,6 +199,43 @@ def _suite(
         ],
     }
     return validated(Suite, plain, "vectrial quick")
+
+
+def plain_suite(
+    name: str,
+    dataset: Mapping[str, Any],
+    chosen: Sequence[Contender],
+    experiments: Sequence[str],
+    repeats: int = REPEATS,
+    k: int = 10,
+) -> dict[str, Any]:
+    """The suite that compares stores on equal terms: indexes of equal effort, and a range of search
+    settings that all of them take.
+
+    dataset: its entry in the suite.
+    """
+    settings = search_settings([one.kind for one in chosen], k, SETTINGS[0])
+    return {
+        "name": name,
+        "repeats": repeats,
+        "order": "interleaved",
+        "k": k,
+        "datasets": [dataset],
+        "stores": [store_entry(one) for one in chosen],
+        "experiments": [_experiment_entry(one, settings) for one in dict.fromkeys(experiments)],
+    }
+
+
+def _experiment_entry(name: str, settings: Mapping[str, list[int]]) -> dict[str, Any]:
+    """The entry of an experiment, with search settings where it takes lists of them."""
+    kind = EXPERIMENTS[name]
+    if not settings or "search" not in kind.model_fields:
+        return {"experiment": name}
+    try:
+        kind.model_validate({"search": settings})
+    except ValidationError:  # it takes one value, and has its own way to find it
+        return {"experiment": name}
+    return {"experiment": name, "search": settings}
 
 
 def store_entry(one: Contender) -> dict[str, Any]:

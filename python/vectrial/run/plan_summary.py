@@ -70,10 +70,7 @@ def summarize(plan: Plan) -> PlanSummary:
             PlannedLoad(*load, _trials(counts[load], repeats), seconds[load]) for load in loads
         ),
         servers=tuple(_servers(plan)),
-        skipped=tuple(
-            (f"{one.row.store} {one.row.index_kind} {one.row.experiment}", one.reason)
-            for one in plan.refusals
-        ),
+        skipped=plan.skipped,
     )
 
 

@@ -60,7 +60,7 @@ def _store(name: str) -> StoreChoice:
     except VectrialError as error:  # a broken plug-in, or a variable that makes no sense
         return StoreChoice(name, (), False, str(error))
     can = store.capabilities
-    default = can.index_or_default(None) or can.preferred_index()
+    default = can.preferred_index()
     indexes = (default, *(label for label in can.indexes if label != default))
     return StoreChoice(name, indexes, available.works, available.reason)
 

@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vectrial.datasets import catalog, library
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.plan.checks import plan_warnings
 from vectrial.plan.model import Plan
+from vectrial.plan.quick import Contender, plain_suite
 from vectrial.run import exposure
 from vectrial.run.plan_summary import PlanSummary, summarize
 from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
 from vectrial.serve import choices
+from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
+from vectrial.util.suggest import suggestion
 
 #: Where a fault is, in the messages of plans: an entry of the suite.
 _ENTRY = re.compile(r"\b(datasets|stores|experiments)\[\d+\]")
@@ -164,14 +168,10 @@ def _of_file(filled: Filled, root: Path) -> tuple[Suite, str]:
 
 
 def _of_parts(filled: Filled) -> tuple[Suite, str]:
+    dataset_entry = {"name": filled.dataset, **_number_field("rows", filled.rows)}
+    contenders = [_contender(name, filled.indexes.get(name)) for name in filled.stores]
     plain: dict[str, Any] = {
-        "name": filled.name,
-        "datasets": [{"name": filled.dataset, **_number_field("rows", filled.rows)}],
-        "stores": [
-            {"store": one, **({"index": index} if (index := filled.indexes.get(one)) else {})}
-            for one in filled.stores
-        ],
-        "experiments": [{"experiment": one} for one in filled.experiments],
+        **plain_suite(filled.name, dataset_entry, contenders, _experiments(filled)),
         **_number_field("repeats", filled.repeats),
     }
     needed = (("store", filled.stores), ("experiment", filled.experiments))
@@ -188,6 +188,31 @@ def _of_parts(filled: Filled) -> tuple[Suite, str]:
         except UserError as error:
             raise FormFaults({name: _message(error)}) from error
     return suite, toml_of(suite)
+
+
+def _contender(name: str, index: str | None) -> Contender:
+    """A store with the kind of index that was chosen, or its default.
+
+    Raises:
+        FormFaults: there is no such store, or it has no such index.
+    """
+    try:
+        store = registry.load(name)
+    except VectrialError as error:
+        raise FormFaults({"store": _message(error)}) from error
+    can = store.capabilities
+    chosen = index or can.preferred_index()
+    if chosen not in can.indexes:
+        raise FormFaults({"store": f"{name} has no index '{chosen}'"})
+    return Contender(store, chosen)
+
+
+def _experiments(filled: Filled) -> Sequence[str]:
+    for name in filled.experiments:
+        if name not in EXPERIMENTS:
+            near = suggestion(name, EXPERIMENTS)
+            raise FormFaults({"experiment": f"'{name}' is not an experiment ({near})"})
+    return filled.experiments
 
 
 def _number_field(name: str, text: str) -> dict[str, object]:
