@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from compared_runs import ALONE, NOISE, SECOND, Made
 
+from vectrial.compare import document
 from vectrial.compare.build import Comparison, compare, metrics_of
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.judge import Verdict
@@ -714,3 +716,11 @@ def test_a_difference_holds_where_disturbed_phases_cannot_have_made_it() -> None
 def test_a_tie_of_disturbed_phases_holds_in_their_best_case_alone() -> None:
     assert one(of_runs(busy(1), busy(2), "ready_s")).kind is Kind.TIE
     assert one(of_runs(busy(*range(1, 6)), busy(2), "ready_s")).kind is Kind.UNDECIDED
+
+
+def test_a_change_of_many_times_is_said_as_a_ratio() -> None:
+    wide = (1.0, 1.05, 0.95)
+    sides = Made().sweep(noise=wide), Made().sweep(noise=wide, speed=40.0)
+    found = of_runs(*sides, "qps", recalls=(0.95,))
+    _, _, change = document.figures(one(found))
+    assert re.fullmatch(r"×40\.0 \(×\d\d\.\d … ×\d\d\.\d\)", change)

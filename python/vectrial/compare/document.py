@@ -265,7 +265,7 @@ def _change(verdict: Verdict) -> Cell:
 
 def _percent(share: float, sign: str = "") -> str:
     if share > 10:
-        return f"> {sign}1000 %"
+        return formatting.ratio(share + 1) if share < 1e6 else "> ×1,000,000"
     return f"{share * 100:+.1f} %" if sign else f"{share * 100:.3g} %"
 
 
