@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from recorded_trials import recorded_phase, recorded_trial
 
+from vectrial.analysis.analysis import remark
+from vectrial.analysis.run_data import Point
 from vectrial.analysis.trial import Trial
 from vectrial.analysis.trust import unranked
+from vectrial.model.consistency import FIRST_ANSWERS
 
 
 def trial(number: int, first_us: float, later_us: float | None, ef: int = 64) -> Trial:
@@ -30,6 +35,20 @@ def test_answers_that_are_remembered_in_every_repeat_are_not_ranked(repeats: int
     found = unranked(trials, [])
     assert list(found) == list(range(repeats))
     assert all(text.startswith("answers seem to be cached: the first") for text in found.values())
+
+
+def test_what_every_repeat_shows_is_said_once() -> None:
+    trials = [trial(number, 446 + number, 173) for number in range(3)]
+    (said,) = set(unranked(trials, []).values())
+    assert said.count(FIRST_ANSWERS) == 1
+    assert said.endswith("and so in all 3 repeats")
+    notes = [f"{FIRST_ANSWERS} {446 + number} us: answers are remembered" for number in range(3)]
+    noted = [replace(one.phases[0], reason=note) for one, note in zip(trials, notes, strict=True)]
+    plain = Point(
+        trials[0].series, "words", 10, "search", "search", {}, {}, "ok", None, tuple(noted)
+    )
+    assert remark(plain) == notes[0]
+    assert remark(replace(plain, doubt=said)) == said
 
 
 def test_one_disturbed_repeat_of_three_is_the_machine() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.site.inputs import inputs_of
+from vectrial.site.build import _each_once
+from vectrial.site.inputs import Input, inputs_of
+from vectrial.site.run_pages import RunResult
 
 
 def bundle(path: Path) -> Path:
@@ -50,3 +52,17 @@ def test_nothing_to_show_is_refused(tmp_path: Path) -> None:
         inputs_of([tmp_path])
     with pytest.raises(UserError, match="no such file or folder"):
         inputs_of([tmp_path / "missing"])
+
+
+def test_a_run_beside_its_bundle_is_counted_once_as_the_folder(tmp_path: Path) -> None:
+    def result(name: str, path: Path, run_id: str) -> RunResult:
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        return RunResult(Input(name, path, name), run=(run_id, 1.0))
+
+    one = result("a-bundle", bundle(tmp_path / "a-bundle.vectrial.tar.gz"), "one")
+    same, other = (result(name, run(tmp_path / name), name) for name in ("one", "two"))
+    torn = RunResult(Input("torn", tmp_path, "torn"), "it cannot be read")
+    found = _each_once([one, same, other, torn], tmp_path)
+    assert found[1:] == [same, other, torn]
+    assert found[0].why == "it is the run of one, which is shown"
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["one", "two"]

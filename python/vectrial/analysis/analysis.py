@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from vectrial.analysis import pareto as fronts
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
+from vectrial.model.consistency import FIRST_ANSWERS
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.util import formatting
@@ -177,10 +178,13 @@ def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
 
 
 def remark(point: Point) -> str:
-    """Reason why a point does not count, or the notes of its phases."""
-    said = (phase.reason for phase in point.phases)
-    told = point.reason or "; ".join(dict.fromkeys(filter(None, said)))
-    return "; ".join(filter(None, (point.doubt, told)))
+    """Reason why a point does not count, or the notes of its phases, each said once."""
+    notes: dict[str, str] = {}
+    for note in "; ".join(phase.reason for phase in point.phases if phase.reason).split("; "):
+        notes.setdefault(FIRST_ANSWERS if note.startswith(FIRST_ANSWERS) else note, note)
+    if point.doubt and FIRST_ANSWERS in point.doubt:
+        notes.pop(FIRST_ANSWERS, None)
+    return "; ".join(filter(None, (point.doubt, point.reason or "; ".join(notes.values()))))
 
 
 def matching(

@@ -54,8 +54,10 @@ def _remembered(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tuple[i
         if values.get("later_pass_p50") is not None:
             repeats[point_key(trial, phase)].append((phase.phase_id, remembered(values)))
     for members in repeats.values():
-        if all(told for _, told in members):
-            yield from ((phase_id, told) for phase_id, told in members if told)
+        told = next((said for _, said in members), None)
+        if told and all(said for _, said in members):
+            every = f", and so in all {len(members)} repeats" if len(members) > 1 else ""
+            yield from ((phase_id, f"{told}{every}") for phase_id, _ in members)
 
 
 def _wrong_answers(trial: Trial, phase: PhaseResult) -> Iterator[str]:

@@ -24,6 +24,9 @@ REMEMBERED = 1.5
 #: what is shorter may have met the machine in a bad moment, unless it was so many times as slow.
 REMEMBERED_OF, REMEMBERED_S, REMEMBERED_AT_ONCE = 30, 0.1, 5.0
 
+#: How the sentence of `remembered` begins: each repeat says it with figures of its own.
+FIRST_ANSWERS = "the first answer to each query took"
+
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
 _STEPS = ("load_s", "flush_s", "build_s", "wait_s")
 
@@ -65,8 +68,7 @@ def remembered(figures: Mapping[str, float | None]) -> str | None:
     if first <= (REMEMBERED_AT_ONCE if brief else REMEMBERED) * later:
         return None
     return (
-        f"the first answer to each query took {first:,.0f} us (median), later ones to the same"
-        f" queries {later:,.0f} us"
+        f"{FIRST_ANSWERS} {first:,.0f} us (median), later ones to the same queries {later:,.0f} us"
     )
 
 

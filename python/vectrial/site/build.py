@@ -55,7 +55,7 @@ def build(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
         root = Path(scratch) / "site"
         root.mkdir(mode=0o755)
-        results = _runs(inputs, root, options, progress)
+        results = _each_once(_runs(inputs, root, options, progress), root)
         if not any(one.facts for one in results):
             raise UserError(
                 f"no run can be read: {results[0].why}", where=", ".join(map(str, paths))
@@ -126,6 +126,24 @@ def _runs(
             remedy="fewer processes: --jobs 1",
         ) from error
     return [found[number] for number in range(len(tasks))]
+
+
+def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
+    """The same, where a run is there as a folder and as a bundle of it too, or twice: a folder is
+    shown, which may hold more, and the others say so."""
+    shown: dict[tuple[str, float], RunResult] = {}
+    for one in sorted(results, key=lambda result: result.source.path.is_file()):
+        if one.run is not None:
+            shown.setdefault(one.run, one)
+    found = []
+    for one in results:
+        first = one if one.run is None else shown[one.run]
+        if first is one:
+            found.append(one)
+            continue
+        shutil.rmtree(root / "runs" / one.source.id)
+        found.append(RunResult(one.source, f"it is the run of {first.source.name}, which is shown"))
+    return found
 
 
 def _collect_seldom() -> None:

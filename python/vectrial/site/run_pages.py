@@ -37,7 +37,8 @@ _TEXTS = ("suite.toml", "environment.json")
 @dataclass(frozen=True)
 class RunResult:
     """A run as the pages of many need it. why: why it could not be read, where there is nothing
-    else. wrong: stores that failed the gate."""
+    else. wrong: stores that failed the gate. run: its name and the second that it began, which a
+    copy shares."""
 
     source: Input
     why: str = ""
@@ -51,6 +52,7 @@ class RunResult:
     entries: tuple[Entry, ...] = ()
     glances: tuple[Glance, ...] = ()
     fronts: tuple[FrontPoint, ...] = ()
+    run: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _written(task: Task, run: RunData, folder: Path, raw: Sequence[str]) -> RunR
         tuple(dict.fromkeys(t.series.store for t in run.trials if run.why_wrong(t))),
         tuple(entries_of(run, facts, values.address)),
         tuple(glances_of(run, report, facts, values.address)),
-        tuple(fronts_of(run, facts, values.address)),
+        tuple(fronts_of(run, facts, values.address)), (str(run.run["run_id"]), facts.started_s),
     )  # fmt: skip
     _write_report(task, report, values, raw)
     _write_values(task, report, values)
