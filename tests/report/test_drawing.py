@@ -32,6 +32,19 @@ def test_a_name_that_xml_forbids_costs_its_figure(name: str, tmp_path: Path) -> 
     assert "cannot" not in draw.svg(figure("sound"), 300, True)
 
 
+def test_a_figure_is_the_same_file_whatever_was_drawn_before_it() -> None:
+    def bars(name: str) -> Figure:
+        rows = [{"x": i, "n": name * 3} for i in range(3)]
+        base = chart_of(rows).encode(x="x:Q", y=channel("n:N", axis=None))
+        chart = base.mark("bar", clip=True)
+        return Figure("a", name, "", "", lambda width, legend: finished(chart, width, 200))
+
+    first = draw.alone(bars("a"))
+    assert "clip0" in first
+    draw.alone(bars("b"))
+    assert draw.alone(bars("a")) == first
+
+
 def test_the_end_of_the_process_costs_one_figure_at_most() -> None:
     assert "cannot" not in draw.svg(figure("before"), 300, True)
     for child in psutil.Process().children():

@@ -42,7 +42,12 @@ def alone(figure: Figure) -> str:
         "background": ink("paper"),
         "title": {"text": figure.title, "anchor": "start", "color": ink("ink"), "offset": 12},
     }
-    return _drawn(specification)
+    # Clips are numbered over all that a process draws: the same figure would be another file.
+    numbers: dict[str, int] = {}
+    return _CLIP.sub(
+        lambda found: f"{found[1]}{numbers.setdefault(found[2], len(numbers))}",
+        _drawn(specification),
+    )
 
 
 def is_drawn(drawn: str) -> bool:
@@ -106,6 +111,7 @@ def _answer(what: str, content: str) -> bytes:
     return made
 
 
+_CLIP = re.compile(r"(\bclip)(\d+)\b")
 _COLOUR = re.compile(r'(fill|stroke)="(#[0-9a-fA-F]{6})"')
 _SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
 #: A layer without marks: a picture of nothing, for which there are no words.
