@@ -71,6 +71,9 @@ BUSY = re.compile(
     r"|the first answer to each query [^;]+"
     r"|overloaded: [^;]+"
 )
+#: Said of a phase that is faster than the client was when its ceiling was measured.
+EXCEEDED = "something else was busy then, and the phase is not held to it"
+TOO_LOW = re.compile(rf"[\d,]+% of the [\d,]+ requests/s that [^:]*: {EXCEEDED}")
 #: What the native lane tells of answers that it asks for twice after a phase.
 AGAIN = ("count", "p50", "p99")
 #: What else the machine did, which is known of a phase that was sampled often enough.
@@ -206,7 +209,8 @@ def test_experiments_run_unchanged_on_the_native_lane(folder: Path) -> None:
     bad = [row for row in rows if not row["valid"] and row["value"] is not None]
     told = {load_of(row): row["reason"] for row in bad}
     assert all(NONSENSE.search(reason) for reason in told.values()), told
-    assert {BUSY.sub("", NONSENSE.sub("", one)).strip("; ") for one in told.values()} == {""}, told
+    rest = {TOO_LOW.sub("", BUSY.sub("", NONSENSE.sub("", one))) for one in told.values()}
+    assert {one.strip("; ") for one in rest} == {""}, told
     assert set(told) == set(searches)
 
 
@@ -286,8 +290,10 @@ def test_a_python_client_that_cannot_connect_fails_its_trial(folder: Path) -> No
 def test_a_client_at_its_ceiling_is_named_and_not_the_store(folder: Path) -> None:
     bound = EASY.replace("ceiling_share = 99", "ceiling_share = 1e-9")
     swept = measured(folder, STORE + SWEEP + bound)
-    assert not any(row["valid"] for row in swept)
-    assert all("client-bound" in row["reason"] for row in swept if row["value"] is not None)
+    # A ceiling that a busy machine made too low is exceeded, and is none.
+    held = [row for row in swept if EXCEEDED not in (row["reason"] or "")]
+    assert not any(row["valid"] for row in held)
+    assert all("client-bound" in row["reason"] for row in held if row["value"] is not None)
 
 
 def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
