@@ -48,8 +48,9 @@ from vectrial.stores.redis.server import REDIS
 from vectrial.telemetry.environment import git
 
 THRESHOLD = 0.05
-#: Compared each as a family of its own. Of a slowed server the truth of the load is not known.
-METRICS = ("qps", "p99", "recall", "ready_s")
+#: Compared each as a family of its own, with the experiment that it is of. Of a slowed server the
+#: truth of the load is not known.
+METRICS = {"qps": "search", "p99": "search", "recall": "search", "ready_s": "ingest"}
 #: By the name of a run, up to its number: how much slower the server is, as a share of its time.
 SLOWER = {"plain": 0.0, "slowed-10": 0.1, "slowed-20": 0.2, "tenfold": 9.0}
 SUITE = """
@@ -198,7 +199,7 @@ def compared(
     title: str, pairs: Sequence[tuple[str, str]], runs: Mapping[str, RunData], metric: str
 ) -> Pairs:
     """The verdicts on pairs of runs by one metric."""
-    asked = CompareOptions(metrics_of([metric]))
+    asked = CompareOptions(metrics_of([metric]), experiments=(METRICS[metric],))
     found = {}
     for a, b in pairs:
         verdicts = compare(Side(runs[a]), Side(runs[b]), asked, THRESHOLD).verdicts
