@@ -29,7 +29,7 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
-from vectrial.report.sections import overview
+from vectrial.report.sections import answers
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import prepare
 from vectrial.run.prepare import shape_of
@@ -86,9 +86,12 @@ class Run:
         return markdown.render(self.report)
 
     def headlines(self) -> dict[str, str]:
-        """The short answers at the report's head: each question, and which store answers it. As if
-        each trial had been repeated on a quiet machine, without which no store is named."""
-        with mock.patch.object(overview, "_unnamed", return_value=None):
+        """The short answers at the report's head: each question, and the first of the stores that
+        may answer it, whatever their repeats show, without which no store is named."""
+        with (
+            mock.patch.object(answers, "LEAST_REPEATS", 1),
+            mock.patch.object(answers._Questions, "_evidence", return_value={}),
+        ):
             report = build(self.data)
         return {one.question: one.answer for _, cards in report.answers for one in cards}
 
