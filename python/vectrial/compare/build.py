@@ -117,7 +117,7 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
 
 def _with_effort(verdict: Verdict, pair: Subject) -> Verdict:
     """The verdict; if it is undecided, with the number of repeats that would likely decide it."""
-    if verdict.kind is not Kind.UNDECIDED or verdict.effect is None:
+    if verdict.kind is not Kind.UNDECIDED or verdict.disturbed:
         return verdict
     if verdict.more is None:
         effort = f"more than {MOST_REPEATS} more repeats would be needed"
