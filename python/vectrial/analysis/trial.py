@@ -68,6 +68,12 @@ class Trial(TrialRow):
     began_s: float | None = None
     load: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def span_s(self) -> float:
+        """Seconds from its start to the end of its last phase; 0 without phases."""
+        ends = ((p.started_s or 0.0) + (p.duration_s or 0.0) for p in self.phases)
+        return max(ends, default=0.0)
+
 
 def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:
     """Key that a phase shares with the same phase of other repeats, and with no other phase."""

@@ -16,7 +16,7 @@ from vectrial.stats.effects import (
     paired,
     unpaired,
 )
-from vectrial.stats.verdict import Decision, Evidence, Kind, decide, weigh
+from vectrial.stats.verdict import Decision, Evidence, Kind, by_repeat, decide, weigh
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
 #: of freedom that more is lost than drift that both share would cost.
@@ -138,7 +138,7 @@ def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) 
     common = sorted(a.keys() & b.keys())
     if cell.in_turns and len(common) >= PAIRS_FROM:
         return paired([a[r] for r in common], [b[r] for r in common])
-    return unpaired(*_values(a, b))
+    return by_repeat(a, b)
 
 
 def _paced(cell: ComparedCell) -> bool:

@@ -71,12 +71,8 @@ class Subject:
         trials = (*self.a, *self.b)
         built = [(t.series, t.dataset, t.rows, stable(t.index_params), t.repeat) for t in trials]
         loads = {key: t.load.get("ready_s", 0) for key, t in zip(built, trials, strict=True)}
-        ends = (
-            max(((p.started_s or 0) + (p.duration_s or 0) for p in t.phases), default=0)
-            for t in trials
-        )
         repeats = max((t.repeat for t in trials), default=1)
-        return (sum(ends) + sum(loads.values())) / repeats
+        return (sum(t.span_s for t in trials) + sum(loads.values())) / repeats
 
 
 def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Side, Side]:

@@ -32,7 +32,7 @@ def add(known: set[str], entry: int, trial: PlannedTrial) -> bool:
     return True
 
 
-def told_apart(trials: Sequence[PlannedTrial]) -> dict[str, TrialRow]:
+def distinct_rows(trials: Sequence[PlannedTrial]) -> dict[str, TrialRow]:
     """Rows, by key, of trials that nothing but settings tells apart: the settings are among their
     parameters then, so that no report takes the trials for repeats of one."""
     alike: dict[tuple[Any, ...], list[PlannedTrial]] = defaultdict(list)

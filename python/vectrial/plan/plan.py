@@ -107,7 +107,7 @@ def make_plan(
                     warm_up_of(item.store, suite.warm_up_s),
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
-    apart = identity.told_apart([trial for _, trials in jobs.values() for trial in trials])
+    apart = identity.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
     ordered = (
         replace(
             job,

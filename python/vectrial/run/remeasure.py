@@ -56,10 +56,6 @@ def remeasured(plan: Plan, run: RunData, share: float = SHARE) -> Again:
 
 def _cost_s(job: Job, trials: list[Trial]) -> float:
     """Seconds that these trials of a job took, with one load of its data."""
-    ends = (
-        max(((p.started_s or 0.0) + (p.duration_s or 0.0) for p in t.phases), default=0.0)
-        for t in trials
-    )
     loaded = job.existing is None
     load_s = max((t.load.get("ready_s", 0.0) for t in trials), default=0.0) if loaded else 0.0
-    return JOB_S + load_s + sum(ends)
+    return JOB_S + load_s + sum(trial.span_s for trial in trials)

@@ -31,7 +31,7 @@ _NAMED = 3
 
 def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answer, ...]], ...]:
     """Per dataset the best store for each question, or those that may be the best."""
-    asked = _Questions(run, disturbed_phases(run))
+    questions = _Questions(run, disturbed_phases(run))
     sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
         reads = sweep.facet.of(run.in_role(Role.OPERATION, "read"))
@@ -39,17 +39,17 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
         sizes = sweep.facet.of(run.in_role(Role.SIZE))
         after = f" for {formatting.rows(sweep.facet.rows)}"
         cards = [
-            asked.fastest(sweep),
-            asked.best("Fastest read by id", reads, "latency_p50", " p50"),
-            asked.best("Shortest time until ready", loads, "ready_s", after),
-            asked.best("Smallest on disk", sizes, "disk_bytes", " after flush"),
+            questions.fastest(sweep),
+            questions.best("Fastest read by id", reads, "latency_p50", " p50"),
+            questions.best("Shortest time until ready", loads, "ready_s", after),
+            questions.best("Smallest on disk", sizes, "disk_bytes", " after flush"),
         ]
         sheets[sweep.facet.title] += [card for card in cards if card is not None]
     for facet, points in by_facet(run.in_role(Role.CAPACITY), with_k=True):
         within: dict[str, list[Point]] = defaultdict(list)
         for point in points:
             within[capacity.limits(point.phases[0])].append(point)
-        sheets[facet.title] += [asked.sustained(*one) for one in within.items()]
+        sheets[facet.title] += [questions.sustained(*one) for one in within.items()]
     return tuple((title, tuple(cards)) for title, cards in sheets.items() if cards)
 
 
