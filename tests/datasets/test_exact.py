@@ -60,7 +60,7 @@ def brute_force(
         if found == k:
             norms = np.linalg.norm(vectors[keep].astype("f8"), axis=1)
             scale = norms * np.linalg.norm(query.astype("f8"))
-            right = ties(far, out.distances[i, k - 1], metric, scale)
+            right = ties(far, out.distances[i, k - 1], metric, scale, vectors.shape[1])
         accepted.append(np.sort(names[right]))
         out.accept_offsets[i + 1] = out.accept_offsets[i] + len(accepted[-1])
     return Truth(

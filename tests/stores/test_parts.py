@@ -173,18 +173,21 @@ def test_sql_means_what_the_algebra_means(where: Filter) -> None:
     st.integers(1, 300),
     st.integers(1, 20),
     st.sampled_from([0.0, 1.0, 1e4]),
+    st.sampled_from([1.0, 1e-16, 1e-18, 1e12]),
     st.integers(0, 2**32),
     st.booleans(),
 )
 def test_exact_search_is_exact(
-    metric: Metric, rows: int, k: int, shift: float, seed: int, tied: bool
+    metric: Metric, rows: int, k: int, shift: float, scale: float, seed: int, tied: bool
 ) -> None:
-    """Also far from the origin, where float32 alone loses the differences, and with many ties."""
+    """Also far from the origin, where float32 alone loses the differences, with many ties, and with
+    some rows so short that float32 loses their squares."""
     rng = np.random.default_rng(seed)
     vectors = (rng.normal(size=(rows, 8)) + shift).astype(np.float32)
+    vectors[rng.random(rows) < 0.5] *= np.float32(scale)
     if tied:
         vectors = vectors[rng.integers(0, max(1, rows // 10), rows)]
-    query = (rng.normal(size=8) + shift).astype(np.float32)
+    query = ((rng.normal(size=8) + shift) * rng.choice([1.0, scale])).astype(np.float32)
     ids = rng.permutation(rows).astype(np.int64)
     kept = rng.random(rows) < 0.6
     got_ids, got = nearest(block(metric, vectors, ids, kept), query, k)

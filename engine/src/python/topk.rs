@@ -33,7 +33,7 @@ type HitArrays<'py> = (
 #[pymethods]
 impl TopK {
     #[new]
-    #[pyo3(signature = (queries, metric, k, *, centre, scale, tie, noise, most_held, filters=None))]
+    #[pyo3(signature = (queries, metric, k, *, centre, scale, tie, noise, floor, most_held, filters=None))]
     #[allow(clippy::too_many_arguments)] // named on the Python side
     fn new(
         queries: PyReadonlyArray2<f32>,
@@ -43,6 +43,7 @@ impl TopK {
         scale: f64,
         tie: f64,
         noise: f64,
+        floor: f64,
         most_held: usize,
         filters: Option<PyReadonlyArray1<i64>>,
     ) -> PyResult<Self> {
@@ -72,6 +73,7 @@ impl TopK {
             scale,
             tie,
             noise,
+            floor,
             most_held,
         };
         let search = Search::new(plan, queries.to_vec()?, &filters).map_err(raised)?;

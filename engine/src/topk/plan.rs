@@ -24,8 +24,10 @@ pub struct Plan {
     pub scale: f64,
     /// relative tolerance of a tie with the k-th distance
     pub tie: f64,
-    /// uncertainty of a float64 distance, in units of |q||x| (ip) or 1 (cosine)
+    /// what a distance may exceed the limit by and still tie: in units of |q||x| (ip), of 1
+    /// (cosine; 0 for L2), and in its own
     pub noise: f64,
+    pub floor: f64,
     /// hits that all queries together may hold
     pub most_held: usize,
 }
@@ -62,7 +64,7 @@ impl Plan {
 
     /// A key that no row within the limit of a k-th distance `kth` exceeds.
     pub fn admit(&self, q: &Query, kth: f64) -> f32 {
-        let limit = self.limit(kth);
+        let limit = self.limit(kth) + self.floor;
         if limit == f64::INFINITY {
             return f32::INFINITY;
         }
@@ -185,7 +187,7 @@ mod tests {
             let metric = [Metric::L2, Metric::Cosine, Metric::Ip][metric];
             let plan = Plan {
                 metric, k: 1, centre: vec![0.25, -0.5], scale: f64::from(scale).exp2(),
-                tie: 1e-6, noise: 0.0, most_held: 1,
+                tie: 1e-6, noise: 0.0, floor: 0.0, most_held: 1,
             };
             let query = plan.query(&[3.0, 1.0], &mut [0.0; 2], None);
             let distance = plan.limit(kth) * share;

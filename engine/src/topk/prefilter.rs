@@ -149,11 +149,12 @@ impl Work<'_> {
                     q_norm: q.norm,
                     x_norm: norm,
                 });
-                let noise = match plan.metric {
-                    Metric::L2 => 0.0,
-                    Metric::Cosine => plan.noise,
-                    Metric::Ip => plan.noise * q.norm * norm,
-                };
+                let noise = plan.floor
+                    + match plan.metric {
+                        Metric::L2 => 0.0,
+                        Metric::Cosine => plan.noise,
+                        Metric::Ip => plan.noise * q.norm * norm,
+                    };
                 keep::Hit {
                     distance,
                     least: distance - noise,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import DataError
-from vectrial.model.metric import Metric
+from vectrial.model.metric import MOST_NORM, Metric, least_norm
 
 
 def check_vectors(
@@ -25,8 +25,8 @@ def check_vectors(
         where: the file or dataset named in the message.
 
     Raises:
-        DataError: naming the first row with a component that is not finite as float32, or that
-            is zero under cosine, or another number of components.
+        DataError: naming the first row with a component that is not finite as float32, another
+            number of components, or squares beyond float32; under cosine, one without a direction.
     """
     if block.ndim != 2 or block.shape[1] == 0:
         raise DataError(
@@ -53,15 +53,59 @@ def check_vectors(
                 where=f"{where}, row {first_row + row}",
                 remedy="remove the row or mend the value",
             )
-    if metric is Metric.COSINE and out.shape[0]:
-        zero = np.flatnonzero(~out.any(axis=1))
-        if zero.size:
-            raise DataError(
-                "the vector is zero, and the cosine of a zero vector does not exist",
-                where=f"{where}, row {first_row + int(zero[0])}",
-                remedy="remove the row, or use another metric",
-            )
+    _check_lengths(out, metric, first_row, where)
     return out
+
+
+def _check_lengths(
+    rows: NDArray[np.float32], metric: Metric | None, first_row: int, where: str
+) -> None:
+    """Refuse rows that no store which computes in float32 could compare with others."""
+    with np.errstate(over="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
+    least, many = least_norm(rows.shape[1]), MOST_NORM
+    # Squares in float32 are exact enough to suspect a row by; float64 decides.
+    suspects = np.flatnonzero((lengths < 2 * least) | ~(lengths < many / 2))
+    lengths[suspects] = np.linalg.norm(rows[suspects].astype(np.float64), axis=1)
+    long = suspects[lengths[suspects] >= many]
+    short = suspects[lengths[suspects] < least]
+    if long.size:
+        raise DataError(
+            f"the vector has a length of {lengths[long[0]]:.3g}, whose square is beyond float32"
+            + _more(long.size - 1),
+            where=f"{where}, row {first_row + int(long[0])}",
+            remedy="scale the vectors, or remove the row",
+        )
+    if metric is Metric.COSINE and short.size:
+        what = "is zero, and the cosine of a zero vector does not exist"
+        if lengths[short[0]]:
+            what = f"has a length of {lengths[short[0]]:.3g}, whose square is lost in float32"
+        raise DataError(
+            f"the vector {what}" + _more(short.size - 1),
+            where=f"{where}, row {first_row + int(short[0])}",
+            remedy="remove the row, or use another metric",
+        )
+
+
+def _more(count: int) -> str:
+    return f"; {count:,} more rows of the same block too" if count else ""
+
+
+def without_nan(metadata: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+    """The same rows with missing values for NaN, which no two stores treat alike; and the number of
+    them in each column that has any."""
+    import pyarrow.compute as pc  # here: most datasets have no column of floats
+
+    counts: dict[str, int] = {}
+    for at, field in enumerate(metadata.schema):
+        if pa.types.is_floating(field.type):
+            column: Any = metadata.column(at)
+            nan: Any = pc.is_nan(column).fill_null(False)
+            if count := int(pc.sum(nan).as_py() or 0):
+                counts[field.name] = count
+                missing = pa.scalar(None, field.type)
+                metadata = metadata.set_column(at, field, pc.if_else(nan, missing, column))
+    return metadata, counts
 
 
 def check_labels(parts: Sequence[Any], name: str, *, where: str) -> None:

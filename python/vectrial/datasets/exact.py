@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vectrial._engine import TopK
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import DataError, UserError
-from vectrial.model.metric import NOISE, TIE_TOLERANCE, Metric
+from vectrial.model.metric import Metric, tie_tolerance, uncertainty
 from vectrial.model.progress import Progress
 
 #: The label that progress is reported under.
@@ -64,14 +64,16 @@ class Question:
     def search(self) -> TopK:
         """A search that has seen no rows."""
         dim = self.queries.shape[1]
+        noise, floor = uncertainty(self.metric, dim)
         return TopK(
             self.queries,
             self.metric.value,
             self.k,
             centre=np.zeros(dim, np.float32) if self.centre is None else self.centre,
             scale=self.scale,
-            tie=TIE_TOLERANCE,
-            noise=NOISE,
+            tie=tie_tolerance(dim),
+            noise=noise,
+            floor=floor,
             most_held=_MOST_HELD,
             filters=self.filters,
         )

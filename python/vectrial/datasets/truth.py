@@ -25,7 +25,7 @@ from vectrial.model.progress import Progress
 from vectrial.util import paths
 
 #: Raised when the answer to the same question would come out differently.
-_VERSION = 1
+_VERSION = 2
 
 
 def truth_of(

@@ -12,18 +12,20 @@ recomputes it from the vectors.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: Relative tolerance of a tie with the k-th true distance.
-TIE_TOLERANCE = 1e-6
-
-#: What float64 itself leaves uncertain in a distance: this under cosine, this times |q||x| under
-#: ip. Sums of exact float32 products lose at most a few dozen roundings of 2^-53 in all that.
-NOISE = 2.0**-48
+#: Unit roundoff of float32, and its least normal number, below which products may be taken for 0.
+_ROUND, _LEAST_NORMAL = 2.0**-24, 2.0**-126
+#: Least tolerance of a tie: the float32 that a distance is returned as, and a few roundings more.
+_LEAST_TOLERANCE = 1e-6
+#: How far a score may be off that was computed in float32 in any way, relative to the scale of what
+#: it adds up: the bound of a tie is of what an ordinary summation does.
+FLOAT32_SLACK = 2e-5
 
 
 class Metric(StrEnum):
@@ -70,19 +72,57 @@ def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDA
     return np.asarray(1.0 - dots / norms)
 
 
+def tie_tolerance(dim: int) -> float:
+    """How far two distances may be apart that float32 cannot tell apart, relative to |q||x| under
+    ip, to 1 under cosine, and to the distance itself under l2.
+
+    The error of a sum of d products in float32 is at most λ·√d·u of the sum of their magnitudes,
+    u = 2^-24, but for a probability that vanishes quickly with λ (Higham and Mary, "A new approach
+    to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, section 3). Errors
+    of a sum taken term by term have a standard deviation of about √d·u/3, and those of two sums
+    one of √d·u/2: λ = 2 is four of them, and more where a processor adds several terms at once.
+    """
+    return max(_LEAST_TOLERANCE, 2.0 * math.sqrt(dim) * _ROUND)
+
+
+def least_norm(dim: int) -> float:
+    """Length of a vector below which the squares of its components are lost in float32: they, and
+    distances, are multiples of 2^-149, and may be taken for 0 below 2^-126."""
+    return math.sqrt(dim * _LEAST_NORMAL)
+
+
+#: Length of a vector from which squares of sums of two exceed float32.
+MOST_NORM = 2.0**63
+
+
+def uncertainty(metric: Metric, dim: int) -> tuple[float, float]:
+    """By how much a distance may exceed another and be the same in float32, beyond the tolerance
+    relative to the distance itself (`tie_tolerance`): as a share of |q||x| under ip and of 1 under
+    cosine (none under l2), and what underflow may take, in the distance's own unit."""
+    match metric:
+        case Metric.L2:
+            return 0.0, least_norm(dim)
+        case Metric.COSINE:
+            return tie_tolerance(dim), 0.0
+        case Metric.IP:
+            return tie_tolerance(dim), dim * _LEAST_NORMAL
+
+
 def ties(
-    distance: NDArray[np.float64], kth: float, metric: Metric, scale: NDArray[np.float64] | float
+    distance: NDArray[np.float64],
+    kth: float,
+    metric: Metric,
+    scale: NDArray[np.float64] | float,
+    dim: int,
 ) -> NDArray[np.bool_]:
-    """Mask of the distances that count as within the k-th true one: less the uncertainty of
-    float64, they exceed it by no more than the tolerance, relative to its magnitude.
+    """Mask of the distances that count as within the k-th true one: float32 cannot tell them apart.
 
     Args:
         scale: |q||x| for each distance; read under ip only.
     """
-    noise: NDArray[np.float64] | float = 0.0
-    if metric is not Metric.L2:
-        noise = NOISE if metric is Metric.COSINE else NOISE * np.asarray(scale, dtype=np.float64)
-    return np.asarray(distance - noise <= kth + TIE_TOLERANCE * abs(kth))
+    share, least = uncertainty(metric, dim)
+    noise = share * np.asarray(scale if metric is Metric.IP else 1.0, dtype=np.float64) + least
+    return np.asarray(distance - noise <= kth + tie_tolerance(dim) * abs(kth))
 
 
 def score_from_distance(kind: ScoreKind, distance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.model.dataset import Dataset, Truth
-from vectrial.model.metric import TIE_TOLERANCE, Metric
+from vectrial.model.metric import Metric, tie_tolerance
 
-#: How far a query is moved, relative to the distance of its k-th neighbour: whatever is nearer
-#: to it then than that neighbour ties with it (`distance.TIE_TOLERANCE`), and counts as right.
-MOVED = 0.4 * TIE_TOLERANCE
+#: How far a query is moved, as a share of `tie_tolerance` of the distance of its k-th neighbour
+#: (under cosine, of its length): whatever is nearer to it then than that neighbour ties with it,
+#: and counts as right.
+MOVED = 0.4
+#: A component less than this share of the largest is not moved in its place.
+_LEAST = 2.0**-60
 #: Rows of which the longest is looked for.
 _SOME = 4096
 #: Queries and bytes that the rounds of a phase have at most.
@@ -87,13 +90,12 @@ def _reach(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
     """Distance that each query may be moved by, (q,)."""
     known = np.isfinite(truth.distances)
     far = np.abs(np.where(known, truth.distances, 0.0)).max(axis=1, initial=0.0)
-    lengths = np.linalg.norm(dataset.queries.astype(np.float64), axis=1)
     if dataset.metric is Metric.COSINE:
-        far = far * lengths
+        far = np.linalg.norm(dataset.queries.astype(np.float64), axis=1)
     elif dataset.metric is Metric.IP:
         some = dataset.vectors[:: max(1, dataset.rows // _SOME)].astype(np.float64)
-        far = far / max(float(np.linalg.norm(some, axis=1).max(initial=0.0)), 1e-30)
-    reach: NDArray[np.float64] = MOVED * np.minimum(far, 1e30)
+        far = far / (float(np.linalg.norm(some, axis=1).max(initial=0.0)) or 1.0)
+    reach: NDArray[np.float64] = MOVED * tie_tolerance(dataset.dim) * np.minimum(far, 1e30)
     return reach
 
 
@@ -112,13 +114,16 @@ def _moved(
     shares: NDArray[np.float64],
 ) -> NDArray[np.float32]:
     """For each of the turns (r,), every query moved by that share of its reach, in the direction
-    of the one so many turns before it; by units in the last place of one component where that is
-    too little to be another float32. (r, q, d)"""
+    of the one so many turns before it. Where that is too little to be another float32, one
+    component is moved by units in the last place: the least one, which moves the query least.
+    (r, q, d)"""
     far = (reach * shares[:, None]).astype(np.float32)[:, :, None]
     before = np.arange(len(queries)) - turns[:, None]
     moved: NDArray[np.float32] = queries + far * noise[before % len(queries)]
     turn, same = np.nonzero((moved == queries).all(axis=2))
-    at = np.abs(queries[same]).argmax(axis=1)
+    sizes = np.abs(queries[same])
+    sizes[(sizes == 0) | (sizes < _LEAST * sizes.max(axis=1, keepdims=True))] = np.inf
+    at = sizes.argmin(axis=1)
     moved[turn, same, at] = _units_up(moved[turn, same, at], 1 + turns[turn])
     return moved
 

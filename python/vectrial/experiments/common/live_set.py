@@ -144,7 +144,8 @@ def _hits(
         return 0
     found = np.concatenate(vectors)
     scale = np.linalg.norm(found, axis=1) * float(np.linalg.norm(query))
-    near = ties(distances(query, found, dataset.metric), kth, dataset.metric, scale)
+    far = distances(query, found, dataset.metric)
+    near = ties(far, kth, dataset.metric, scale, dataset.dim)
     return len({owner for owner, right in zip(owners, near.tolist(), strict=True) if right})
 
 

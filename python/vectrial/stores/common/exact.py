@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from vectrial.model.metric import Metric, distances
 
 _UNIT_ROUNDOFF = 2.0**-24
+#: What underflow may take from a product, or all of it where a processor flushes it to zero.
+_UNDERFLOW = 2.0**-126
+#: The square of a length below which that may be more than rounding.
+_SHORT = 2.0**-80
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,14 @@ def block(
 ) -> Block:
     """A block of `vectors` (n, d) under `ids` (n,), of which `kept` (n,) may be found."""
     n = len(vectors)
-    squares = np.einsum("ij,ij->i", vectors, vectors)
-    offset = squares if metric is Metric.L2 else np.zeros(n, np.float32)
+    squares = squared_lengths(vectors)
+    offset = np.zeros(n, np.float32)
+    if metric is Metric.L2:
+        offset = squares.astype(np.float32)
     if metric is Metric.COSINE:
-        scale = (1 / np.sqrt(np.maximum(squares, 1e-30))).astype(np.float32)
+        lengths = np.sqrt(squares)
+        with np.errstate(divide="ignore"):  # a place without a row, which is not kept
+            scale = np.where(lengths > 0, 1 / lengths, 0).astype(np.float32)
     else:
         scale = np.full(n, 2 if metric is Metric.L2 else 1, np.float32)
     if kept is not None:
@@ -69,7 +77,10 @@ def nearest(
     if found == len(rows.ids):
         candidates = np.arange(found)
     else:
-        keys = rows.vectors @ query
+        toward = query
+        if rows.metric is Metric.COSINE:  # of products of short vectors float32 keeps too little
+            toward = query / np.float32(length(query))
+        keys = rows.vectors @ toward
         keys *= -rows.scale
         keys += rows.offset
         bound = float(np.partition(keys, found - 1)[found - 1]) + _slack(rows, query)
@@ -84,14 +95,32 @@ def nearest(
 
 def _slack(rows: Block, query: NDArray[np.float32]) -> float:
     """Upper bound of how far rounding can move two keys apart."""
-    norm = float(np.sqrt(query @ query))
+    norm = length(query)
+    lost = 4 * len(query) * _UNDERFLOW
     # Twice the bound above, for the k-th and for the candidate, and as much again for the few
     # operations that follow the product.
     bound = 4 * (len(query) + 3) * _UNIT_ROUNDOFF
     match rows.metric:
         case Metric.L2:
-            return bound * (norm + rows.largest_norm) ** 2
+            return bound * (norm + rows.largest_norm) ** 2 + lost
         case Metric.IP:
-            return bound * norm * rows.largest_norm
+            return bound * norm * rows.largest_norm + lost
         case Metric.COSINE:
-            return bound * norm
+            return bound + lost * float(rows.scale.max(initial=0.0))
+
+
+def length(vector: NDArray[np.float32]) -> float:
+    """The length of a vector (d,), to float32, however short it is."""
+    square = vector @ vector
+    return float(np.sqrt(square if square >= _SHORT else squared_lengths(vector[None])[0]))
+
+
+def squared_lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The squares of the lengths of `vectors` (n, d), (n,): in float32, and in float64 those of
+    short vectors, of whose squares float32 loses a part, or all."""
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)
+    short = squares < _SHORT
+    if short.any():
+        few = vectors[short]
+        squares[short] = np.einsum("ij,ij->i", few, few, dtype=np.float64)
+    return squares
