@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from vectrial.gate.sought import loss_found, may_be_lost
 from vectrial.model.capabilities import IndexKind
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.schema import Schema
+from vectrial.stores.lucene.common import SCORE_ERROR, to_declared_scores
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,24 @@ def test_scores_of_far_rows_are_compared_as_distances(factor: float, wrong: int)
     scores = (1.0 / (1.0 + far * factor)).astype(np.float32)
     found = compare(Metric.L2, ScoreKind.INVERSE_L2, [query], [rows], [scores], exact=True)
     assert (found.wrong, found.count) == (wrong, 20)
+
+
+@pytest.mark.parametrize(("length", "factor", "wrong"), [(1e-4, 1.0, 0), (1.0, 1.001, 20)])
+def test_scores_of_short_vectors_are_as_exact_as_their_source(
+    length: float, factor: float, wrong: int
+) -> None:
+    """Of 1 / (1 + d²) near 1 nothing is left of d²: the store is right. Where something is, it is
+    compared."""
+    rng = np.random.default_rng(3)
+    query, *rows = (length * rng.normal(size=(21, 8))).astype(np.float32)
+    squares = np.square(np.array(rows, np.float64) - query).sum(axis=1) * factor
+    given = (1.0 / (1.0 + squares)).astype(np.float32)
+    scores = to_declared_scores(given, Metric.L2)
+    told = partial(
+        compare, Metric.L2, ScoreKind.L2_SQUARED, [query], [np.array(rows)], [scores], exact=True
+    )
+    assert told(error=SCORE_ERROR).wrong == wrong
+    assert told().wrong, "without the store's declaration"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.gate import GateResult
 from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.endings import OVERDUE
@@ -190,6 +191,23 @@ def test_a_gate_that_cannot_be_asked_fails_the_trials_it_was_to_judge(
     (trial,) = measured(tmp_path, ("ingest", {}))
     assert (trial.status, trial.reason) == ("failed", "gate raised StoreError: gone")
     assert trial.phases
+
+
+def test_a_check_that_raises_fails_the_trials_that_rest_on_it(
+    noted: type[Noted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before this the store was wrong, and stayed so when the run was resumed."""
+    broken = "raised KeyError: 'vector'"
+
+    def asked(*_: object) -> list[GateResult]:
+        return [
+            GateResult("row_count", True, ""),
+            GateResult("all_rows_kept", None, broken, raised=True),
+        ]
+
+    monkeypatch.setattr(worker, "run_gate", asked)
+    (trial,) = measured(tmp_path, ("ingest", {}))
+    assert (trial.status, trial.reason) == ("failed", f"gate: all_rows_kept: {broken}")
 
 
 def test_no_trial_begins_before_those_that_ended_are_kept(

@@ -8,6 +8,7 @@ test.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from vectrial.gate.conditions import conditions
 from vectrial.gate.model import GateResult, Report, Rows, Subject
 from vectrial.model.gate import CheckResult, Scope
 
-__all__ = ["CheckResult", "GateResult", "Rows", "Scope", "Subject", "run_gate"]
+__all__ = [
+    "CheckResult", "GateResult", "Rows", "Scope", "Subject", "check_loaded_rows", "run_gate",
+]  # fmt: skip
 
 #: Checks that need the small store.
 _BESIDE = (
@@ -34,10 +37,36 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
     """Run every check. `folder` must not exist; it is removed afterwards.
 
     A check that does not apply to the store has `passed` None and gives the reason; one that raises
-    has failed with that error. `gate.checks` defines what each demands and invalidates.
+    has `raised` with that error: the trials that rest on it have failed, and the store is not wrong
+    for it. `gate.checks` defines what each demands and invalidates.
     """
     report = Report()
     rng = np.random.default_rng(subject.seed)
+    _loaded_rows(subject, report, rng)
+    if subject.read_only:
+        _reading_alone(subject, report, rng)
+        return report.results
+    with report.check(*_BESIDE), scratch.small_store(subject, folder) as small:
+        with report.check("metric_is_asked", "recall_floor"):
+            scratch.metric_and_floor(small, report)
+        _filters([_probe(subject, rng), _probe_beside(small)], report)
+        with report.check("updated_rows_found"):
+            scratch.updates(small, report, rng)
+        with report.check("deleted_rows_gone"):
+            scratch.deletes(small, report)
+    return report.results
+
+
+def check_loaded_rows(subject: Subject) -> list[GateResult]:
+    """Run the checks that read the loaded rows, searches and finds under filters among them, and no
+    check that needs a store beside it."""
+    report, rng = Report(), np.random.default_rng(subject.seed)
+    _loaded_rows(subject, report, rng)
+    _filters([_probe(subject, rng)], report)
+    return report.results
+
+
+def _loaded_rows(subject: Subject, report: Report, rng: np.random.Generator) -> None:
     with report.check("row_count"):
         reading.row_count(subject, report)
     with report.check("ids_round_trip"):
@@ -52,32 +81,19 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
         contents.kept(subject, report)
     with report.check("rows_found_by_search"):
         contents.searchable(subject, report, true_share)
-    if subject.read_only:
-        _reading_alone(subject, report, rng)
-        return report.results
-    with report.check(*_BESIDE), scratch.small_store(subject, folder) as small:
-        with report.check("metric_is_asked", "recall_floor"):
-            scratch.metric_and_floor(small, report)
-        probes = _probes(subject, small, rng)
-        with report.check(*filtering.SEARCH_CHECKS):
-            filtering.searches(probes, report)
-        with report.check(filtering.FIND_CHECK):
-            filtering.finds(probes, report)
-        with report.check("updated_rows_found"):
-            scratch.updates(small, report, rng)
-        with report.check("deleted_rows_gone"):
-            scratch.deletes(small, report)
-    return report.results
+
+
+def _filters(probes: Sequence[filtering.Probe], report: Report) -> None:
+    with report.check(*filtering.SEARCH_CHECKS):
+        filtering.searches(probes, report)
+    with report.check(filtering.FIND_CHECK):
+        filtering.finds(probes, report)
 
 
 def _reading_alone(subject: Subject, report: Report, rng: np.random.Generator) -> None:
     """Filters on a collection that somebody else made; what would need another one in its server is
     left out, with the reason."""
-    probes = [_probe(subject, rng)]
-    with report.check(*filtering.SEARCH_CHECKS):
-        filtering.searches(probes, report)
-    with report.check(filtering.FIND_CHECK):
-        filtering.finds(probes, report)
+    _filters([_probe(subject, rng)], report)
     known = {result.name for result in report.results}
     for name in _BESIDE:
         if name not in known:
@@ -85,12 +101,9 @@ def _reading_alone(subject: Subject, report: Report, rng: np.random.Generator) -
             report(name, None, why)
 
 
-def _probes(subject: Subject, small: Subject, rng: np.random.Generator) -> list[filtering.Probe]:
-    """Filters of the dataset's own values for the loaded store, and those for the small one."""
-    beside = filtering.Probe(
-        small, scratch.probe_filters(small), "on clustered rows", small.filtered_floor
-    )
-    return [_probe(subject, rng), beside]
+def _probe_beside(small: Subject) -> filtering.Probe:
+    wheres = scratch.probe_filters(small)
+    return filtering.Probe(small, wheres, "on clustered rows", small.filtered_floor)
 
 
 def _probe(subject: Subject, rng: np.random.Generator) -> filtering.Probe:

@@ -42,11 +42,13 @@ Answer = tuple[Ids, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class GateResult:
-    """Result of one check. `passed` is None if the check does not apply to the store."""
+    """Result of one check. `passed` is None if the check does not apply to the store, and where it
+    raised an error: it is then not known whether the store is right."""
 
     name: str
     passed: bool | None
     detail: str
+    raised: bool = False
 
     def row(self, scopes: Container[Scope]) -> CheckResult:
         """The result as recorded with a trial whose figures depend on `scopes`."""
@@ -132,13 +134,12 @@ class Subject:
     def generous(self, *, fresh: bool = False) -> Params:
         """Search parameters at which a correct index is nearly exact. `fresh`: their answers
         reflect all earlier changes."""
-        settings = {
-            **self.kind.high_recall_params,
-            **(self.kind.strong_consistency_params if fresh else {}),
-        }
+        kind = self.kind
+        settings = kind.nearly_exact(self.k, **(kind.strong_consistency_params if fresh else {}))
         if self.read_only and self.can.existing is not None:
-            settings = {n: v for n, v in settings.items() if n not in self.can.existing.settings}
-        return self.kind.search.model_validate(settings)
+            left = settings.model_dump(exclude=set(self.can.existing.settings), exclude_unset=True)
+            return kind.search.model_validate(left)
+        return settings
 
     def answer(
         self,
@@ -174,18 +175,23 @@ class Subject:
 
 @dataclass
 class Report:
-    """Collects results; a check that raises has failed with that error."""
+    """Collects results."""
 
     results: list[GateResult] = field(default_factory=list)
 
-    def __call__(self, name: str, passed: bool | None, detail: str) -> None:
+    def __call__(
+        self, name: str, passed: bool | None, detail: str, *, raised: bool = False
+    ) -> None:
         assert name in CHECKS
-        self.results.append(GateResult(name, passed, detail))
+        self.results.append(GateResult(name, passed, detail, raised))
 
     @contextmanager
     def check(self, *names: str) -> Iterator[None]:
-        """Turn an error of the body into the failure of those of `names` not yet reported; if all
-        are reported, raise it again."""
+        """Turn an error of the body into the result of those of `names` not yet reported; if all
+        are reported, raise it again.
+
+        An error is no wrong answer: it may be the store's, its client's or this machine's.
+        """
         try:
             yield
         except Exception as error:
@@ -194,7 +200,7 @@ class Report:
             if not left:
                 raise
             for name in left:
-                self(name, False, f"raised {type(error).__name__}: {error}")
+                self(name, None, f"raised {type(error).__name__}: {error}", raised=True)
 
 
 def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:

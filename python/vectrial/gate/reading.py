@@ -144,5 +144,6 @@ def _scores_agree(
         [subject.rows.vectors[where] for where in at],
         [scores for _, scores in answers],
         exact=subject.kind.exact_scores,
+        error=subject.can.score_error,
     )
     return comparison.wrong == 0, comparison.detail

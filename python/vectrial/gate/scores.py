@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.metric import Metric, ScoreKind, distances, score_from_distance
+from vectrial.model.metric import (
+    FLOAT32_SLACK,
+    Metric,
+    ScoreKind,
+    distances,
+    score_from_distance,
+)
 
-#: How far a float32 computation may be off, relative to the scale of what it adds up.
-FLOAT32_SLACK = 2e-5
 #: For estimates from compressed vectors: least correlation, and largest median relative error.
 CORRELATION, OFF = 0.8, 0.5
 
@@ -36,13 +40,15 @@ def compare(
     *,
     exact: bool,
     slack: float = 1.0,
+    error: float = 0.0,
 ) -> Compared:
     """Compare the scores of answers with those of the rows in them.
 
     Args:
         queries: (d,) of each answer. rows: its vectors, (m, d). scores: (m,).
         exact: the scores are exact; else they are estimates from compressed vectors.
-        slack: allowed error as a multiple of `FLOAT32_SLACK`.
+        slack: allowed error as a multiple of `FLOAT32_SLACK`. error: allowed beside, in the score's
+            own unit: `Capabilities.score_error`.
     """
     got: list[float] = []
     want: list[float] = []
@@ -62,7 +68,7 @@ def compare(
     if not exact:
         return _estimates(g, w)
     off = np.abs(g - w)
-    bad = ~(off <= slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # NaN is bad
+    bad = ~(off <= error + slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # NaN is bad
     detail = f"{int(bad.sum())} of {len(g)} scores differ from the {kind} computed again"
     if bad.any():
         worst = int(np.argmax(np.where(np.isfinite(off), off - FLOAT32_SLACK * s, np.inf)))

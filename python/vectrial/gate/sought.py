@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vectrial.gate.model import Ids, Vectors
-from vectrial.gate.scores import FLOAT32_SLACK
-from vectrial.model.capabilities import Capabilities, Index, Params
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import FLOAT32_SLACK, Metric, distances
 from vectrial.model.store import Searcher
 
 #: Neighbours per search: some stores refuse more than their search effort.
@@ -33,12 +31,6 @@ class Sought:
 
     tried: int = 0
     lost: list[int] = field(default_factory=list)
-
-
-def high_recall_params(can: Capabilities, index: Index) -> Params:
-    """Search parameters at which a correct index is nearly exact and reflects every change."""
-    kind = can.indexes[index.kind]
-    return kind.search.model_validate({**kind.high_recall_params, **kind.strong_consistency_params})
 
 
 def answers(

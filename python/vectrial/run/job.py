@@ -21,7 +21,6 @@ from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
 from vectrial.servers.limits import no_limits
-from vectrial.servers.local import variable
 from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
@@ -76,8 +75,6 @@ class JobRunner:
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         lacks, choice = self._prepared[kind]
         lacks = lacks or _no_limits(job, choice)
-        if not lacks and job.existing is not None:
-            lacks = _not_external(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -131,19 +128,6 @@ def _no_limits(job: Job, choice: Choice | None) -> str:
         return "limits of a trial are set on one server, not on the nodes of a cluster"
     why = no_limits(job.limits)
     return f"no limits can be set here: {why}" if why else ""
-
-
-def _not_external(job: Job, choice: Choice | None) -> str:
-    """The reason why the server of a job cannot have the collection that it is to be measured on;
-    empty if it can."""
-    if choice is None or choice.provider is Provider.EXTERNAL:
-        return ""
-    recipe = recipe_of(job.store)
-    assert recipe is not None, "it has a provider"
-    return (
-        "a server that is started here has no collection that was there already: set"
-        f" {variable(recipe, 'address')} to the address of the one that has it"
-    )
 
 
 @contextmanager
@@ -248,8 +232,7 @@ def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
 
 
 def suspicion(message: Finished) -> str | None:
-    """The first error of a trial, which a dead server may have caused; None without errors. An
-    exception in the gate counts as a failed check."""
+    """The first error of a trial, which a dead server may have caused; None without errors."""
     if message.status == "failed":
         return message.reason
     for check in message.gate:

@@ -8,6 +8,7 @@ pyarrow, pydantic, psutil.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -46,8 +47,10 @@ from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.telemetry.phases import add_server_metrics, not_its_own
 from vectrial.telemetry.process import ProcessTree, Sampler
+from vectrial.util import formatting
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
+from vectrial.worker import ending
 from vectrial.worker.messages import (
     TIME_IS_UP,
     CutPower,
@@ -289,6 +292,7 @@ class _Measurement:
         self._loads += 1
         self._location.mkdir(parents=True)
         self.loaded, self.load, self.gate = False, None, None
+        self._check_room()
         self.store = self._attached() if self.spec.existing else self.make(self._location)
         self.empty_disk = on_disk(self.kind, self.data_dirs)
         self.version = self.store.version()
@@ -296,6 +300,18 @@ class _Measurement:
         self.notes = () if note is None else (note,)
         if self.baseline_rss_bytes is None:  # later, an earlier load may still use memory
             self.baseline_rss_bytes = self._resident_without_rows()
+
+    def _check_room(self) -> None:
+        """Raises OSError if the disk has no room for the vectors alone."""
+        if self.spec.existing or not self.kind.capabilities.persistent:
+            return
+        needed = self.dataset.rows * self.dataset.dim * 4
+        for folder in self.data_dirs:
+            free = shutil.disk_usage(folder).free
+            if free < needed:
+                sizes = f"{formatting.size(needed)}, and {formatting.size(free)} are free"
+                why = f"the vectors alone take {sizes}"
+                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {why}", str(folder))
 
     def _attached(self) -> Store:
         """The store, opened on the collection that somebody else made."""
@@ -366,13 +382,13 @@ class _Measurement:
             self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
 
     def _judge(self, out: Finished) -> None:
-        """Mark a trial invalid if a check failed that its experiment depends on."""
-        scopes = self._experiment[out.key].depends_on()
-        out.gate = [result.row(scopes) for result in self.gate or []]
-        wrong = [row for row in out.gate if row.relevant and row.passed is False]
-        if wrong and out.status == "ok":
-            out.status = "invalid"
-            out.reason = "gate failed: " + "; ".join(f"{r.name}: {r.detail}" for r in wrong)
+        """Say how a trial ended: see `ending.judge`."""
+        taken = frozenset[str]()
+        if self.spec.certificate.placement.data_disk is not None:
+            taken |= ending.DISK
+        if self.spec.server is not None or self.spec.limited:
+            taken |= ending.MEMORY
+        ending.judge(out, self.gate or [], self._experiment[out.key].depends_on(), taken)
 
     def _subject(self, store: Store) -> Subject:
         exact = self._truth(self.spec.k, None)

@@ -1,0 +1,80 @@
+"""How a trial ends: measured, invalid, or failed; and whose fault that is.
+
+A store is wrong only where it gave a wrong answer. What the machine lacked (room on a disk, file
+handles, memory, local ports) fails the trial, which `--resume` measures again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+
+from vectrial.gate import GateResult
+from vectrial.model.gate import Scope
+from vectrial.worker.messages import Finished
+
+#: What the machine lacks, and how the system and libraries say so.
+_LACKS = {
+    "room on a disk": (
+        "No space left on device",
+        "Disk quota exceeded",
+        "database or disk is full",
+        "flood-stage watermark",
+        "MISCONF",
+    ),
+    "a disk that can be written": ("Read-only file system", "Input/output error"),
+    "file handles": ("Too many open files",),
+    "local ports": ("Cannot assign requested address", "Address already in use"),
+    "memory": ("Cannot allocate memory", "MemoryError"),
+    "threads or processes": ("can't start new thread", "BlockingIOError"),
+}
+_SAID = {what: re.compile("|".join(map(re.escape, said))) for what, said in _LACKS.items()}
+#: What a suite can take from a store on purpose: a disk of its own is filled and cut off, memory is
+#: limited.
+DISK, MEMORY = frozenset({"room on a disk", "a disk that can be written"}), frozenset({"memory"})
+
+
+def judge(
+    out: Finished,
+    results: Sequence[GateResult],
+    scopes: Container[Scope],
+    taken: Container[str] = (),
+) -> None:
+    """Mark a trial invalid if a check of the gate failed that its experiment depends on, and failed
+    if one raised an error or the machine lacked something.
+
+    Args:
+        results: of the gate, on the trial's load.
+        scopes: what the trial's figures depend on.
+        taken: of `DISK` and `MEMORY`, what the suite itself takes from the store.
+    """
+    out.gate = [result.row(scopes) for result in results]
+    relevant = [one for one, row in zip(results, out.gate, strict=True) if row.relevant]
+    if out.status == "ok":
+        wrong = [one for one in relevant if one.passed is False]
+        raised = [one for one in relevant if one.raised]
+        if wrong:
+            out.status = "invalid"
+            out.reason = "gate failed: " + "; ".join(f"{r.name}: {r.detail}" for r in wrong)
+        elif raised:
+            out.status, out.reason = "failed", f"gate: {raised[0].name}: {raised[0].detail}"
+    if out.overdue:
+        return
+    for said in _complaints(out, relevant):
+        what = next((what for what, text in _SAID.items() if text.search(said)), None)
+        if what is not None and what not in taken:
+            out.status = "failed"
+            out.reason = f"this machine lacked {what}, which is no fault of the store: {said}"
+            return
+
+
+def _complaints(out: Finished, relevant: Sequence[GateResult]) -> Iterator[str]:
+    """What was said of errors: in the trial's reason, by a check, in answers."""
+    if out.status == "failed" and out.reason is not None:
+        yield out.reason
+    for result in relevant:
+        if result.raised or result.passed is False:
+            yield f"gate: {result.name}: {result.detail}"
+    for phase in out.phases:
+        for kind, count, messages in phase.errors:
+            yield f"{phase.name}: {count:,} × {kind}" + (f": {messages[0]}" if messages else "")
