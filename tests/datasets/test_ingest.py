@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,9 +230,10 @@ def test_agreement_with_published_neighbours() -> None:
     )
     # 9 ties with 2; one of the second query's two is wrong; -1 is none.
     published = np.array([[5, 1, 9, 4], [7, 3, -1, -1], [0, 0, 0, 0]])
-    assert ingest.agreement(published, truth) == {"k": 3, "queries": 2, "recall": 4 / 5}
-    assert ingest.agreement(published[:, :1], truth)["recall"] == 1.0
-    assert ingest.agreement(np.full((2, 3), -1), truth)["recall"] is None
+    agreement = partial(ingest.agreement, truth=truth, metric=Metric.L2, dim=8)
+    assert agreement(published) == {"k": 3, "queries": 2, "recall": 4 / 5}
+    assert agreement(published[:, :1])["recall"] == 1.0
+    assert agreement(np.full((2, 3), -1))["recall"] is None
 
 
 def test_peek_reads_no_more_than_asked(tmp_path: Path) -> None:

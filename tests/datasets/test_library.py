@@ -210,8 +210,32 @@ def test_zero_vectors_are_fine_outside_cosine() -> None:
     assert saved(metric=Metric.L2, vectors=X * 0).rows == 50
 
 
-def test_large_finite_components_are_not_taken_for_infinite() -> None:
-    assert saved(metric=Metric.L2, vectors=np.full((50, 8), 3e38)).rows == 50
+@pytest.mark.parametrize("metric", list(Metric))
+def test_vectors_whose_squares_float32_does_not_hold(metric: Metric) -> None:
+    """Every store would say that they are infinitely far from each other."""
+    with pytest.raises(DataError, match=r"row 0: the vector has a length of 8.49e\+38, whose sq"):
+        saved(metric=metric, vectors=np.full((50, 8), 3e38))
+    assert saved(metric=metric, vectors=np.full((50, 8), 1e18)).rows == 50
+
+
+def test_vectors_whose_squares_float32_loses_have_no_direction() -> None:
+    short = with_value(7, 0, 0)
+    short[7] = 1e-22
+    with pytest.raises(
+        DataError, match=r"row 7: the vector has a length of 2\.83e-22, whose square"
+    ):
+        saved(vectors=short)
+    assert saved(metric=Metric.L2, vectors=short).rows == 50
+    assert saved("tiny", vectors=X * 1e-16).rows == 50
+
+
+def test_what_is_not_a_number_is_missing() -> None:
+    """Stores treat NaN as null, as text or as an error: two of three were wrong for it."""
+    prices = pa.array([float("nan"), 1.5, None, *[2.0] * 47])
+    dataset = saved(metadata=pa.table({"price": prices, "n": range(50)}), filters=None)
+    assert dataset.metadata is not None
+    assert dataset.metadata.column("price").to_pylist()[:4] == [None, 1.5, None, 2.0]
+    assert "1 value of 'price' is not a number (NaN), kept as missing" in dataset.provenance.notes
 
 
 @pytest.mark.parametrize("file", ["vectors.npy", "metadata.arrow", "filters.jsonl"])

@@ -66,7 +66,7 @@ def test_round_trip(
 
 @pytest.mark.parametrize("name", ["a.fvecs", "a.fbin", "a.npy", "a.npz", "a.parquet", "a.hdf5"])
 @settings(max_examples=25)
-@given(x=hnp.arrays(np.float32, (4, 3), elements=st.floats(-(2.0**99), 2.0**99, width=32)))
+@given(x=hnp.arrays(np.float32, (4, 3), elements=st.floats(-(2.0**61), 2.0**61, width=32)))
 def test_round_trip_of_any_float(
     tmp_path_factory: pytest.TempPathFactory, name: str, x: Any
 ) -> None:
@@ -308,7 +308,8 @@ def test_shards_in_order_without_other_splits(tmp_path: Path) -> None:
     layouts.parquet(folder / "train-00001-of-00002-def.parquet", X[17:], title=["b"] * 13)
     layouts.parquet(folder / "test-00000-of-00001.parquet", Q, title=["c"] * 5)
     source = open_source(tmp_path)
-    assert any("1 files of other splits" in note for note in source.notes)
+    assert "queries are test-00000-of-00001.parquet" in source.notes
+    np.testing.assert_array_equal(source.queries, Q)
     assert metadata(source).column("title").to_pylist() == ["a"] * 17 + ["b"] * 13
     np.testing.assert_array_equal(vectors(open_source(tmp_path, Options(rows=20)), 3), X[:20])
     layouts.parquet(folder / "train-00002-of-00002.parquet", X, title=[1] * 30)
@@ -330,10 +331,12 @@ def test_jsonl_metadata_types(tmp_path: Path) -> None:
         "s": "string",
         "b": "bool",
         "late": "int64",
+        "mixed": "string",
+        "big": "string",
     }
     assert table.column("late").to_pylist() == [None] * 29 + [7]
     (note,) = [note for note in source.notes if "left out" in note]
-    assert all(name in note for name in ("mixed", "'o'", "'l' (", "big", "half"))
+    assert all(name in note for name in ("'o'", "'l' (", "half"))
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets import catalog, library
-from vectrial.datasets.checks import check_ids, check_labels, check_vectors
+from vectrial.datasets.checks import check_ids, check_labels, check_vectors, without_nan
 from vectrial.datasets.inspect import inspect
 from vectrial.datasets.readers import Block, Options, Source, open_source
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import OWN_IDS, Dataset, Provenance, Truth
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
-from vectrial.model.metric import TIE_TOLERANCE, Metric
+from vectrial.model.metric import Metric, ties
 from vectrial.model.progress import Progress, silent
 from vectrial.util import paths
 from vectrial.util.file_names import legible
@@ -145,7 +145,9 @@ def _facts(order: Import, source: Source, dataset: Dataset, progress: Progress) 
     k = TRUTH_K if published is None else max(TRUTH_K, min(published.shape[1], _MOST_PUBLISHED))
     truth = truth_of(dataset, k, dataset.filters, progress=progress)
     if published is not None:
-        facts["published_neighbours"] = agreement(published, truth)
+        facts["published_neighbours"] = agreement(
+            published, truth, metric=dataset.metric, dim=dataset.dim
+        )
     if source.labels is not None:
         facts[OWN_IDS] = source.labels
     return facts
@@ -234,6 +236,8 @@ def read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:
             raise DataError(
                 f"the queries have {source.dim} components, the vectors {dim}", where=str(path)
             )
+        if source.queries is not None:  # a file of rows and queries: these are what is asked for
+            return source.queries
         return np.concatenate([block.vectors for block in source.blocks(metric=metric)])
 
 
@@ -313,7 +317,9 @@ def _file_checksum(path: Path, progress: Progress) -> str:
     return digest.hexdigest()
 
 
-def agreement(published: NDArray[np.int64], truth: Truth) -> dict[str, Any]:
+def agreement(
+    published: NDArray[np.int64], truth: Truth, *, metric: Metric, dim: int
+) -> dict[str, Any]:
     """Recall of published neighbours against the exact ones.
 
     published: (q', k'), -1 where there are fewer; the first min(q, q') queries are compared,
@@ -331,8 +337,8 @@ def agreement(published: NDArray[np.int64], truth: Truth) -> dict[str, Any]:
         count = min(len(theirs), int(truth.available[q]))
         if not count:
             continue
-        last = truth.distances[q, count - 1]
-        right = truth.ids[q, truth.distances[q] <= last + TIE_TOLERANCE * abs(last)]
+        last = float(truth.distances[q, count - 1])
+        right = truth.ids[q, ties(truth.distances[q], last, metric, abs(last), dim)]
         if count == truth.available[q]:
             begin, end = truth.accept_offsets[q : q + 2]
             right = truth.accept_ids[begin:end]
@@ -364,7 +370,7 @@ def peek(source: Source, metric: Metric | None, rows: int) -> Dataset:
         queries=np.empty((0, source.dim), np.float32) if queries is None else queries,
         fingerprint="",
         provenance=Provenance(source=str(source.path), licence="not stated", checksum=""),
-        metadata=pa.concat_tables(parts).slice(0, limit) if parts else None,
+        metadata=without_nan(pa.concat_tables(parts).slice(0, limit))[0] if parts else None,
     )
 
 

@@ -69,7 +69,7 @@ def is_archive(path: Path) -> bool:
 
 
 def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> tuple[Path, ...]:
-    """Unpack a tar (plain, gz, bz2, xz) or zip archive into the folder `into`.
+    """Unpack a tar (plain, gz, bz2, xz), zip archive or compressed file into the folder `into`.
 
     Args:
         archive: the file; its content says of which kind it is.
@@ -93,7 +93,7 @@ def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> t
         try:
             with archive.open("rb") as file:
                 start = file.read(6)
-            unpack = _zip_members if start.startswith(_ZIP) else _tar_members
+            unpack = _zip_members if start.startswith(_ZIP) else _packed_members
             for member in unpack(archive, start, budget):
                 budget.count_member()
                 target = _target(root, member.name, budget)
@@ -146,11 +146,11 @@ class _Budget:
 
 @dataclass(frozen=True)
 class _Member:
-    """wrong: why it is refused. counted: its bytes are counted as they are read, not when
-    written."""
+    """size: None where nothing says it. wrong: why it is refused. counted: its bytes are counted as
+    they are read, not when written."""
 
     name: str
-    size: int
+    size: int | None
     mode: int
     is_folder: bool
     wrong: str
@@ -185,8 +185,27 @@ class _Bounded:
         return at
 
 
-def _tar_members(archive: Path, start: bytes, budget: _Budget) -> Iterator[_Member]:
+def _packed_members(archive: Path, start: bytes, budget: _Budget) -> Iterator[_Member]:
+    """Of a tar archive, or the one file that is compressed."""
     opener = next((one for magic, one in _COMPRESSED.items() if start.startswith(magic)), open)
+    if opener is open or _is_tar(archive, opener):
+        yield from _tar_members(archive, opener, budget)
+        return
+    content = lambda: opener(archive, "rb")  # noqa: E731
+    yield _Member(archive.stem, None, 0, False, "", content, False)
+
+
+def _is_tar(archive: Path, opener: Any) -> bool:
+    with opener(archive, "rb") as stream:
+        head = stream.read(tarfile.BLOCKSIZE)
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def _tar_members(archive: Path, opener: Any, budget: _Budget) -> Iterator[_Member]:
     with (
         opener(archive, "rb") as stream,
         # tarfile only ever calls read, seek and tell of what it reads from.
@@ -235,7 +254,7 @@ def _target(root: Path, name: str, budget: _Budget) -> Path:
 
 
 def _write(member: _Member, target: Path, budget: _Budget) -> None:
-    if member.size > shutil.disk_usage(target.anchor).total:
+    if (member.size or 0) > shutil.disk_usage(target.anchor).total:
         raise budget.refusal(member.name, f"claims {member.size} bytes, more than the disk holds")
     content = member.read()
     if content is None:
@@ -252,7 +271,7 @@ def _write(member: _Member, target: Path, budget: _Budget) -> None:
                 budget.spend(len(chunk))
             written += len(chunk)
             out.write(chunk)
-    if written != member.size:
+    if member.size not in (None, written):
         raise budget.refusal(member.name, f"holds {written} of the {member.size} bytes it claims")
     if member.mode & 0o111:
         target.chmod(target.stat().st_mode | 0o111)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.checks import check_ids, check_vectors
+from vectrial.datasets.checks import check_ids, check_vectors, without_nan
 from vectrial.datasets.library.fingerprint import filters_digest, fingerprint
 from vectrial.datasets.library.parts import (
     ArrayWriter,
@@ -30,6 +31,7 @@ from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
+from vectrial.util import formatting
 from vectrial.util.checksum import sha256_of
 
 
@@ -52,6 +54,7 @@ class Writer:
         self._name, self._metric, self._provenance = name, metric, provenance
         self.rows = 0
         self._dim: int | None = None
+        self._not_numbers = Counter[str]()
 
     def __enter__(self) -> Self:
         root = self._final.parent
@@ -108,7 +111,18 @@ class Writer:
             )
         if self._metadata is None:
             self._metadata = MetadataWriter(self._folder / "metadata.arrow", metadata.schema)
+        metadata, counts = without_nan(metadata)
+        self._not_numbers.update(counts)
         self._metadata.write(metadata)
+
+    def _documented(self) -> Provenance:
+        """The provenance, with what became of the values."""
+        notes = [
+            f"{formatting.plural(count, 'value')} of '{name}' {'is' if count == 1 else 'are'} not a"
+            " number (NaN), kept as missing"
+            for name, count in self._not_numbers.items()
+        ]
+        return replace(self._provenance, notes=(*self._provenance.notes, *notes))
 
     def finish(
         self,
@@ -161,7 +175,7 @@ class Writer:
         manifest = {
             "format": FORMAT,
             "metric": str(self._metric),
-            "provenance": asdict(self._provenance),
+            "provenance": asdict(self._documented()),
             "fingerprint": fingerprint(self._metric, shapes, digests),
             "shapes": shapes,
             "sha256": sums,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
-from vectrial.datasets.readers.base import Block, Options, Source, reading, unpacked
+from vectrial.datasets.readers.base import Block, Options, Source, joined, reading, unpacked
 from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
+from vectrial.datasets.readers.layout import Role, files_of, natural, role_of
 from vectrial.datasets.readers.numpy_files import open_npy, open_npz
 from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
@@ -47,14 +48,22 @@ _BY_MAGIC: dict[bytes, _Opener] = {
     b"\x93NUMPY": open_npy,
     b"PAR1": open_parquet,
 }
+_PARQUET = (".parquet", ".pq")
+#: Endings of files that are compressed as a whole.
+_COMPRESSED = (".gz", ".bz2", ".xz")
 _MAGIC_OF = {
     **dict.fromkeys((".hdf5", ".h5"), b"\x89HDF\r\n\x1a\n"),
     **dict.fromkeys((".parquet", ".pq"), b"PAR1"),
     ".npy": b"\x93NUMPY",
     ".npz": b"PK",
 }
+#: Rows of a file beside that are taken as queries without being asked for.
+_MOST_QUERIES = 10_000
 #: Formats in which columns or keys can be chosen.
-_WITH_COLUMNS = (open_parquet, open_jsonl, open_shards, open_vectordbbench, open_qdrant)
+_WITH_COLUMNS: tuple[Callable[..., Source], ...] = (
+    *(open_hdf5, open_npz, open_parquet, open_jsonl),
+    *(open_shards, open_vectordbbench, open_qdrant),
+)
 _ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError)
 
 #: What `open_source` reads, for help and messages.
@@ -96,7 +105,7 @@ def _open_file(path: Path, options: Options) -> Source:
         raise UserError(f"it cannot be opened: {error.strerror}", where=str(path)) from error
     if not magic:
         raise DataError("the file is empty", where=str(path))
-    suffix = path.suffix.lower()
+    suffix = bigann.suffix_of(path)
     opener = _BY_SUFFIX.get(suffix)
     if opener is None:
         opener = next((one for start, one in _BY_MAGIC.items() if magic.startswith(start)), None)
@@ -120,9 +129,11 @@ def _open_file(path: Path, options: Options) -> Source:
 
 def _converted(path: Path) -> str:
     """A command that makes Parquet of a text file; empty for any other file."""
-    listed = "select * replace (embedding::float[] as embedding) from"
+    # Of '[0.1, 0.2]' as well as of what pandas writes: '[0.1 0.2]', over several lines.
+    numbers = "regexp_extract_all(embedding, '[-+.0-9eE]+')::float[]"
+    listed = f"select * replace ({numbers} as embedding) from"
     query = {
-        ".csv": f"{listed} '{path}'",
+        ".csv": f"{listed} read_csv('{path}')",
         ".tsv": f"{listed} read_csv('{path}', delim='\\t')",
         ".json": f"from '{path}'",
     }.get(path.suffix.lower())
@@ -134,10 +145,17 @@ def _converted(path: Path) -> str:
 
 
 def _opened(opener: _Opener, path: Path, options: Options) -> Source:
+    return opener(path, _fitting(opener, path, options))
+
+
+def _fitting(opener: Callable[..., Source], path: Path, options: Options) -> Options:
+    """The options, where the format has what they choose.
+
+    Raises:
+        UserError: it has no such thing.
+    """
     if opener not in _WITH_COLUMNS:
-        choices = {"--id": options.ids, "--keep": options.keep}
-        if opener not in (open_hdf5, open_npz):
-            choices["--vectors"] = options.vectors
+        choices = {"--id": options.ids, "--keep": options.keep, "--vectors": options.vectors}
         wrong = [name for name, value in choices.items() if value is not None]
         if wrong:
             raise UserError(
@@ -145,7 +163,7 @@ def _opened(opener: _Opener, path: Path, options: Options) -> Source:
                 where=str(path),
                 remedy=f"leave {wrong[0]} out",
             )
-    return opener(path, options)
+    return options
 
 
 def _open_folder(folder: Path, options: Options, archive: Path | None = None) -> Source:
@@ -157,40 +175,101 @@ def _open_folder(folder: Path, options: Options, archive: Path | None = None) ->
     ):
         if fits(folder):
             return _opened(opener, folder, options)
-    if any(folder.rglob("*.parquet")):
-        if archive is not None:
-            _check_one_dataset(folder, archive)
-        return _opened(open_shards, folder, options)
-    files = [file for file in folder.iterdir() if file.suffix.lower() in _BY_SUFFIX]
-    if len(files) == 1:
-        return _open_file(files[0], options)
-    named = ": " + ", ".join(sorted(file.name for file in files)[:3]) if files else ""
-    below = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
-    if len(below) == 1 and below[0].is_dir():
-        return _open_folder(below[0], options, archive)
+    there = files_of(folder)
+    every = [file for file in there if _is_known(file)]
+    below = {file.relative_to(folder).parts[0] for file in every}
+    if len(below) == 1 and (only := folder / below.pop()).is_dir():
+        return _open_folder(only, options, archive)
     what = "the archive" if archive is not None else "the folder"
-    raise UserError(
-        f"{what} holds several files of vectors{named}" if files else f"no known layout in {what}",
-        where=str(archive or folder),
-        remedy="name one of the files" if files else f"known: {FORMATS}",
+    if not every:
+        raise UserError(
+            f"no known layout in {what}",
+            where=str(archive or folder),
+            remedy=f"known: {FORMATS}",
+        )
+    if len(every) == 1 and archive is not None:
+        return _open_file(every[0], options)
+    roles: dict[Role, list[Path]] = {role: [] for role in Role}
+    for file in every:
+        roles[role_of(file.relative_to(folder).parts)].append(file)
+    rows = roles[Role.ROWS]
+    shards = {shard_pattern(file.relative_to(folder).parts): file for file in reversed(rows)}
+    parquet = all(_suffix(file) in _PARQUET for file in rows)
+    if not rows:
+        raise UserError(
+            f"the names of the files in {what} say that they hold {_named(roles)}, and none rows",
+            where=str(archive or folder),
+            remedy=f"name the file to import: {every[0].name}",
+        )
+    if len(shards) > 1 and (archive is not None or not parquet):
+        names = ", ".join(
+            sorted((str(file.relative_to(folder)) for file in shards.values()), key=natural)[:3]
+        )
+        raise UserError(
+            f"{what} holds several files of vectors: {names}",
+            where=str(archive or folder),
+            remedy="name one of them" if archive is None else "unpack it, and name one of them",
+        )
+    if parquet:
+        source = open_shards(folder, rows, _fitting(open_shards, folder, options))
+    elif len(rows) == 1:
+        source = _open_file(rows[0], options)
+    else:
+        source = joined(folder, [_open_file(file, options) for file in rows], options)
+    source = _with_sides(source, folder, roles, options)
+    unknown = [file for file in there if file not in every]
+    if not unknown:
+        return source
+    note = f"passed over: {_listed(folder, unknown)}, of no format that is read"
+    return replace(source, notes=(*source.notes, note))
+
+
+def _with_sides(
+    source: Source, folder: Path, roles: Mapping[Role, Sequence[Path]], options: Options
+) -> Source:
+    """A source with the queries that lie beside its rows; what else does is left out and noted."""
+    queries, found = roles[Role.QUERIES], None
+    notes = [f"{len(roles[Role.ROWS])} files are its rows" if len(roles[Role.ROWS]) > 1 else ""]
+    if queries and source.queries is None:
+        try:
+            parts = [_open_file(file, Options(vectors=options.vectors)) for file in queries]
+            if (count := sum(part.rows for part in parts)) > _MOST_QUERIES:
+                raise DataError(f"{count:,} rows", remedy="--queries FILE takes them all the same")
+            found = np.concatenate([b.vectors for part in parts for b in part.blocks()])
+            if found.shape[1] != source.dim:
+                raise DataError(f"they have {found.shape[1]} components", where=str(queries[0]))
+            notes.append(f"queries are {_listed(folder, queries)}")
+        except UserError as error:
+            found = None
+            notes.append(f"left out: {_listed(folder, queries)}, whose name is of queries: {error}")
+    for role in (Role.NEIGHBORS, Role.SPLIT):
+        if roles[role]:
+            notes.append(f"left out: {_listed(folder, roles[role])}, by name {role}")
+    return replace(
+        source,
+        path=folder,
+        queries=source.queries if found is None else found,
+        notes=(*source.notes, *(note for note in notes if note)),
     )
 
 
-def _check_one_dataset(folder: Path, archive: Path) -> None:
-    """Raise unless the Parquet files of an unpacked archive are the shards of one dataset: their
-    names differ only in numbers, and no other files of vectors lie beside them."""
-    shards: dict[str, Path] = {}
-    for file in sorted(folder.rglob("*")):
-        if file.suffix.lower() in _BY_SUFFIX and file.is_file():
-            parts = file.relative_to(folder).parts
-            shards.setdefault(shard_pattern(parts), file.relative_to(folder))
-    if len(shards) > 1:
-        first, second, *_ = shards.values()
-        raise DataError(
-            f"the archive holds several datasets: {first} and {second}",
-            where=str(archive),
-            remedy="unpack it, and import one of them",
-        )
+def _listed(folder: Path, files: Sequence[Path]) -> str:
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    return f"{files[0].relative_to(folder)}{more}"
+
+
+def _named(roles: Mapping[Role, Sequence[Path]]) -> str:
+    return " and ".join(str(role) for role, files in roles.items() if files)
+
+
+def _suffix(path: Path) -> str:
+    """The suffix that tells the format of a file; of a compressed one, that of its content."""
+    name = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    return bigann.suffix_of(name)
+
+
+def _is_known(path: Path) -> bool:
+    return _suffix(path) in _BY_SUFFIX
 
 
 def _open_npz_or_archive(path: Path, options: Options) -> Source:

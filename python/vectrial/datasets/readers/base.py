@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -184,6 +184,39 @@ def array_blocks(array: NDArray[Any], rows: int) -> Iterator[Block]:
     """Blocks of the rows of an array, which may be memory-mapped."""
     for start in range(0, len(array), rows):
         yield Block(array[start : start + rows])
+
+
+def joined(path: Path, parts: Sequence[Source], options: Options) -> Source:
+    """Files of vectors as one, in the order given.
+
+    Raises:
+        DataError: they have not the same number of components.
+    """
+    first = parts[0]
+    for part in parts:
+        if part.dim != first.dim:
+            raise DataError(
+                f"a vector has {part.dim} components where {first.path.name} has {first.dim}",
+                where=str(part.path),
+                remedy="name one of the files",
+            )
+    claimed = sum(part.rows for part in parts)
+    rows = min(options.rows or claimed, claimed)
+
+    def read(step: int) -> Iterator[Block]:
+        left = rows
+        for part in parts:
+            for block in part.read(min(step, max(left, 1))):
+                if left <= 0:
+                    return
+                kept = block.metadata and block.metadata.slice(0, left)
+                ids = None if block.ids is None else block.ids[:left]
+                yield Block(block.vectors[:left], ids, kept)
+                left -= len(block.vectors)
+
+    closing = tuple(action for part in parts for action in part.on_close)
+    form = f"{first.format}, {len(parts)} files"
+    return replace(first, path=path, format=form, rows=rows, read=read, on_close=closing)
 
 
 @contextmanager

@@ -1,10 +1,13 @@
 """fbin, f16bin, u8bin, i8bin, ibin (big-ann-benchmarks, cuVS): a header and a plain matrix.
 
-The header is uint32 n and uint32 d, little-endian; n·d components follow, row by row.
+The header is uint32 n and uint32 d, little-endian; n·d components follow, row by row. A file
+`NAME.fbin.crop_nb_N` has the first N rows, under the header of all.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
     ".ibin": np.dtype("<i4"),
 }
 _HEADER_BYTES = 8
+_CROP = re.compile(r"\.crop_nb_(\d+)$")
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells the format, in lower case; that before a crop's own ending."""
+    return Path(_CROP.sub("", path.name)).suffix.lower()
 
 
 def open_bigann(path: Path, options: Options) -> Source:
@@ -29,7 +38,11 @@ def open_bigann(path: Path, options: Options) -> Source:
     Raises:
         DataError: the file's size is not what its header claims.
     """
-    dtype, where = DTYPES[path.suffix.lower()], str(path)
+    suffix, where = suffix_of(path), str(path)
+    dtype = DTYPES[suffix]
+    if crop := _CROP.search(path.name):
+        rows = int(crop[1])
+        options = replace(options, rows=min(options.rows or rows, rows))
     size = path.stat().st_size
     if size < _HEADER_BYTES:
         raise DataError(f"{size} bytes are too few for a header of 8", where=where)
@@ -37,6 +50,4 @@ def open_bigann(path: Path, options: Options) -> Source:
     check_shape(claimed, dim, where)
     rows = rows_that_fit(claimed, dim * dtype.itemsize, size - _HEADER_BYTES, options, where)
     array = np.asarray(np.memmap(path, dtype, "r", _HEADER_BYTES, (rows, dim)))
-    return Source(
-        path, path.suffix[1:].lower(), rows, dim, str(dtype), lambda step: array_blocks(array, step)
-    )
+    return Source(path, suffix[1:], rows, dim, str(dtype), lambda step: array_blocks(array, step))

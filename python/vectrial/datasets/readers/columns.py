@@ -20,6 +20,8 @@ MOST_COLUMNS = 500
 #: Columns named in a note or a message; of more their number is told.
 _NAMED = 8
 _UUID_BYTES = 16
+#: The type of a column whose values are of kinds that no one type holds.
+MIXED = pa.struct([])
 #: Names that columns of vectors usually have, where a table has several that could be.
 USUAL_VECTORS = ("emb", "embedding", "embeddings", "vector", "vectors", "openai")
 
@@ -85,7 +87,7 @@ def plan_columns(
         kind = schema.field(name).type
         stored = _label_type(kind) if name == labels else stored_type(kind)
         if stored is None:
-            skipped.setdefault(str(kind), []).append(name)
+            skipped.setdefault(_spelled(kind), []).append(name)
         else:
             fields.append(pa.field(name, stored))
             if (how := _how_kept(kind)) is not None:
@@ -104,16 +106,18 @@ def plan_columns(
             remedy="choose those that filters read with `--keep a,b`, or none with `--keep none`",
         )
     for (kind, how), names in changed.items():
-        notes.append(
-            f"{_listed(names)} ({kind}) {'is' if len(names) == 1 else 'are'} kept as {how}"
-        )
+        notes.append(f"{listed(names)} ({kind}) {'is' if len(names) == 1 else 'are'} kept as {how}")
     if skipped:
-        each = [f"{_listed(names)} ({kind})" for kind, names in skipped.items()]
+        each = [f"{listed(names)} ({kind})" for kind, names in skipped.items()]
         notes.append(f"left out, of types that no filter reads: {_first(each, '; ')}")
     return Plan(vectors, ids, pa.schema(fields), tuple(notes), labels)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _spelled(kind: pa.DataType) -> str:
+    return "of several kinds" if kind == MIXED else str(kind)
+
+
+def listed(names: Sequence[str]) -> str:
     return _first([f"'{name}'" for name in names], ", ")
 
 
@@ -129,11 +133,11 @@ def _no_vectors(schema: pa.Schema, requested: str | None, where: str) -> DataErr
     numbers = [f.name for f in schema if pa.types.is_floating(_plain_type(f.type))]
     remedy = "docs/datasets.md shows how DuckDB makes such a column of text or of several columns"
     if names:
-        found = f"'{names[0]}' is {schema.field(names[0]).type}"
+        found = f"'{names[0]}' is {_spelled(schema.field(names[0]).type)}"
     elif len(numbers) > 1:
-        found = f"{len(numbers):,} columns are floats, as {_listed(numbers[:2])}"
+        found = f"{len(numbers):,} columns are floats, as {listed(numbers[:2])}"
     else:
-        found = f"it has {_listed(schema.names) or 'no columns'}"
+        found = f"it has {listed(schema.names) or 'no columns'}"
     return DataError(
         f"there is no column of vectors (lists of numbers): {found}"
         if requested is None
@@ -161,7 +165,7 @@ def _plan_ids(
         return requested, None
     if _label_type(kind) is None:
         raise UserError(
-            f"'{requested}' is {kind}; ids are integers, text or UUIDs",
+            f"'{requested}' is {_spelled(kind)}; ids are integers, text or UUIDs",
             where=where,
             remedy="choose another column with `--id`; `--id none` numbers the rows",
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from vectrial.datasets.readers.base import (
     Block,
@@ -17,6 +18,7 @@ from vectrial.datasets.readers.base import (
     choose,
     reading,
 )
+from vectrial.datasets.readers.beside import Beside, column_type, with_columns
 from vectrial.model.errors import DataError, Unsupported
 from vectrial.model.metric import Metric
 
@@ -95,7 +97,7 @@ def _open(path: Path, file: h5py.File, options: Options) -> Source:
             for start in range(0, rows, step):
                 yield Block(vectors[start : min(start + step, rows)])
 
-    return Source(
+    source = Source(
         path,
         "ann-benchmarks HDF5" if name == "train" else "HDF5",
         rows,
@@ -108,6 +110,42 @@ def _open(path: Path, file: h5py.File, options: Options) -> Source:
         notes=() if name == "train" else (f"vectors are the array '{name}'",),
         on_close=(file.close,),
     )
+    return with_columns(source, name, _beside(file, {name, *_ROLES}, claimed, where), options)
+
+
+def _beside(file: h5py.File, known: Set[str], rows: int, where: str) -> Beside:
+    """The arrays beside those that are known: columns where they have a value for each row."""
+    kinds: dict[str, pa.DataType] = {}
+    others = []
+    for name in sorted(set(file) - known):
+        kind = _column_type(file, name, rows, where)
+        if kind is None:
+            others.append(name)
+        else:
+            kinds[name] = kind
+
+    def read(name: str, start: int, stop: int) -> Any:
+        column = file[name]
+        with reading(Path(where), *_ERRORS):
+            return column.asstr()[start:stop] if kinds[name] == pa.string() else column[start:stop]
+
+    return Beside(kinds, read, others)
+
+
+def _column_type(file: h5py.File, name: str, rows: int, where: str) -> pa.DataType | None:
+    """The type of an array that is a column of the rows; None of anything else."""
+    import h5py
+
+    member = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
+    if not isinstance(member, h5py.Dataset) or member.shape != (rows,):
+        return None
+    if member.external or member.is_virtual:
+        raise DataError("its elements lie in another file", where=f"{where}, '{name}'")
+    if h5py.check_string_dtype(member.dtype) is not None:
+        return pa.string()
+    if member.dtype.kind == "b":
+        return pa.bool_()
+    return column_type(member.dtype) if _is_array(file, name, where) else None
 
 
 def _metric(path: Path, file: h5py.File) -> Metric | None:

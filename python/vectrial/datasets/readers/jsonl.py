@@ -6,7 +6,7 @@ Types of metadata are those of all rows together, found in a first pass; the sec
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, Options, Source, check_shape
-from vectrial.datasets.readers.columns import block_of, plan_columns
+from vectrial.datasets.readers.columns import MIXED, block_of, plan_columns
 from vectrial.model.errors import DataError
 
 #: A longer line is no row of a data set.
@@ -25,6 +25,8 @@ _MAX_LINE_BYTES = 64 << 20
 _INT64 = range(-(1 << 63), 1 << 63)
 #: A table as wide as this is some other kind of data.
 _MAX_KEYS = 10_000
+#: Kinds of values that are kept as text where texts are among them, or numbers beyond 64 bits.
+_WRITTEN = frozenset({"str", "huge", "int", "float", "bool"})
 #: Kinds of values, nulls apart → the column's type; any others together are not stored.
 _ARROW: dict[frozenset[str], pa.DataType] = {
     frozenset(): pa.null(),
@@ -158,12 +160,14 @@ class Inferred:
 
     def schema(self) -> pa.Schema:
         """Every key as a column; of a type that is not stored where its values disagree."""
-        return pa.schema(
-            [
-                pa.field(name, _ARROW.get(frozenset(kinds - {"null"}), pa.struct([])))
-                for name, kinds in self.kinds.items()
-            ]
-        )
+        return pa.schema([pa.field(name, _type(kinds)) for name, kinds in self.kinds.items()])
+
+
+def _type(kinds: Set[str]) -> pa.DataType:
+    kinds = frozenset(kinds - {"null"})
+    if kinds & {"str", "huge"} and kinds <= _WRITTEN:
+        return pa.string()
+    return _ARROW.get(kinds, MIXED)
 
 
 def infer(path: Path, rows: int | None = None) -> Inferred:
@@ -218,6 +222,8 @@ def arrow_columns(rows: list[dict[str, Any]], fields: Iterable[pa.Field[Any]]) -
         values = [row.get(column.name) for row in rows]
         if pa.types.is_floating(column.type):
             values = [None if value is None else float(value) for value in values]
+        elif pa.types.is_string(column.type):
+            values = [v if v is None or isinstance(v, str) else json.dumps(v) for v in values]
         out[column.name] = pa.array(values, column.type)
     return out
 

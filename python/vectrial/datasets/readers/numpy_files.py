@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import struct
 import tokenize
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -24,6 +26,7 @@ from vectrial.datasets.readers.base import (
     rows_that_fit,
     unpacked,
 )
+from vectrial.datasets.readers.beside import Beside, column_type, with_columns
 from vectrial.model.errors import DataError
 
 _HEADER_ERRORS = (
@@ -91,13 +94,32 @@ def open_npz(path: Path, options: Options) -> Source:
 
         queries = next((side(one) for one in _QUERIES if one in matrices), None)
         neighbors = side("neighbors") if "neighbors" in matrices else None
-    return replace(
-        _source(path, "npz", array),
-        queries=queries,
-        neighbors=neighbors,
-        notes=(f"vectors are the array '{name}'",),
-        on_close=(cleanup,),
-    )
+        source = replace(
+            _source(path, "npz", array),
+            queries=queries,
+            neighbors=neighbors,
+            notes=(f"vectors are the array '{name}'",),
+            on_close=(cleanup,),
+        )
+        known = {name, *_QUERIES, "neighbors", "distances"}
+        beside = _beside(files, headers, known, headers[name].shape[0])
+        return with_columns(source, name, beside, options)
+
+
+def _beside(
+    files: Mapping[str, Path], headers: Mapping[str, _Header], known: Set[str], rows: int
+) -> Beside:
+    """The arrays beside those that are known: columns where they have a value for each row."""
+    kinds: dict[str, pa.DataType] = {}
+    for name, header in headers.items():
+        if name not in known and header.shape == (rows,) and header.dtype.kind in "fiubU":
+            text = header.dtype.kind == "U"
+            kinds[name] = pa.string() if text else column_type(header.dtype)
+
+    def read(name: str, start: int, stop: int) -> Any:
+        return np.load(files[name], mmap_mode="r", allow_pickle=False)[start:stop]
+
+    return Beside(kinds, read, [name for name in headers if name not in known | kinds.keys()])
 
 
 def _source(path: Path, form: str, array: NDArray[Any]) -> Source:

@@ -50,7 +50,7 @@ def open_pair(folder: Path, options: Options) -> Source:
 
 def _base(folder: Path) -> Path | None:
     for suffix in (*texmex.DTYPES, *bigann.DTYPES):
-        files = sorted(folder.glob(f"*base{suffix}"))
+        files = [file for file in folder.glob(f"*base{suffix}") if not file.name.startswith(".")]
         if len(files) == 1:
             return files[0]
     return None

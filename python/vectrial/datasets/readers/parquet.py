@@ -40,18 +40,9 @@ def open_parquet(path: Path, options: Options) -> Source:
     return open_files(path, (path,), options, "parquet")
 
 
-def open_shards(folder: Path, options: Options) -> Source:
-    """Open all Parquet files below a folder as one, in the order of their names.
-
-    Where names tell splits (`train-00000-of-00010.parquet`), only the training split is read.
-    """
-    files = sorted(folder.rglob("*.parquet"))
-    splits = {file: match[1] for file in files if (match := _SPLIT.match(file.name))}
-    left_out = [file for file, split in splits.items() if split != "train"]
+def open_shards(folder: Path, files: Sequence[Path], options: Options) -> Source:
+    """Open Parquet files below a folder as one, in the order given."""
     notes: tuple[str, ...] = ()
-    if 0 < len(left_out) < len(files):
-        files = [file for file in files if file not in left_out]
-        notes = (f"{len(left_out)} files of other splits are left out: {left_out[0].name}, …",)
     partitions = {
         part.split("=")[0]
         for file in files

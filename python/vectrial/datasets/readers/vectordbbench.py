@@ -25,6 +25,7 @@ from vectrial.datasets.readers.base import (
     reading,
 )
 from vectrial.datasets.readers.columns import ids_of
+from vectrial.datasets.readers.layout import natural
 from vectrial.datasets.readers.parquet import ARROW_ERRORS, batches, open_file, open_files
 from vectrial.model.errors import DataError
 
@@ -105,7 +106,7 @@ def _train_files(folder: Path) -> list[Path]:
         "shuffle_train.parquet",
         "shuffle_train-*-of-*.parquet",
     ):
-        if files := sorted(folder.glob(pattern)):
+        if files := sorted(folder.glob(pattern), key=lambda file: natural(file.name)):
             return files
     return []
 
