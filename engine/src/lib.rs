@@ -18,3 +18,4 @@ pub mod tls;
 #[cfg(feature = "truth")]
 pub mod topk;
 pub mod transport;
+pub mod words;

@@ -1,6 +1,6 @@
 """The Rust engine. Times are nanoseconds of `time.perf_counter_ns` unless a name says else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,13 +110,15 @@ class TopK:
         scale: float,
         tie: float,
         noise: float,
+        floor: float,
         most_held: int,
         filters: NDArray[np.int64] | None = None,
     ) -> None:
         """For `queries` (q, d). `centre` (d,) and the power of two `scale` move and stretch the
         vectors to the origin's unit ball, roughly: they change the speed, never the answer.
-        `tie` and `noise` are those of `vectrial.model.metric`; `filters` (q,) is the row of
-        `allowed` that holds for a query, or -1. Raises ValueError when the arguments do not fit."""
+        `tie` is `vectrial.model.metric.tie_tolerance`, `noise` and `floor` its `uncertainty`;
+        `filters` (q,) is the row of `allowed` that holds for a query, or -1. Raises ValueError when
+        the arguments do not fit."""
     def scan(
         self,
         vectors: NDArray[np.float32],
@@ -184,3 +186,7 @@ def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOu
 def serve_null(settings: NullSettings, ready: Callable[[int], None]) -> None:
     """Serve for ever, in this thread; `ready` is called with the port. See
     `vectrial.engine.null_server`."""
+
+def spaced(texts: Sequence[str]) -> list[str]:
+    """Each text with a space between words of scripts that put none (Chinese, Japanese, Thai, Lao,
+    Khmer, Burmese), by the boundaries and dictionaries of Unicode; others stay as they are."""

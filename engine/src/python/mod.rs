@@ -26,5 +26,11 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<topk::TopK>()?;
     record::register(module)?;
     run::register(module)?;
-    null::register(module)
+    null::register(module)?;
+    module.add_function(wrap_pyfunction!(spaced, module)?)
+}
+
+#[pyfunction]
+fn spaced(texts: Vec<String>) -> Vec<String> {
+    crate::words::spaced(texts)
 }

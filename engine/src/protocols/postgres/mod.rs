@@ -15,7 +15,8 @@
 //! Options of the target: `user` (`postgres`), `password`, `database` (the user's name), and
 //! `set.NAME` for settings of the connection, such as `set.hnsw.ef_search`.
 //! Options of a class: `table`, `schema`; `id` and `vector`, the names of these columns;
-//! `operator` (`<->`, `<=>`, `<#>` or `<+>`); `fields`, the further columns that come back, with
+//! `operator` (`<->`, `<=>`, `<#>` or `<+>`); `searched` and `query`, what is compared and with what
+//! (the column, and `$1`), as SQL; `fields`, the further columns that come back, with
 //! commas between (of a get: `vector` unless given); `write` (`copy` or `insert`); `sort` ("true"):
 //! the rows that an index scan brings in a relaxed order are sorted.
 //! `COPY` takes columns of bigint, double precision, boolean and text; `INSERT` also what these
@@ -187,9 +188,11 @@ impl Postgres {
         let Names {
             table,
             id,
-            vector,
             operator,
+            searched,
+            query: asked,
             fields,
+            ..
         } = names;
         let sort = task.options.parse("sort")?.unwrap_or(false);
         let search = |query: usize| {
@@ -202,8 +205,8 @@ impl Postgres {
                 condition => format!(" WHERE {condition}"),
             };
             let mut sql = format!(
-                "SELECT {id}, {vector} {operator} $1 AS score{fields} FROM {table}{condition} \
-                 ORDER BY {vector} {operator} $1 LIMIT {}",
+                "SELECT {id}, {searched} {operator} {asked} AS score{fields} FROM {table}{condition} \
+                 ORDER BY {searched} {operator} {asked} LIMIT {}",
                 task.k
             );
             if sort {

@@ -10,6 +10,9 @@ pub struct Names {
     pub id: String,
     pub vector: String,
     pub operator: String,
+    /// What is compared with a query, and the query, in SQL.
+    pub searched: String,
+    pub query: String,
     /// Further columns to return, each after a comma.
     pub fields: String,
 }
@@ -28,6 +31,10 @@ impl Names {
             id: name("id", "id"),
             vector: name("vector", "vector"),
             operator: operator.to_owned(),
+            searched: options
+                .get("searched")
+                .map_or_else(|| name("vector", "vector"), str::to_owned),
+            query: options.get("query").unwrap_or("$1").to_owned(),
             fields: names(options, "fields")
                 .map(|name| format!(", {}", quoted(name)))
                 .collect(),

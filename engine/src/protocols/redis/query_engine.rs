@@ -1,5 +1,7 @@
 //! The query engine: hashes, and an index over those whose keys begin alike.
 
+use std::fmt::Write;
+
 use serde_json::Value;
 
 use super::answer::{score, Replies};
@@ -62,9 +64,32 @@ pub fn put_row(words: &Words, task: &Task, row: usize, name: &[u8], out: &mut Ve
 /// A value of a hash.
 fn plain(value: Value) -> String {
     match value {
-        Value::String(text) => text,
+        Value::String(text) => tag(text),
         other => other.to_string(),
     }
+}
+
+/// A text without what no tag can have: spaces at an end, and control characters.
+fn tag(text: String) -> String {
+    let first = text.len() - text.trim_start_matches(' ').len();
+    let last = text.trim_end_matches(' ').len();
+    let unsaid = |(at, letter): (usize, char)| match letter {
+        '%' | '\0'..='\x1f' | '\x7f' => true,
+        ' ' => at < first || at >= last,
+        _ => false,
+    };
+    if !text.char_indices().any(unsaid) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for (at, letter) in text.char_indices() {
+        if unsaid((at, letter)) {
+            let _ = write!(out, "%{:02X}", letter as u32);
+        } else {
+            out.push(letter);
+        }
+    }
+    out
 }
 
 /// `FT.SEARCH … RETURN … score`: with RESP2 the number of results, then keys and fields in
@@ -148,4 +173,21 @@ fn score_field(fields: Item<'_>, replies: &mut Reader<'_>) -> Result<f32, Failur
         }
     }
     out.ok_or_else(|| Failure::garbage("a result has no score"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+
+    #[test]
+    fn a_tag_keeps_what_would_be_trimmed_and_what_no_query_can_say() {
+        for (text, stored) in [
+            ("a  b", "a  b"),
+            (" red ", "%20red%20"),
+            ("  ", "%20%20"),
+            ("50%\u{7f}ü\n", "50%25%7Fü%0A"),
+        ] {
+            assert_eq!(tag(text.into()), stored);
+        }
+    }
 }

@@ -10,16 +10,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vectrial._engine import spaced
 from vectrial.datasets.exact import exact_topk
 from vectrial.model.bm25 import Bm25, words
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError
 from vectrial.model.fusion import Blend, Ranking, best, fuse, similarity
-from vectrial.model.metric import TIE_TOLERANCE
 from vectrial.workload.ndcg import RelevanceJudgments, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.
 _WORDS = 3.0
+#: Relative tolerance of a tie between two fused scores.
+_TIE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ def _strings(metadata: pa.Table, field: str) -> list[str | None]:
     if field not in metadata.column_names:
         raise StoreError(f"the dataset has no column '{field}'")
     values: list[str | None] = metadata.column(field).to_pylist()
-    return values
+    # As every store is given them: what a word is does not depend on a store's segmenter.
+    texts = spaced([value or "" for value in values])
+    return [None if one is None else text for one, text in zip(values, texts, strict=True)]
 
 
 def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
@@ -168,7 +172,7 @@ def _tied(ranking: Ranking, k: int) -> NDArray[np.bool_]:
     if len(ranking.rows) <= k:
         return np.ones(len(ranking.rows), bool)
     last = ranking.scores[k - 1]
-    return np.asarray(ranking.scores >= last - TIE_TOLERANCE * abs(last))
+    return np.asarray(ranking.scores >= last - _TIE * abs(last))
 
 
 def _truth(
