@@ -167,7 +167,7 @@ def test_waiting_ends_when_new_rows_are_served_too(server: Server, tmp_path: Pat
     fill(store, slice(1_100, ROWS))
     told = store.wait_indexed()  # which flushes
     assert "each of the 2 flushed segments" in told
-    assert "100 rows are in segments below 1,024 rows and scanned" in told
+    assert "100 rows are in segments below 1,024 rows, which are searched approx" in told
     search = store.searcher(1, HnswSearch())
     assert all(search(VECTORS[at])[0][0] == IDS[at] for at in range(1_100, ROWS))
     # A strong search sees a row at once.

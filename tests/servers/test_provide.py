@@ -22,12 +22,20 @@ from vectrial.servers.base import External, NoProgram, ServerError
 from vectrial.servers.local import Local
 from vectrial.servers.programs import base as programs
 from vectrial.servers.programs.base import GoProgram, go_program, go_program_at_hand
-from vectrial.servers.provide import external_address, provide, recipe_of, serving
+from vectrial.servers.provide import (
+    check_environment,
+    external_address,
+    provide,
+    recipe_of,
+    serving,
+)
 from vectrial.stores import registry
 from vectrial.stores.__main__ import main as prepare_all
 from vectrial.stores.__main__ import recipes
 from vectrial.stores.flight.server import FLIGHT
 from vectrial.stores.memory import MemoryStore
+from vectrial.stores.postgres.server import POSTGRES
+from vectrial.stores.postgres.store import PgVector
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
 from vectrial.testing.server_programs import MUST_RUN, program
@@ -75,6 +83,22 @@ def test_an_address_that_makes_no_sense(text: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", text)
     with pytest.raises(UserError, match=r"VECTRIAL_WEAVIATE_ADDRESS.*HOST:http=PORT,grpc=PORT"):
         external_address(WEAVIATE)
+
+
+def test_one_port_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `--address` says it, in the environment too."""
+    for text in ("db.example:5432", "db.example:postgres=5432"):
+        monkeypatch.setenv("VECTRIAL_POSTGRES_ADDRESS", text)
+        assert external_address(POSTGRES) == Address("db.example", {"postgres": 5432})
+
+
+def test_a_collection_is_in_a_server_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite of `--existing`, run again without the variable, was once skipped in silence."""
+    monkeypatch.delenv("VECTRIAL_POSTGRES_ADDRESS", raising=False)
+    with pytest.raises(UserError, match="set VECTRIAL_POSTGRES_ADDRESS to HOST:PORT"):
+        check_environment(PgVector, existing=True)
+    monkeypatch.setenv("VECTRIAL_POSTGRES_ADDRESS", "db.example:5432")
+    check_environment(PgVector, existing=True)
 
 
 def test_tls_and_ports_at_other_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,3 +247,36 @@ def test_a_collection_that_somebody_else_made(
     with pytest.raises(Unsupported, match="only read"):
         store.drop()
     assert client.count("products").count == ROWS
+
+
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect", "ignore:Local mode performs")
+def test_points_without_the_vector_and_values_in_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qdrant_client import models
+
+    client = qdrant_client.QdrantClient(":memory:")
+    monkeypatch.setattr(driver, "connected", lambda _: client)
+    params = models.VectorParams(size=DIM, distance=models.Distance.DOT)
+    client.create_collection("products", {"text": params, "title": params})
+    points = [
+        models.PointStruct(
+            id=at + 1,
+            vector={"title": row} | ({"text": row} if at % 10 else {}),
+            payload={"metadata": {"price": at}},
+        )
+        for at, row in enumerate(VECTORS.tolist())
+    ]
+    client.upsert("products", points)
+    store = Qdrant(Path(), Address("none", {"http": 1, "grpc": 2}, read_only=True))
+    rows = ROWS - ROWS // 10
+    found = store.describe(Existing("products", vector="text"))
+    assert found.rows == rows
+    schema = Schema(DIM, Metric.IP, (Field("metadata.price", FieldType.INT),))
+    index = Index(found.index, kind(found.index).build.model_validate(found.params))
+    store.attach(Existing("products", found.id, "text"), schema, index, IntegerKeys())
+    read = [row for batch in store.scan(90) for row in batch.to_pylist()]
+    assert [(row["id"], row["f0"]) for row in read] == [
+        (at + 1, at) for at in range(ROWS) if at % 10
+    ]
+    assert store.count() == rows
+    assert store.get(np.array([1, 2])).column("id").to_pylist() == [2]
+    assert store.find(Range("metadata.price", lt=3), 9).tolist() == [2, 3]

@@ -6,17 +6,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vectrial.model.capabilities import NoParams
+from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import Unsupported
 from vectrial.model.metric import Metric
-from vectrial.model.refusals import refuse
+from vectrial.model.refusals import refuse, refuse_k, refuse_rows
 from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Store
+from vectrial.stores.faiss import FaissStore
+from vectrial.stores.lancedb.store import LanceDB
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.milvus.store import Milvus
 from vectrial.stores.postgres import sql
+from vectrial.stores.postgres.store import PgVector
+from vectrial.stores.qdrant.edge import QdrantEdge
+from vectrial.stores.redis.search import RedisSearch
+from vectrial.stores.sqlite.vec import SqliteVecStore
+from vectrial.stores.weaviate.store import Weaviate
 
 
 def dataset(**columns: object) -> Dataset:
@@ -29,7 +37,7 @@ def dataset(**columns: object) -> Dataset:
 def test_what_columns_hold_is_known_to_the_plan() -> None:
     fields = fields_of(dataset(a=[1, None, 3], id=["é" * 40_000, "", None], b=[1.5, 2.0, 3.0]))
     assert fields == (
-        Field("a", FieldType.INT, missing=True),
+        Field("a", FieldType.INT, missing=True, largest=3),
         Field("id", FieldType.STRING, missing=True, longest=80_000),
         Field("b", FieldType.FLOAT),
     )
@@ -49,6 +57,60 @@ def test_limits_of_a_store(columns: dict[str, object], said: str) -> None:
         refuse(Milvus, schema)
     assert "--keep" in str(refused.value)
     refuse(MemoryStore, schema)
+
+
+def test_a_text_that_a_store_cannot_hold_is_named_with_its_row() -> None:
+    fields = fields_of(dataset(body=["a", "b\0c", "d"]))
+    assert fields == (Field("body", FieldType.STRING, longest=3, nul_row=1),)
+    with pytest.raises(Unsupported, match=r"no text with a U\+0000, as column 'body' has in row 1"):
+        refuse(PgVector, Schema(2, Metric.L2, fields))
+    refuse(MemoryStore, Schema(2, Metric.L2, fields))
+
+
+@pytest.mark.parametrize(
+    ("store", "column", "said"),
+    [
+        (
+            QdrantEdge,
+            [1, -(2**63), 3],
+            "up to 9,007,199,254,740,992 in filters, and column 'x' has",
+        ),
+        (RedisSearch, [1, 2**53 + 1, 3], "has one of magnitude 9,007,199,254,740,993"),
+        (Weaviate, ["a", None, "b\u00a0"], "ignores white space .* as column 'x' has in row 2"),
+    ],
+)
+def test_values_that_a_filter_does_not_tell_apart(
+    store: type[Store], column: list[object], said: str
+) -> None:
+    schema = Schema(2, Metric.L2, fields_of(dataset(x=column)))
+    with pytest.raises(Unsupported, match=said):
+        refuse(store, schema)
+    refuse(MemoryStore, schema)
+    refuse(store, Schema(2, Metric.L2, fields_of(dataset(x=[-(2**53), 0, 2**53], y=["a b"] * 3))))
+
+
+@pytest.mark.parametrize("store", [FaissStore, LanceDB])
+def test_codes_that_too_few_rows_cannot_train(store: type[Store]) -> None:
+    build = store.capabilities.indexes["ivf_pq"].build
+    refuse_rows(store, Index("ivf_pq", build.model_validate({"nbits": 8})), 256)
+    refuse_rows(store, Index("ivf_pq", build.model_validate({"nbits": 4})), 16)
+    with pytest.raises(Unsupported, match="an index 'ivf_pq' of at least 256 rows, not 255"):
+        refuse_rows(store, Index("ivf_pq", build.model_validate({"nbits": 8})), 255)
+
+
+def test_vectors_and_answers_that_are_too_long() -> None:
+    hnsw = Index("hnsw", PgVector.capabilities.indexes["hnsw"].build())
+    with pytest.raises(
+        Unsupported, match=r"up to 2,000 dimensions as 'hnsw'.*\(use the index flat"
+    ):
+        refuse(PgVector, Schema(3_072, Metric.L2), hnsw)
+    refuse(PgVector, Schema(2_000, Metric.L2), hnsw)
+    refuse(PgVector, Schema(3_072, Metric.L2), Index("flat", NoParams()))
+    with pytest.raises(Unsupported, match="up to 16,000 dimensions; these have 20,000"):
+        refuse(PgVector, Schema(20_000, Metric.L2))
+    with pytest.raises(Unsupported, match="at most 4,096 rows, not 5,000"):
+        refuse_k(SqliteVecStore, 5_000)
+    refuse_k(SqliteVecStore, 4_096)
 
 
 def test_lucene_has_no_longer_terms() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from vectrial.datasets import library
 from vectrial.datasets.ingest import metric_of
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing
+from vectrial.model.schema import FieldType
 from vectrial.model.store import Store
 from vectrial.run.existing import (
     DEFAULT_QUERIES,
@@ -148,7 +149,8 @@ def existing_suite(
             _queries(options.queries),
         )
         found = describe(reading)
-        say(console, _described(reading, found))
+        for line in (_described(reading, found), *found.notes, *_left_out(reading, found)):
+            say(console, line)
         if options.dataset is not None:
             dataset = library.load(options.dataset)
         else:
@@ -168,15 +170,20 @@ def _described(reading: Reading, found: Description) -> str:
     )
 
 
+def _left_out(reading: Reading, found: Description) -> Iterator[str]:
+    """Why filters are on some of the columns alone."""
+    numbers = (FieldType.INT, FieldType.FLOAT)
+    others = [name for name in reading.columns if found.fields[name] not in numbers]
+    if others and len(others) < len(reading.columns):
+        yield f"filters are bounds on numbers; by {others[0]}: --columns {others[0]} alone"
+
+
 def _set_address(store: type[Store], text: str) -> None:
     """Set the variable of the environment that the address is read from, here and in the processes
     that measure."""
     recipe = recipe_of(store)
     if recipe is None:
         raise UserError(f"{store.name} has no server", where="--address", remedy="leave it out")
-    host, _, port = text.rpartition(":")
-    if host and port.isdigit() and len(recipe.public) == 1:
-        text = f"{host}:{recipe.public[0]}={port}"
     os.environ[variable(recipe, "address")] = text
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import ConfigDict, Field
 
 from vectrial.model.existing import Attaching
@@ -77,6 +78,9 @@ class IndexKind:
     filters: operators a search under this index may use; None means the store's.
     unsupported: the store's operations that this index does not have, by their names in
         `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
+    candidates: the search parameter that an answer cannot have more rows than.
+    most_dim: of vectors under this index, where it takes fewer than the store.
+    least_rows: rows without which it cannot be built with these build parameters; None: it can be.
     exact_scores: scores are those of the vectors; False: estimates from compressed vectors.
     """
 
@@ -94,6 +98,9 @@ class IndexKind:
     metrics: frozenset[Metric] | None = None
     filters: frozenset[str] | None = None
     unsupported: frozenset[str] = frozenset()
+    candidates: str = "ef_search"
+    most_dim: int | None = None
+    least_rows: Callable[[Any], int] | None = None
     exact_scores: bool = True
 
     def __post_init__(self) -> None:
@@ -116,6 +123,15 @@ class IndexKind:
         """The search parameter that trades speed for recall; None where there is none."""
         return next(iter(self.high_recall_params), None)
 
+    def nearly_exact(self, k: int, **others: Any) -> Params:
+        """Search parameters at which answers of k rows are nearly exact, with `others` set too."""
+        settings = {**self.high_recall_params, **others}
+        if self.candidates in self.high_recall_params:
+            _, most = bounds(self.search.model_fields[self.candidates].metadata)
+            least = k if most is None else min(k, int(most))
+            settings[self.candidates] = max(settings[self.candidates], least)
+        return self.search.model_validate(settings)
+
     def floor(self, metric: Metric, *, filtered: bool = False) -> float:
         """The recall that the gate demands under a metric, and under a filter or none."""
         unfiltered = self.recall_floors.get(metric, self.recall_floor)
@@ -123,6 +139,19 @@ class IndexKind:
             return unfiltered
         floor = self.filtered_floors.get(metric, self.filtered_floor)
         return unfiltered if floor is None else floor
+
+
+def bounds(metadata: Sequence[object]) -> tuple[float | None, float | None]:
+    """The bounds that a field of a parameter model declares; None where there is none."""
+    low: float | None = None
+    high: float | None = None
+    for one in metadata:
+        match one:
+            case Ge(ge=value) | Gt(gt=value) if isinstance(value, int | float):
+                low = value
+            case Le(le=value) | Lt(lt=value) if isinstance(value, int | float):
+                high = value
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -173,14 +202,19 @@ class Capabilities:
     """A store's abilities, declared: nothing outside looks them up by the store's name.
 
     scores: the metrics, each with the meaning of the scores its searches return.
+    score_error: absolute error of scores that are derived from others near 1, as 1 / (1 + d), of
+        which float32 keeps as much whatever the length of the vectors.
     indexes: kinds of index by the name used in suites.
     default_index: the kind of a suite that names none; unless given, the only kind there is.
     filters: operators of the filter algebra that `search` honours; empty: no filtered search.
     find: operators that `find` (no vector) honours; empty: no find.
     find_brings_rows: what `find` asks the server for are whole rows, not their ids alone.
     field_types: metadata column types; empty: no metadata at all.
-    nulls: metadata values may be missing. text_bytes: of the longest text of a column; columns: the
-        most of them; None: no limit is known.
+    nulls: metadata values may be missing. nul_in_text: texts may have a U+0000. spaces_in_text:
+        filters tell texts apart that differ by white space at an end.
+    text_bytes: of the longest text of a column; columns: the most of them; most_dim: of vectors;
+        most_k: rows of an answer; most_int: magnitude of whole numbers up to which filters tell
+        them apart. None: no limit is known.
     partitions: how `Field.partitions` stores rows apart, of a column of whole numbers, so that a
         search for one of its values looks at no other part; None: it does not.
     payload_index: `Field.indexed` makes a difference: an index can be left off.
@@ -213,13 +247,19 @@ class Capabilities:
     scores: Mapping[Metric, ScoreKind]
     indexes: Mapping[str, IndexKind]
     default_index: str | None = None
+    score_error: float = 0.0
     filters: frozenset[str] = frozenset()
     find: frozenset[str] = frozenset()
     find_brings_rows: bool = False
     field_types: frozenset[FieldType] = frozenset()
     nulls: bool = False
+    nul_in_text: bool = True
+    spaces_in_text: bool = True
     text_bytes: int | None = None
     columns: int | None = None
+    most_dim: int | None = None
+    most_k: int | None = None
+    most_int: int | None = None
     partitions: str | None = None
     payload_index: bool = False
     filters_need_index: bool = False

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from vectrial.model.capabilities import Index, Params
 from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
@@ -22,7 +20,7 @@ from vectrial.model.live import Live
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.progress import Progress
-from vectrial.model.schema import Field, Schema
+from vectrial.model.schema import Field, Schema, fields_of_columns
 from vectrial.model.store import Address, Store
 
 
@@ -131,29 +129,7 @@ def search_params(context: Context, point: Mapping[str, Any]) -> Params:
 
 def fields_of(dataset: Dataset) -> tuple[Field, ...]:
     """The metadata columns of a dataset as a store's schema fields."""
-    from vectrial.model.schema import ARROW_TYPES
-
-    if dataset.metadata is None:
-        return ()
-    kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
-    return tuple(
-        Field(
-            column.name,
-            kinds[column.type],
-            missing=dataset.metadata.column(column.name).null_count > 0,
-            longest=_longest(dataset.metadata.column(column.name)),
-        )
-        for column in dataset.metadata.schema
-    )
-
-
-def _longest(column: Any) -> int:
-    """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
-    if not pa.types.is_string(column.type):
-        return 0
-    import pyarrow.compute as pc
-
-    return int(pc.max(pc.binary_length(column)).as_py() or 0)
+    return () if dataset.metadata is None else fields_of_columns(dataset.metadata)
 
 
 def own_filters(dataset: Dataset) -> frozenset[str] | None:

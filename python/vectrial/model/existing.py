@@ -29,12 +29,14 @@ class Existing:
     id, vector: fields with the id and the vector of a row; empty: the server's own id, and the only
         vector that a row has.
     columns: names of metadata columns → fields of the collection, where these differ.
+    metric: in which it is searched, where it is searched in several; None: the only one.
     """
 
     collection: str
     id: str = ""
     vector: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    metric: Metric | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Description:
     index, params: kind of index, as the store declares it, and the build parameters that are known.
     text_ids: ids are texts or UUIDs, and not integers.
     fields: what else a row has, of the types that filters know.
+    search: search parameters without which the server would not use the index.
+    notes: on how it is searched, for the reader.
     """
 
     id: str
@@ -58,6 +62,8 @@ class Description:
     params: Mapping[str, Any]
     text_ids: bool
     fields: Mapping[str, FieldType] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,11 @@ class Attaching:
 
     settings: search parameters that are settings of the collection there: it is searched with those
         that it has.
+    defaults: a search parameter that is not given is the server's own.
     """
 
     settings: frozenset[str] = frozenset()
+    defaults: bool = False
 
 
 class Keys(Protocol):

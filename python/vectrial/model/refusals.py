@@ -45,6 +45,11 @@ def refuse(
             f"{store.name} keeps at most {can.columns} metadata columns, not {len(schema.fields)}",
             remedy="import the dataset with `--keep`, which names those that filters read",
         )
+    if can.most_dim is not None and schema.dim > can.most_dim:
+        raise Unsupported(
+            f"{store.name} keeps vectors of up to {can.most_dim:,} dimensions; these have"
+            f" {schema.dim:,}"
+        )
     kind = None
     if index is not None:
         kind = can.indexes.get(index.kind)
@@ -55,11 +60,43 @@ def refuse(
             )
         if kind.metrics is not None and schema.metric not in kind.metrics:
             raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
+        if kind.most_dim is not None and schema.dim > kind.most_dim:
+            able = [name for name, one in can.indexes.items() if _takes(one, schema)]
+            raise Unsupported(
+                f"{store.name} indexes vectors of up to {kind.most_dim:,} dimensions as"
+                f" '{index.kind}'; these have {schema.dim:,}",
+                remedy=f"use the index {' or '.join(able)}" if able else "",
+            )
     if where is not None:
         refuse_filter(store, where, kind)
         read = fields(where)
         if any(column.name in read and not column.indexed for column in schema.fields):
             refuse_unindexed(store)
+
+
+def _takes(kind: IndexKind, schema: Schema) -> bool:
+    fits = kind.most_dim is None or schema.dim <= kind.most_dim
+    return fits and (kind.metrics is None or schema.metric in kind.metrics)
+
+
+def refuse_k(store: type[Store], k: int) -> None:
+    """Raise `Unsupported` when an answer of the store cannot have so many rows."""
+    most = store.capabilities.most_k
+    if most is not None and k > most:
+        raise Unsupported(
+            f"{store.name} answers with at most {most:,} rows, not {k:,}",
+            remedy=f"k of at most {most:,}",
+        )
+
+
+def refuse_rows(store: type[Store], index: Index, rows: int) -> None:
+    """Raise `Unsupported` when so few rows are not enough to build the index."""
+    least_rows = store.capabilities.indexes[index.kind].least_rows
+    if least_rows is not None and rows < (least := least_rows(index.params)):
+        raise Unsupported(
+            f"{store.name} builds an index '{index.kind}' of at least {least:,} rows, not {rows:,}",
+            remedy="use another index, or more rows",
+        )
 
 
 def refuse_nodes(store: type[Store], index: Index, nodes: int) -> None:
@@ -82,6 +119,24 @@ def _refuse_values(store: type[Store], column: Field) -> None:
     if column.missing and not can.nulls:
         raise Unsupported(
             f"{store.name} keeps no missing values, as column '{column.name}' has", remedy=remedy
+        )
+    if column.nul_row is not None and not can.nul_in_text:
+        raise Unsupported(
+            f"{store.name} keeps no text with a U+0000, as column '{column.name}' has in row"
+            f" {column.nul_row:,}",
+            remedy=remedy,
+        )
+    if column.spaced_row is not None and not can.spaces_in_text:
+        raise Unsupported(
+            f"{store.name} ignores white space at an end of a text in filters, as column"
+            f" '{column.name}' has in row {column.spaced_row:,}",
+            remedy=remedy,
+        )
+    if can.most_int is not None and column.largest > can.most_int:
+        raise Unsupported(
+            f"{store.name} compares whole numbers up to {can.most_int:,} in filters, and column"
+            f" '{column.name}' has one of magnitude {column.largest:,}",
+            remedy=remedy,
         )
     if can.text_bytes is not None and column.longest > can.text_bytes and not column.text:
         raise Unsupported(

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
 from vectrial.model.metric import Metric
-
-if TYPE_CHECKING:
-    pass
 
 
 class FieldType(StrEnum):
@@ -40,8 +37,11 @@ class Field:
     a column or the other, filters on such a column need not hold.
 
     partitions: rows are stored apart by this column, where the store declares it.
-    missing: some rows have no value. longest: bytes of the longest text, as UTF-8. Both of the rows
-    that are loaded first, for stores that have limits."""
+    missing: some rows have no value. longest: bytes of the longest text, as UTF-8. nul_row: the
+        first row whose text has a U+0000. spaced_row: the first whose text has white space at an
+        end. largest: magnitude of the whole number that is farthest from 0. All of the rows that
+        are loaded first, for stores that have limits.
+    """
 
     name: str
     type: FieldType
@@ -50,6 +50,9 @@ class Field:
     partitions: bool = False
     missing: bool = False
     longest: int = 0
+    nul_row: int | None = None
+    spaced_row: int | None = None
+    largest: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,52 @@ class Schema:
                 *(pa.field(self.columns[f.name], ARROW_TYPES[f.type]) for f in self.fields),
             ]
         )
+
+
+def fields_of_columns(columns: pa.Table) -> tuple[Field, ...]:
+    """Metadata columns, of the types in `ARROW_TYPES`, as fields, with what limits of stores are
+    compared with."""
+    kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
+    return tuple(
+        Field(
+            column.name,
+            kinds[column.type],
+            missing=columns.column(column.name).null_count > 0,
+            longest=_longest(columns.column(column.name)),
+            nul_row=_first_row(columns.column(column.name), "\0"),
+            spaced_row=_first_row(columns.column(column.name), r"^[\s\pZ]|[\s\pZ]$"),
+            largest=_largest(columns.column(column.name)),
+        )
+        for column in columns.schema
+    )
+
+
+def _longest(column: Any) -> int:
+    """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
+    if not pa.types.is_string(column.type):
+        return 0
+    import pyarrow.compute as pc
+
+    return int(pc.max(pc.binary_length(column)).as_py() or 0)
+
+
+def _first_row(column: Any, pattern: str) -> int | None:
+    """The first row of a column whose text has a match of this regular expression; None where
+    there is none."""
+    if not pa.types.is_string(column.type):
+        return None
+    import pyarrow.compute as pc
+
+    matches = pc.match_substring_regex(column, pattern)
+    rows: Any = pc.indices_nonzero(pc.fill_null(matches, False))
+    return int(rows[0].as_py()) if len(rows) else None
+
+
+def _largest(column: Any) -> int:
+    """Magnitude of the whole number of a column that is farthest from 0; 0 of other columns."""
+    if not pa.types.is_integer(column.type):
+        return 0
+    import pyarrow.compute as pc
+
+    ends: Any = pc.min_max(column).as_py()
+    return max((abs(end) for end in ends.values() if end is not None), default=0)

@@ -21,7 +21,7 @@ from vectrial.model.existing import Existing
 from vectrial.model.inputs import product_size
 from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
 from vectrial.model.phase import State
-from vectrial.model.refusals import refuse, refuse_nodes
+from vectrial.model.refusals import refuse, refuse_k, refuse_nodes, refuse_rows
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
@@ -248,6 +248,8 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
     shape, experiment = item.shape, item.experiment
     try:
         refuse(item.store, target.data.schema, item.index)
+        refuse_k(item.store, item.suite.k)
+        refuse_rows(item.store, item.index, target.data.rows)
         refuse_nodes(item.store, item.index, item.nodes)
         durability = item.durability
         refuse_lane(item.store, item.lane)

@@ -18,7 +18,7 @@ from vectrial.datasets.ingest import TRUTH_K, read_queries
 from vectrial.datasets.inspect import inspect
 from vectrial.datasets.truth import truth_of
 from vectrial.experiments.common.recall_parameter import parameter_values
-from vectrial.model.capabilities import Index
+from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.dataset import OWN_IDS, QUERIES_ARE_ROWS, Dataset, Provenance
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing, IntegerKeys, NewKeys
@@ -93,7 +93,7 @@ def describe(reading: Reading) -> Description:
     """
     store = reading.store(Path(), replace(reading.address, read_only=True))
     try:
-        found = store.describe(reading.existing)
+        found = store.describe(replace(reading.existing, metric=reading.metric))
     finally:
         store.close()
     if unknown := [name for name in reading.columns if name not in found.fields]:
@@ -137,7 +137,7 @@ def read_rows(reading: Reading, found: Description, progress: Progress = silent)
             index_of(reading.store, found), keys,
         )  # fmt: skip
         try:
-            for batch in store.scan(_BATCH):
+            for batch in _batches(store, schema, reading.columns):
                 progress(writer.rows, found.rows, f"reading {collection}")
                 vectors, at = vectors_of(batch), writer.rows
                 parts.append(vectors[drawn[(drawn >= at) & (drawn < at + len(vectors))] - at])
@@ -155,6 +155,28 @@ def read_rows(reading: Reading, found: Description, progress: Progress = silent)
         return writer.finish(
             queries, find=lambda dataset: _facts(reading, found, dataset, progress)
         )
+
+
+def _batches(store: Store, schema: Schema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """All rows, batch by batch.
+
+    Raises:
+        UserError: a column has values that filters do not treat alike everywhere.
+    """
+    import pyarrow.compute as pc  # here: most collections are read without columns
+
+    remedy = f"leave it out of --columns {','.join(columns)}"
+    try:
+        for batch in store.scan(_BATCH):
+            for name, own in schema.columns.items():
+                column = batch.column(own)
+                if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                    raise UserError(f"column '{name}' holds what is no number (NaN)", remedy=remedy)
+            yield batch
+    except pa.ArrowException as error:
+        raise UserError(
+            f"a column holds several values in a row, or of another type: {error}", remedy=remedy
+        ) from error
 
 
 def name_of(reading: Reading) -> str:
@@ -186,16 +208,19 @@ def suite_of(
     kind, existing = reading.store.capabilities.indexes[found.index], reading.existing
     support = reading.store.capabilities.existing
     assert support is not None, "`running` refuses"
-    search: dict[str, list[int]] = {}
+    search: dict[str, Any] = dict(found.search)
     if kind.recall_parameter and kind.recall_parameter not in support.settings:
         search[kind.recall_parameter] = _spread(parameter_values(kind, k))
+    # The application's own settings first; then others, which the labels name.
+    asked = [{}, search] if support.defaults and search else [search]
     experiments: list[Mapping[str, Any]] = [
-        {"experiment": "search", "search": search, "clients": [1, 8]}
+        {"experiment": "search", "search": one, "clients": [1, 8]} for one in asked
     ]
     if reading.columns:
         only = {"predicates": ["column"], "payload_index": ["on"]}
-        one = {name: values[len(values) // 2] for name, values in search.items()}
-        experiments.append({"experiment": "filtered", "search": one, **only})
+        experiments += [
+            {"experiment": "filtered", "search": _middle(one, kind), **only} for one in asked
+        ]
     text_ids = dataset.own_ids is not None
     lanes = [one for one in lanes_of(reading.store) if not (text_ids and one is Lane.NATIVE)]
     plain = {
@@ -220,6 +245,15 @@ def suite_of(
         "experiments": experiments,
     }
     return validated(Suite, plain, "vectrial run --existing")
+
+
+def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
+    """One of several settings, with what makes answers under filters complete."""
+    if not search:
+        return {}
+    complete = {n: v for n, v in kind.high_recall_params.items() if n != kind.recall_parameter}
+    one = {n: v[len(v) // 2] if isinstance(v, list) else v for n, v in search.items()}
+    return {**complete, **one}
 
 
 def _spread(values: Sequence[int]) -> list[int]:

@@ -129,8 +129,10 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
             where="hosts",
             remedy="leave [hosts] out: the nodes of a cluster then share a network",
         )
+    there = {job.store for job in plan.jobs if job.existing is not None}
     for store in dict.fromkeys(job.store for job in plan.jobs):
-        check_environment(store, plan.suite.provider(store.name))
+        provider = plan.suite.provider(store.name)
+        check_environment(store, provider, existing=store in there)
 
 
 def prepare(

@@ -106,18 +106,30 @@ def _instead(recipe: Recipe, reason: str) -> Choice:
     return Choice(Provider.LOCAL, why, program, by_default=True)
 
 
-def check_environment(store: type[Store], wanted: Provider | None = None) -> None:
+def check_environment(
+    store: type[Store], wanted: Provider | None = None, *, existing: bool = False
+) -> None:
     """Check what the environment says of a store's server, before anything is done: the provider,
     the address, the secrets' files, the program and its version.
 
+    Args:
+        existing: what is measured is in the server already.
+
     Raises:
-        UserError: it makes no sense; the message names the variable.
+        UserError: it makes no sense, or a server would have to be started that has nothing in it;
+            the message names the variable.
     """
     recipe = recipe_of(store)
-    if recipe is not None:
-        secrets_of(recipe)
-        external_address(recipe)
-        choose(recipe, wanted)
+    if recipe is None:
+        return
+    secrets_of(recipe)
+    external_address(recipe)
+    choice = choose(recipe, wanted)
+    if existing and choice.provider is not Provider.EXTERNAL:
+        raise UserError(
+            f"the collection of {store.name} is in a server that is not named",
+            remedy=f"set {variable(recipe, 'address')} to {_listed(recipe)}",
+        )
 
 
 def _choice(recipe: Recipe, provider: Provider, why: str) -> Choice:
@@ -255,7 +267,7 @@ def external_address(recipe: Recipe) -> Address | None:
     text = os.environ.get(name)
     if not text:
         return None
-    listed = f"HOST:{','.join(f'{port}=PORT' for port in recipe.public)}"
+    listed = _listed(recipe)
     if "@" in text or "://" in text:  # not repeated, since messages are stored
         secret = variable(recipe, recipe.secrets[-1]) if recipe.secrets else ""
         own = f"; secrets go into variables of their own, such as {secret} or {secret}_FILE"
@@ -270,6 +282,8 @@ def external_address(recipe: Recipe) -> Address | None:
 
 def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
     host, _, pairs = text.partition(":") if not text.startswith("[") else text.rpartition(":")
+    if pairs.isdigit() and len(recipe.public) == 1:
+        pairs = f"{recipe.public[0]}={pairs}"
     hosts, ports = dict[str, str](), dict[str, int]()
     try:
         for name_of, place in (one.split("=") for one in pairs.split(",")):
@@ -315,11 +329,17 @@ def _tls(recipe: Recipe) -> tuple[bool, Path | None]:
 def _required_address(recipe: Recipe) -> Address:
     if (address := external_address(recipe)) is not None:
         return address
-    listed = ",".join(f"{port}=PORT" for port in recipe.public)
     raise UserError(
         f"{recipe.name} is to be external, and its address is not set",
-        remedy=f"set {variable(recipe, 'address')} to HOST:{listed}",
+        remedy=f"set {variable(recipe, 'address')} to {_listed(recipe)}",
     )
+
+
+def _listed(recipe: Recipe) -> str:
+    """The form of an address."""
+    if len(recipe.public) == 1:
+        return "HOST:PORT"
+    return f"HOST:{','.join(f'{port}=PORT' for port in recipe.public)}"
 
 
 def secrets_of(recipe: Recipe) -> dict[str, str]:

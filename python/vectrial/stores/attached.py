@@ -52,7 +52,7 @@ def attached(
     """
     store = kind(location, replace(address, read_only=True))
     try:
-        found = store.describe(existing)
+        found = store.describe(replace(existing, metric=schema.metric))
         check(found, schema, index)
         named = replace(existing, id=found.id, vector=found.vector)
         store.attach(named, schema, index, keys)

@@ -108,6 +108,7 @@ class CuvsStore(vt.LibraryIndex):
                 build=CagraBuild,
                 search=CagraSearch,
                 high_recall_params={"itopk_size": 512, "search_width": 4},
+                candidates="itopk_size",
                 tuning_ranges={"graph_degree": (16, 128)},
             ),
             "ivf_pq": vt.IndexKind(

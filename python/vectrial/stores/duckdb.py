@@ -20,6 +20,8 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 
 _FILE = "rows.duckdb"
+#: Of a batch that is read.
+_READ_BYTES = 16 << 20
 _METRIC = {vt.Metric.L2: "l2sq", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _FUNCTION = {
     vt.Metric.L2: "array_distance",
@@ -201,17 +203,22 @@ class DuckDB(vt.Store):
         found = self._connection.execute(
             "SELECT * FROM rows WHERE id IN (SELECT unnest(?))", [ids.tolist()]
         )
-        batches = found.to_arrow_table().to_batches()
+        batches = found.to_arrow_table(self._rows_at_once()).to_batches()
         return vt.table_of(
             self._schema, (vt.batch_of_columns(self._schema, one) for one in batches)
         )
+
+    def _rows_at_once(self) -> int:
+        """Rows of a batch that is read: DuckDB asks for the memory of a whole one, whatever there
+        is to read, and by default a batch is a million rows."""
+        return max(1, _READ_BYTES // (4 * self._schema.dim))
 
     def count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         found = self._cursor().execute("SELECT * FROM rows")
-        for batch in found.to_arrow_reader(batch_size):
+        for batch in found.to_arrow_reader(min(batch_size, self._rows_at_once())):
             if batch.num_rows:
                 yield vt.batch_of_columns(self._schema, batch)
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
+from vectrial.stores.common.exact import length, squared_lengths
 
 #: Rows that a centroid is trained with at most (`ClusteringParameters.max_points_per_centroid`),
 #: and rows that are copied at once while an index is built.
@@ -50,12 +51,12 @@ class IvfPqBuild(vt.Params):
     """nlist: coarse cells; m_pq: codes per vector (sub-quantizers); nbits: bits of each code.
 
     nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2. Fewer rows than nlist
-    have a cell each.
+    have a cell each. The gate's own store has 2,000 rows, too few to train codes of 11 bits.
     """
 
     nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
     m_pq: int | None = Bound(default=None, ge=1, le=65_536)
-    nbits: int = Bound(default=8, ge=4, le=12)
+    nbits: int = Bound(default=8, ge=4, le=10)
 
 
 class IvfPqSearch(vt.Params):
@@ -92,6 +93,7 @@ class FaissStore(vt.LibraryIndex):
                 recall_floor=0.5,
                 high_recall_params={"nprobe": 4096},
                 unsupported=frozenset({"get", "scan"}),
+                least_rows=lambda build: 2**build.nbits,  # a code needs a row to be trained
                 exact_scores=False,
             ),
         },
@@ -107,6 +109,10 @@ class FaissStore(vt.LibraryIndex):
             " the clock starts, and FAISS is given the ids it keeps",
             "writes and training use all cores, a search uses one",
             "flush writes the whole index to one file and syncs it",
+            "hnsw under a filter that few rows pass finds fewer of them than there are: rows that"
+            " do not pass take places among the ef_search candidates",
+            "hnsw depends on the number of rows that are written at once (batch_rows) where they"
+            " come in the order of their clusters: a batch is linked by several threads",
             "ivf_pq: rows are searchable and durable once build has trained the index, and the"
             " original vectors are not kept",
         ),
@@ -205,7 +211,8 @@ class FaissStore(vt.LibraryIndex):
 
     def _add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         if self._open.schema.metric is vt.Metric.COSINE:
-            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            lengths = np.sqrt(squared_lengths(vectors))
+            vectors = (vectors / lengths[:, None]).astype(np.float32)
         if self._waiting is not None:
             self._waiting.insert(vt.batch_of(self._waiting.schema, ids, vectors, {}))
             return
@@ -287,6 +294,6 @@ def _searcher(
         return (found if ids is None else ids[found]), scores
 
     def cosine(vector: NDArray[np.float32], /) -> vt.Hits:
-        return plain(vector / np.sqrt(vector @ vector))
+        return plain(vector / np.float32(length(vector)))
 
     return cosine if normalise else plain

@@ -34,6 +34,10 @@ def condition(
     return _translate(where, quote, bind), values
 
 
+#: SQL reads the digits before the sign, and as a positive number they overflow.
+_LEAST = -(2**63)
+
+
 def literal(where: Filter, quote: Callable[[str], str] = quoted) -> str:
     """`where` as an SQL condition with its values written out."""
     return _translate(where, quote, literal_value)
@@ -47,6 +51,8 @@ def literal_value(value: Value) -> str:
         return "'" + value.replace("'", "''") + "'"
     if not math.isfinite(value):
         raise ValueError(f"{value} cannot be written as an SQL number")
+    if value == _LEAST and isinstance(value, int):
+        return f"CAST('{value}' AS BIGINT)"
     return repr(value)
 
 

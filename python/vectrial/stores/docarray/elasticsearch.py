@@ -19,7 +19,7 @@ from vectrial.stores.docarray.indexed import (
 )
 from vectrial.stores.lucene import files as lucene_files
 from vectrial.stores.lucene import filters as lucene_filters
-from vectrial.stores.lucene.common import SCORES, authorization, to_declared_scores
+from vectrial.stores.lucene.common import SCORE_ERROR, SCORES, authorization, to_declared_scores
 
 _SIMILARITIES = {
     vt.Metric.L2: "l2_norm",
@@ -60,6 +60,7 @@ class DocArrayElasticsearch(ServedDocumentArray):
     files = lucene_files.FILES
     capabilities = vt.Capabilities(
         scores=SCORES,
+        score_error=SCORE_ERROR,
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500})
         },

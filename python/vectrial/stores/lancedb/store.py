@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
+from pydantic import model_validator
 
 from vectrial.stores import common as vt
 from vectrial.stores.lancedb.text import LANCEDB_HYBRID, reranker, text_index
@@ -44,10 +45,16 @@ class PqBuild(IvfBuild):
 
 
 class HnswBuild(IvfBuild):
-    """m, ef_construction: of the graph inside each partition."""
+    """m, ef_construction: of the graph inside each partition; the second is at least the first."""
 
     m: int = Bound(default=20, ge=2, le=1024)
     ef_construction: int = Bound(default=300, ge=4, le=100_000)
+
+    @model_validator(mode="after")
+    def _as_lancedb_takes_them(self) -> HnswBuild:
+        if self.ef_construction < self.m:
+            raise ValueError("ef_construction is at least m")
+        return self
 
 
 class IvfSearch(vt.Params):
@@ -81,12 +88,16 @@ class LanceDB(vt.Store):
         },
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild, HnswSearch, high_recall_params={"ef_search": 512, "nprobe": 64}
+                HnswBuild,
+                HnswSearch,
+                high_recall_params={"ef_search": 512, "nprobe": 64},
+                tuning_ranges={"m": (8, 40)},  # no more than candidates
             ),
             "hnsw_sq": vt.IndexKind(
                 HnswBuild,
                 HnswSearch,
                 high_recall_params={"ef_search": 512, "nprobe": 64, "refine_factor": 4},
+                tuning_ranges={"m": (8, 40)},
                 exact_scores=False,
                 unsupported=frozenset({"inserts_after_build"}),
             ),
@@ -95,6 +106,7 @@ class LanceDB(vt.Store):
                 PqBuild,
                 IvfSearch,
                 high_recall_params={"nprobe": 1024, "refine_factor": 50},
+                least_rows=lambda build: 2**build.nbits,  # of fewer LanceDB makes an index of none
                 exact_scores=False,
                 unsupported=frozenset({"inserts_after_build"}),
             ),
@@ -112,9 +124,12 @@ class LanceDB(vt.Store):
             "hnsw is IVF_HNSW_FLAT and hnsw_sq IVF_HNSW_SQ: a graph inside each IVF partition",
             "hnsw_sq and ivf_pq are quantised: without refine_factor their distances are estimates,"
             " and their codes keep the range of the vectors of the build, which clips later ones",
+            "ivf_pq has a partition for each 256 rows at most, whatever nlist",
             "rows written after the build are scanned exactly beside the index until they are"
-            " waited for, which adds them to it",
-            "the build step also compacts the table's files and removes its older versions",
+            " waited for, which adds them to it, and joins partitions of a few hundred rows,"
+            " whatever nlist",
+            "the build step also compacts the table's files and removes its older versions, before"
+            " it makes the index",
             "one search may use every core",
             "writes are not synced to the disk: flush has nothing to do",
         ),
@@ -170,8 +185,8 @@ class LanceDB(vt.Store):
                 table.create_index(column, config=kind)
         config = self._config()
         if config is not None:
+            # Compacting the table after it would join partitions of few rows, whatever nlist.
             table.create_index("vector", config=config, name=_VECTOR_INDEX, replace=True)
-        self._compact()
 
     def _compact(self) -> None:
         with warnings.catch_warnings():

@@ -20,6 +20,8 @@ SCORES: Mapping[Metric, ScoreKind] = {
     Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
     Metric.IP: ScoreKind.INNER_PRODUCT,
 }
+#: Error of such a score near 0: the server's own is a float32 near 1.
+SCORE_ERROR = 4 * 2.0**-24
 DURABILITY: Mapping[Durability, str] = {
     Durability.SYNCED: "index.translog.durability=request: the log is forced to the disk before"
     " a write is acknowledged",

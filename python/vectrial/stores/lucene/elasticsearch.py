@@ -65,6 +65,7 @@ class Elasticsearch(LuceneStore):
     vectors_in_columns = True
     capabilities = replace(
         COMMON,
+        most_dim=4096,
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
             "int8_hnsw": vt.IndexKind(
@@ -137,11 +138,13 @@ class Elasticsearch(LuceneStore):
     def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "dense_vector" or not field.get("index", True):
             raise vt.UserError(f"a field of type {field['type']} without an index is not searched")
+        if "dims" not in field:
+            raise vt.UserError("the field has held no vector yet")
         names = {name: metric for metric, name in _SIMILARITIES.items()}
         options = field.get("index_options", {})
         return lucene_existing.VectorField(
             field["dims"],
-            names.get(field.get("similarity", "cosine")),
+            lucene_existing.metric_of(names, field.get("similarity", "cosine")),
             options.get("type", ""),
             {name: options[name] for name in ("m", "ef_construction") if name in options},
         )

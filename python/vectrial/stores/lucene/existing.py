@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ _TYPES: Mapping[str, FieldType] = {
 
 @dataclass(frozen=True)
 class VectorField:
-    """A field of vectors. metric: None where it is none of ours. kind, params: of its index."""
+    """A field of vectors. metric: None where each search says it. kind, params: of its index."""
 
     dim: int
     metric: Metric | None
@@ -51,13 +51,19 @@ def describe(
     if len(mappings) != 1:
         raise UserError(f"'{name}' stands for {len(mappings)} indexes", remedy="name one of them")
     (mapping,) = mappings.values()
-    fields: Mapping[str, Any] = mapping["mappings"].get("properties", {})
+    nested: list[str] = []
+    fields = dict(_fields(mapping["mappings"].get("properties", {}), nested))
+    if nested and not _vectors(fields):
+        raise UserError(
+            f"vectors of '{name}' are in nested documents ({', '.join(nested)}), several in a row",
+            remedy="fields of whole documents are measured",
+        )
     vector = existing.vector or only_vector(_vectors(fields), f"index '{name}'", "field")
     if vector not in fields:
         raise UserError(f"index '{name}' has no field '{vector}'", where="--vector")
+    if (element := fields[vector].get("element_type", "float")) not in ("float", "bfloat16"):
+        raise UserError(f"field '{vector}' holds vectors of the type {element}, not of floats")
     found = described(fields[vector])
-    if found.metric is None:
-        raise UserError(f"the similarity of field '{vector}' is not one that is measured")
     if found.kind not in ("hnsw", "int8_hnsw", "flat"):
         raise UserError(
             f"the index of field '{vector}' is of the kind '{found.kind}'",
@@ -82,6 +88,45 @@ def describe(
             if about.get("type") in _TYPES and about.get("doc_values", True)
         },
     )
+
+
+def _fields(
+    properties: Mapping[str, Any], nested: list[str], above: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every field of a document by its path, those in objects and in other forms (`title.keyword`)
+    among them. nested: gets the paths of vectors in nested documents."""
+    for name, about in properties.items():
+        path = f"{above}{name}"
+        below = {**about.get("properties", {}), **about.get("fields", {})}
+        inner = _fields(below, nested, f"{path}.")
+        if about.get("type") == "nested":
+            nested += _vectors(dict(inner))
+        else:
+            yield path, about
+            yield from inner
+
+
+def metric_of(metrics: Mapping[str, Metric], name: str) -> Metric:
+    """The metric that the server calls so. Raises `UserError`: it is none of ours."""
+    if name not in metrics:
+        raise UserError(
+            f"vectors are compared by {name}", remedy=f"{', '.join(metrics)} are measured"
+        )
+    return metrics[name]
+
+
+def one_of(values: Sequence[Any]) -> Any:
+    """The value of a field in a document; of several, which any field may have there, all."""
+    return values[0] if len(values) == 1 else list(values)
+
+
+def paths(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a document, those in objects among them, by its path."""
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            yield from paths(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def _vectors(fields: Mapping[str, Any]) -> list[str]:

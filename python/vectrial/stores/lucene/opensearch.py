@@ -54,6 +54,7 @@ class OpenSearch(LuceneStore):
     text_boost = 2.2
     capabilities = replace(
         COMMON,
+        most_dim=16_000,
         indexes={
             "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
             "flat": vt.IndexKind(SegmentParams, exact=True),
@@ -107,10 +108,25 @@ class OpenSearch(LuceneStore):
         if isinstance(params, vt.NoParams):
             return self._scan(condition)
         assert isinstance(params, HnswSearch)
-        query: dict[str, Any] = {"k": k, "method_parameters": {"ef_search": params.ef_search}}
+        query: dict[str, Any] = {"k": k}
+        if (ef := self._ef(params)) is not None:
+            query["method_parameters"] = {"ef_search": ef}
         if condition is not None:
             query["filter"] = condition
         return lambda vector: {"query": {"knn": {self._vector_name: {**query, "vector": vector}}}}
+
+    def _ef(self, params: HnswSearch) -> int | None:
+        """What a search asks for; None: the server's own, of an index that somebody else made."""
+        given = not self._attached or "ef_search" in params.model_fields_set
+        return params.ef_search if given else None
+
+    def _condition(self, where: vt.Filter | None) -> Query | None:
+        """The script reads a vector of every document it is given."""
+        condition = super()._condition(where)
+        if not self._attached or self._index.kind != "flat":
+            return condition
+        rows = self._all_rows()
+        return rows if condition is None else {"bool": {"filter": [condition, rows]}}
 
     def _scan(self, condition: Query | None) -> Callable[[list[float]], dict[str, Any]]:
         condition = condition or {"match_all": {}}
@@ -127,13 +143,15 @@ class OpenSearch(LuceneStore):
         if isinstance(params, vt.NoParams):
             return {"exact": _SPACES[self._schema.metric]}
         assert isinstance(params, HnswSearch)
-        return {"ef": str(params.ef_search)}
+        return {} if (ef := self._ef(params)) is None else {"ef": str(ef)}
 
     def describe(self, existing: vt.Existing) -> vt.Description:
         found = super().describe(existing)
         name = existing.collection
         (about,) = self._client.indices.get_settings(index=name, flat_settings=True).values()
         settings = about["settings"]
+        if found.index == "flat" and settings.get("index.knn") == "true":
+            raise vt.UserError(f"the vectors of '{name}' have the graph that the server chooses")
         derived = settings.get("index.knn.derived_source.enabled", "true") != "false"
         if derived and settings.get("index.knn") == "true":
             raise vt.UserError(
@@ -154,7 +172,7 @@ class OpenSearch(LuceneStore):
         params = method.get("parameters", {})
         return lucene_existing.VectorField(
             field["dimension"],
-            {name: metric for metric, name in _SPACES.items()}.get(space),
+            lucene_existing.metric_of({name: one for one, name in _SPACES.items()}, space),
             kind,
             {name: params[name] for name in ("m", "ef_construction") if name in params},
         )

@@ -30,6 +30,7 @@ from vectrial.stores.lucene import filters as lucene_filters
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import (
     DURABILITY,
+    SCORE_ERROR,
     SCORES,
     SegmentParams,
     authorization,
@@ -57,6 +58,7 @@ _TYPES: Mapping[vt.FieldType, str] = {
 #: What both servers can do; the indexes are each one's own.
 COMMON = vt.Capabilities(
     scores=SCORES,
+    score_error=SCORE_ERROR,
     indexes={},
     default_index="hnsw",
     filters=vt.ALL_OPERATORS,
@@ -72,7 +74,7 @@ COMMON = vt.Capabilities(
     durability=DURABILITY,
     buffered_s=10.0,  # twice sync_interval, 5 s
     warm_up_s=20.0,  # a JVM
-    existing=vt.Attaching(),
+    existing=vt.Attaching(defaults=True),
 )
 #: Caveats of both.
 CAVEATS = (
@@ -302,8 +304,8 @@ class LuceneStore(vt.ServerStore):
     def _hits(self, hits: Sequence[Any]) -> pa.RecordBatch:
         """Rows of the hits of a search that returns whole ones."""
         rows = [
-            {name: values[0] for name, values in hit["fields"].items()}
-            | hit.get("_source", {})
+            {name: lucene_existing.one_of(values) for name, values in hit.get("fields", {}).items()}
+            | dict(lucene_existing.paths(hit.get("_source", {})))
             | ({ID: hit["_id"]} if self._attached else {})
             for hit in hits
         ]
@@ -401,7 +403,8 @@ class LuceneStore(vt.ServerStore):
         if self._stale:  # at other times nothing but the question is asked, which may be timed
             self.refresh()
         returned = self._fields(*self._returned(vt.Returning.IDS))
-        body = {"query": self._condition(where), "sort": ["_doc"], **returned}
+        asked = [self._condition(where), *([self._all_rows()] if self._attached else ())]
+        body = {"query": {"bool": {"filter": asked}}, "sort": ["_doc"], **returned}
         found: list[int] = []
         ids_of = self._ids_of()
         for hits in self._answers(body, limit):

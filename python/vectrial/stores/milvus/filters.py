@@ -10,6 +10,9 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 _SIGNS = {"gt": (">", "<="), "gte": (">=", "<"), "lt": ("<", ">="), "lte": ("<=", ">")}
 #: Milvus reads the digits before the sign, and as a positive number they overflow.
 _LEAST = -(2**63)
+#: What a literal of text cannot have as it is. Of other control characters, Milvus Lite knows no
+#: escapes.
+_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r"})
 
 
 def expression(where: Filter, names: Mapping[str, str], *, holds: bool = True) -> str:
@@ -43,6 +46,8 @@ def expression(where: Filter, names: Mapping[str, str], *, holds: bool = True) -
 
 
 def _literal(value: Value) -> str:
+    if isinstance(value, str):
+        return f'"{value.translate(_ESCAPES)}"'
     if value == _LEAST and isinstance(value, int):
         return f"({_LEAST + 1} - 1)"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)

@@ -90,6 +90,10 @@ class MilvusLite(vt.Store):
             " answered by exact scan: only those that are really built are offered",
             "rows that are not flushed, or whose segment has no index yet, are scanned exactly",
             "searches from several threads were not tried: not offered",
+            "hnsw and ivf_flat leave rows out of an answer whose squared distance or inner product"
+            " is 1e30 or more",
+            "hnsw under a filter that few rows pass finds fewer of them than there are, whatever"
+            " ef_search",
         ),
     )
 
@@ -118,7 +122,8 @@ class MilvusLite(vt.Store):
             "vector",
             index_type=_KINDS[index.kind],
             metric_type=METRICS[schema.metric],
-            params=params,
+            # The client puts these beside the type, where the library looks for one entry of all.
+            params={"params": params},
         )
         self._client.create_collection(_ROWS, schema=made, index_params=indexes)
 

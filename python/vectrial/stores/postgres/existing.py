@@ -2,94 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing, only_vector
-from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 from vectrial.stores.common.sql import quoted
+from vectrial.stores.postgres.planned import OPERANDS, Ask, Searched, Used, used
 from vectrial.stores.postgres.sql import INTEGERS, Place
-
-#: Runs SQL with values for $1, $2, …, and returns a cursor.
-Ask = Callable[..., Any]
 
 _TYPES: Mapping[str, FieldType] = {
     **dict.fromkeys(INTEGERS, FieldType.INT),
     "double precision": FieldType.FLOAT,
     "text": FieldType.STRING,
     "character varying": FieldType.STRING,
+    "character": FieldType.STRING,
     "boolean": FieldType.BOOL,
 }
-_METRICS = {
-    "vector_l2_ops": Metric.L2,
-    "vector_cosine_ops": Metric.COSINE,
-    "vector_ip_ops": Metric.IP,
-}
-#: Kinds of index and their parameters, each with its name there.
-_KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "hnsw": ("hnsw", {"m": "m", "ef_construction": "ef_construction"}),
-    "ivfflat": ("ivf_flat", {"lists": "nlist"}),
-}
+#: Columns that the role may read. Those of a collation in which different texts are equal have
+#: filters of their own kind.
 _COLUMNS = """\
-SELECT attname, format_type(atttypid, NULL), atttypmod FROM pg_attribute
-WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+SELECT attname, format_type(atttypid, NULL), format_type(atttypid, atttypmod), atttypmod,
+coalesce(collisdeterministic, true)
+FROM pg_attribute LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+AND has_column_privilege(attrelid, attnum, 'SELECT') ORDER BY attnum"""
 _PRIMARY = """\
 SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
 WHERE indrelid = $1::regclass AND indisprimary"""
-#: Indexes of one column: their method, options, and the class of operators, which has the metric.
-_INDEXES = """\
-SELECT amname, coalesce(reloptions, '{}'), opcname FROM pg_index
-JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
-JOIN pg_opclass ON pg_opclass.oid = indclass[0]
-JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
-WHERE indrelid = $1::regclass AND attname = $2 AND indisvalid AND indpred IS NULL
-AND amname IN ('hnsw', 'ivfflat')"""
+#: Settings that decide how a search is answered.
+_SETTINGS = (
+    *("hnsw.ef_search", "hnsw.iterative_scan", "hnsw.max_scan_tuples", "ivfflat.probes"),
+    *("ivfflat.iterative_scan", "enable_seqscan", "enable_indexscan", "work_mem"),
+)
 
 
-def describe(ask: Ask, existing: Existing) -> Description:
-    """See `Store.describe`."""
-    columns = _columns(ask, existing.collection)
-    table = _path(existing.collection)
-    id_name = existing.id or _primary_key(ask, table, existing.collection)
-    vectors = [name for name, (kind, _) in columns.items() if kind == "vector"]
-    vector = existing.vector or only_vector(vectors, f"table '{existing.collection}'", "column")
-    for name in (id_name, vector):
-        if name not in columns:
-            raise UserError(
-                f"table '{existing.collection}' has no column '{name}'",
-                remedy=f"it has {', '.join(columns)}",
-            )
-    if columns[vector][0] != "vector":
+@dataclass(frozen=True)
+class _Column:
+    """kind, whole: its type without and with its modifier. deterministic: see `_COLUMNS`."""
+
+    kind: str
+    whole: str
+    modifier: int
+    deterministic: bool
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table. place: as searches name it."""
+
+    description: Description
+    place: Place
+
+
+def find(ask: Ask, existing: Existing) -> FoundTable:
+    """The table of a name, and how it is searched.
+
+    Raises:
+        UserError: there is none, or it must be said what of it is searched.
+    """
+    name, table = existing.collection, _path(existing.collection)
+    columns, primary = _columns(ask, name), _primary_key(ask, table)
+    id_name = existing.id or primary
+    if id_name is None:
         raise UserError(
-            f"column '{vector}' is of type {columns[vector][0]}",
-            remedy="only columns of the type vector are searched",
+            f"table '{name}' has no primary key of one column",
+            remedy="name the column with the ids: --id NAME",
         )
-    metric, index, params = _index(ask, table, vector)
-    counted = f"SELECT count(*) FROM {table} WHERE {quoted(vector)} IS NOT NULL"
-    return Description(
+    vectors = [column for column, about in columns.items() if about.kind in OPERANDS]
+    vector = existing.vector or only_vector(vectors, f"table '{name}'", "column")
+    for column in (id_name, vector):
+        if column not in columns:
+            raise UserError(
+                f"table '{name}' has no column '{column}'", remedy=f"it has {', '.join(columns)}"
+            )
+    if (operand := columns[vector].kind) not in OPERANDS:
+        raise UserError(
+            f"column '{vector}' is of type {operand}",
+            remedy=f"columns of the types {' and '.join(OPERANDS)} are searched",
+        )
+    over = used(ask, table, vector, operand, existing.metric)
+    searched = over.searched if over else Searched(vector, "", operand, "", ())
+    namespace, _, own_name = name.rpartition(".")
+    place = Place(
+        own_name,
+        id_name,
+        vector,
+        namespace,
+        columns[id_name].whole,
+        searched.expression,
+        searched.operand,
+        searched.predicate,
+        own=False,
+    )
+    if id_name != primary:
+        _check_ids(ask, place)
+    counted = f"SELECT count(*) FROM {table} WHERE {place.with_vector}"
+    description = Description(
         id=id_name,
         vector=vector,
         rows=int(ask(counted).fetchone()[0]),
-        dim=_dim(ask, table, vector, columns[vector][1]),
-        metric=metric,
-        index=index,
-        params=params,
-        text_ids=columns[id_name][0] not in INTEGERS,
+        dim=_dim(ask, place, columns[vector].modifier),
+        metric=over.metric if over else None,
+        index=over.index if over else "flat",
+        params=over.params if over else {},
+        text_ids=place.id_type not in INTEGERS or _has_negative(ask, place),
         fields={
-            name: _TYPES[kind]
-            for name, (kind, _) in columns.items()
-            if kind in _TYPES and name != id_name
+            column: _TYPES[about.kind]
+            for column, about in columns.items()
+            if about.kind in _TYPES and about.deterministic and column != id_name
         },
+        search={"seqscan": False} if over and over.forced else {},
+        notes=tuple(_notes(ask, over)),
+    )
+    return FoundTable(description, place)
+
+
+def _notes(ask: Ask, over: Used | None) -> Iterator[str]:
+    """What a reader should know of how the table is searched."""
+    if over is None:
+        yield "a search is planned over no index of its vectors: every row is compared"
+        return
+    yield f"a search is planned over {', '.join(over.names)}"
+    if over.searched.expression:
+        yield f"the index is over {over.searched.expression}, which is what is searched"
+    if over.searched.predicate:
+        yield f"the index has the rows with {over.searched.predicate}, which are what is searched"
+    if over.forced:
+        yield (
+            "with the server's own settings the table is read instead of the index: both are"
+            " measured, the second with enable_seqscan = off"
+        )
+    known = (
+        (name, ask("SELECT current_setting($1, true)", (name,)).fetchone()) for name in _SETTINGS
+    )
+    yield "own settings: " + ", ".join(
+        f"{name} = {row[0]}" for name, row in known if row and row[0]
     )
 
 
-def place_of(ask: Ask, collection: str, id_name: str, vector: str) -> Place:
-    """The table and its columns, for searches."""
-    namespace, _, table = collection.rpartition(".")
-    kind = _columns(ask, collection)[id_name][0]
-    return Place(table, id_name, vector, namespace, kind)
+def _dim(ask: Ask, place: Place, modifier: int) -> int:
+    """Components of what is searched.
+
+    Raises:
+        UserError: there is none, or they differ from row to row.
+    """
+    if modifier > 0 and not place.expression:
+        return modifier
+    every = f"SELECT DISTINCT vector_dims({place.searched}) FROM {place.path}"
+    found = ask(f"{every} WHERE {place.with_vector} LIMIT 2").fetchall()
+    if len(found) != 1:
+        what = "vectors of several lengths" if found else "no vector"
+        raise UserError(
+            f"column '{place.vector}' holds {what}",
+            remedy="make a view of the rows that are searched, and name that" if found else "",
+        )
+    return int(found[0][0])
+
+
+def _check_ids(ask: Ask, place: Place) -> None:
+    """Check that a column that is no primary key tells rows apart.
+
+    Raises:
+        UserError: naming a value that several have.
+    """
+    each = f"SELECT {quoted(place.id)}::text, count(*) FROM {place.path} WHERE {place.with_vector}"
+    twice = ask(f"{each} GROUP BY {quoted(place.id)} HAVING count(*) > 1 LIMIT 1").fetchone()
+    if twice is not None:
+        raise UserError(
+            f"{twice[1]:,} rows have {place.id} = {twice[0]}, so that it tells no rows apart",
+            where="--id",
+            remedy="name a column whose values are distinct",
+        )
+
+
+def _has_negative(ask: Ask, place: Place) -> bool:
+    """True if an id is below zero: such ids are numbered, as texts are."""
+    below = f"SELECT EXISTS (SELECT 1 FROM {place.path} WHERE {quoted(place.id)} < 0)"
+    return bool(ask(below).fetchone()[0])
 
 
 def _path(collection: str) -> str:
@@ -98,8 +189,8 @@ def _path(collection: str) -> str:
     return ".".join(quoted(part) for part in (namespace, table) if part)
 
 
-def _columns(ask: Ask, collection: str) -> dict[str, tuple[str, int]]:
-    """Columns of the table by name: their type, and the modifier of the type."""
+def _columns(ask: Ask, collection: str) -> dict[str, _Column]:
+    """Columns of the table that the role may read, by name."""
     table = _path(collection)
     if ask("SELECT to_regclass($1)::text", (table,)).fetchone()[0] is None:
         raise UserError(
@@ -107,47 +198,12 @@ def _columns(ask: Ask, collection: str) -> dict[str, tuple[str, int]]:
             where="--collection",
             remedy="TABLE or SCHEMA.TABLE, as it is written in the catalogue",
         )
-    return {name: (kind, mod) for name, kind, mod in ask(_COLUMNS, (table,)).fetchall()}
-
-
-def _primary_key(ask: Ask, table: str, collection: str) -> str:
-    names = [name for (name,) in ask(_PRIMARY, (table,)).fetchall()]
-    if len(names) != 1:
-        raise UserError(
-            f"table '{collection}' has no primary key of one column",
-            remedy="name the column with the ids: --id NAME",
-        )
-    return str(names[0])
-
-
-def _index(ask: Ask, table: str, vector: str) -> tuple[Metric | None, str, dict[str, int]]:
-    """Metric, kind and parameters of the index of a column; an exact scan where there is none."""
-    found = [
-        (method, options, operators)
-        for method, options, operators in ask(_INDEXES, (table, vector)).fetchall()
-        if operators in _METRICS
-    ]
+    found = {name: _Column(*about) for name, *about in ask(_COLUMNS, (table,)).fetchall()}
     if not found:
-        return None, "flat", {}
-    if len(found) > 1:
-        raise UserError(
-            f"column '{vector}' has {len(found)} indexes, of which the server chooses one",
-            remedy="it is measured where there is one",
-        )
-    ((method, options, operators),) = found
-    kind, names = _KINDS[method]
-    given = dict(option.split("=", 1) for option in options)
-    params = {names[name]: int(value) for name, value in given.items() if name in names}
-    return _METRICS[operators], kind, params
+        raise UserError(f"the role may read no column of table '{collection}'")
+    return found
 
 
-def _dim(ask: Ask, table: str, vector: str, modifier: int) -> int:
-    if modifier > 0:
-        return modifier
-    found = ask(
-        f"SELECT vector_dims({quoted(vector)}) FROM {table}"
-        f" WHERE {quoted(vector)} IS NOT NULL LIMIT 1"
-    ).fetchone()
-    if found is None:
-        raise UserError(f"column '{vector}' holds no vector")
-    return int(found[0])
+def _primary_key(ask: Ask, table: str) -> str | None:
+    names = [name for (name,) in ask(_PRIMARY, (table,)).fetchall()]
+    return str(names[0]) if len(names) == 1 else None

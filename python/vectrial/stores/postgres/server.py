@@ -132,7 +132,9 @@ def _command(
     password = write_private(folder.parent / "password", secrets["password"])
     initdb = (
         *(str(program.with_name("initdb")), "-D", str(folder), "-U", USER),
-        *("--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8", "--no-locale"),
+        *("--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8"),
+        # Letters are those of Unicode, and texts are in the order of their bytes: on any machine.
+        *("--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
     )
     settings = {
         "listen_addresses": HOST,

@@ -16,12 +16,20 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Address
 
 _Key = tuple[int, tuple[tuple[str, str], ...]]
+#: The schema of the extension, and whether names are looked for in it.
+_EXTENSION = """\
+SELECT quote_ident(nspname), nspname = ANY (current_schemas(true)) FROM pg_extension
+JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'"""
 
 
 class Sessions:
-    """The connections of one store. The first makes the extension where it is not there yet."""
+    """The connections of one store. The first makes the extension where it is not there yet.
+
+    search_path: of every connection, where the extension is in no schema of the role's own path.
+    """
 
     def __init__(self, address: Address) -> None:
+        self.search_path: str | None = None
         self._address = address
         self._open: dict[_Key, Any] = {}
         self._lock = threading.Lock()
@@ -62,13 +70,17 @@ class Sessions:
         found.cursor_factory = RawCursor  # SQL as the server reads it, parameters as $1
         if self._address.read_only:
             found.execute("SET default_transaction_read_only = on")
-        known = "SELECT 1 FROM pg_extension WHERE extname = 'vector'"
-        if found.execute(known).fetchone() is None:
+        known = found.execute(_EXTENSION).fetchone()
+        if known is None:
             if self._address.read_only:
                 found.close()
                 raise UserError("the database has no extension 'vector', so no vectors to search")
             with suppress(*self._taken):  # by another connection at the same moment
                 found.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        elif not known[1]:  # its types are in a schema that is not looked into
+            path = found.execute("SHOW search_path").fetchone()[0]
+            self.search_path = f"{path}, {known[0]}"
+            found.execute("SELECT set_config('search_path', $1, false)", (self.search_path,))
         register_vector(found)
         # An extension knows its settings once it is loaded; before, any value would do.
         found.execute("SELECT '[1]'::vector")

@@ -77,14 +77,24 @@ class HnswBuild(_Build):
         return self
 
 
-class HnswSearch(Params):
+class _Search(Params):
+    """seqscan: the planner may read the whole table instead (enable_seqscan); None: it may not.
+
+    On a table that somebody else made, what is not given is as the server and the role have it.
+    """
+
+    seqscan: bool | None = None
+
+
+class HnswSearch(_Search):
     """ef_search: candidates held during the search. iterative_scan: whether it goes on for more;
-    None: strict_order under a filter, else off. max_scan_tuples: candidates after which it does
-    not."""
+    None: strict_order under a filter, else off. It ends after max_scan_tuples candidates, and where
+    these take scan_mem_multiplier times the memory of work_mem."""
 
     ef_search: int = Bound(default=40, ge=1, le=1000)
     iterative_scan: HnswScan | None = None
     max_scan_tuples: int = Bound(default=20_000, ge=1, le=2**31 - 1)
+    scan_mem_multiplier: float = Bound(default=1.0, ge=1.0, le=1000.0)
 
 
 class IvfBuild(_Build):
@@ -93,7 +103,7 @@ class IvfBuild(_Build):
     nlist: int = Bound(default=100, ge=1, le=32_768)
 
 
-class IvfSearch(Params):
+class IvfSearch(_Search):
     """nprobe: lists that are looked at. iterative_scan: whether further ones are for more; None:
     relaxed_order under a filter, and sorted afterwards, else off."""
 
@@ -148,6 +158,9 @@ class Place:
 
     namespace: the schema it is in; empty: the one that is found first. id_type: as PostgreSQL calls
     it; ids of other types than integers are read as text.
+    expression: what is searched, where an index is over more than the column; operand: its type.
+    predicate: the condition under which an index has a row; empty: it has all.
+    own: it was made by Vectrial, whose searches choose their settings.
     """
 
     table: str
@@ -155,6 +168,10 @@ class Place:
     vector: str = "vector"
     namespace: str = ""
     id_type: str = "bigint"
+    expression: str = ""
+    operand: str = "vector"
+    predicate: str = ""
+    own: bool = True
 
     @property
     def path(self) -> str:
@@ -165,6 +182,31 @@ class Place:
     def id_column(self) -> str:
         """The id in SQL, as it is read."""
         return quoted(self.id) + ("" if self.id_type in INTEGERS else "::text")
+
+    @property
+    def searched(self) -> str:
+        """What a query is compared with, in SQL."""
+        return self.expression or quoted(self.vector)
+
+    @property
+    def query(self) -> str:
+        """The query $1, as it is compared."""
+        return "$1" if self.operand == "vector" else f"$1::vector::{self.operand}"
+
+    @property
+    def vector_read(self) -> str:
+        """The vector in SQL, as it is read: what is searched, as float32."""
+        return self.searched if self.operand == "vector" else f"({self.searched})::vector"
+
+    @property
+    def with_vector(self) -> str:
+        """The condition for rows that searches can find."""
+        return self.within(f"{quoted(self.vector)} IS NOT NULL")
+
+    def within(self, condition: str | None) -> str:
+        """A condition, and the predicate of the index; empty if there is neither."""
+        parts = [f"({one})" for one in (self.predicate, condition) if one]
+        return " AND ".join(parts) if len(parts) > 1 else "".join(parts)[1:-1]
 
     @property
     def of_ids(self) -> str:
@@ -189,24 +231,38 @@ class Search:
 
     def settings(self) -> dict[str, str]:
         """Of the connection."""
+        params = self.params
+        if not isinstance(params, _Search):
+            return {}
+        if not self.place.own:
+            return self._given()
         filtered = self.condition is not None
-        match self.params:
-            case HnswSearch(ef_search=ef, iterative_scan=scan, max_scan_tuples=most):
-                scan = scan or (HnswScan.STRICT if filtered else HnswScan.OFF)
-                own = {
-                    "hnsw.ef_search": str(ef),
-                    "hnsw.iterative_scan": scan.value,
-                    "hnsw.max_scan_tuples": str(most),
-                }
-            case IvfSearch(nprobe=probes):
-                own = {"ivfflat.probes": str(probes), "ivfflat.iterative_scan": self._ivf().value}
-            case _:
-                return {}
-        return {"enable_seqscan": "off", **own}
+        settings = {"enable_seqscan": "on" if params.seqscan else "off"}
+        if isinstance(params, HnswSearch):
+            scan = params.iterative_scan or (HnswScan.STRICT if filtered else HnswScan.OFF)
+            return settings | {
+                "hnsw.ef_search": str(params.ef_search),
+                "hnsw.iterative_scan": scan.value,
+                "hnsw.max_scan_tuples": str(params.max_scan_tuples),
+                "hnsw.scan_mem_multiplier": f"{params.scan_mem_multiplier:g}",
+            }
+        assert isinstance(params, IvfSearch)
+        own = {"ivfflat.probes": str(params.nprobe), "ivfflat.iterative_scan": self._ivf().value}
+        return settings | own
+
+    def _given(self) -> dict[str, str]:
+        """What the suite gives, and nothing else."""
+        given = self.params.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        settings = {}
+        if "seqscan" in given:
+            settings["enable_seqscan"] = "on" if given.pop("seqscan") else "off"
+        prefix = "hnsw" if isinstance(self.params, HnswSearch) else "ivfflat"
+        names = {"nprobe": "probes"}
+        return settings | {f"{prefix}.{names.get(n, n)}": str(v) for n, v in given.items()}
 
     def _ivf(self) -> IvfScan:
         assert isinstance(self.params, IvfSearch)
-        filtered = self.condition is not None
+        filtered = self.condition is not None and self.place.own
         return self.params.iterative_scan or (IvfScan.RELAXED if filtered else IvfScan.OFF)
 
     def _relaxed(self) -> bool:
@@ -219,7 +275,7 @@ class Search:
         """The SQL, $1 the vector; rows are id, score, and what else was asked for. As
         `engine/src/protocols/postgres` says it."""
         place = self.place
-        near = f"{quoted(place.vector)} {OPERATORS[self.schema.metric]} $1"
+        near = f"{place.searched} {OPERATORS[self.schema.metric]} {place.query}"
         what = ", ".join([place.id_column, f"{near} AS score", *map(quoted, self.further)])
         where = f" WHERE {self.condition}" if self.condition is not None else ""
         search = f"SELECT {what} FROM {place.path}{where} ORDER BY {near} LIMIT {self.k}"
@@ -234,6 +290,8 @@ class Search:
         options |= {"id": self.place.id, "vector": self.place.vector}
         if self.place.namespace:
             options["schema"] = self.place.namespace
+        if self.place.expression or self.place.operand != "vector":
+            options |= {"searched": self.place.searched, "query": self.place.query}
         if self.further:
             options["fields"] = ",".join(self.further)
         return options | ({"sort": "true"} if self._relaxed() else {})

@@ -51,14 +51,26 @@ class PgVector(vt.ServerStore):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}),
-            "ivf_flat": vt.IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
+            "hnsw": vt.IndexKind(
+                HnswBuild,
+                HnswSearch,
+                high_recall_params={"ef_search": 1000, "iterative_scan": "strict_order"},
+                most_dim=_INDEXED_DIM,
+            ),
+            "ivf_flat": vt.IndexKind(
+                IvfBuild,
+                IvfSearch,
+                high_recall_params={"nprobe": 1024, "iterative_scan": "relaxed_order"},
+                most_dim=_INDEXED_DIM,
+            ),
             "flat": vt.IndexKind(exact=True),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        nul_in_text=False,
+        most_dim=16_000,
         payload_index=True,
         persistent=True,
         concurrent_search=True,
@@ -72,7 +84,7 @@ class PgVector(vt.ServerStore):
             vt.Durability.BUFFERED: "synchronous_commit = off, fsync = on",
         },
         hybrid=pgvector_text.HYBRID,
-        existing=vt.Attaching(),
+        existing=vt.Attaching(defaults=True),
         caveats=(
             "the graph or the lists are built by CREATE INDEX after the load, not while it goes on",
             "the planner would rather scan small tables: for hnsw and ivf_flat enable_seqscan is"
@@ -81,8 +93,9 @@ class PgVector(vt.ServerStore):
             " finds, which is exact",
             "under a filter hnsw goes on with strict_order and ivf_flat with relaxed_order, sorted"
             " afterwards, unless iterative_scan says otherwise; without one they do not go on",
-            "hnsw finds at most ef_search rows where it does not go on, 20,000 candidates"
-            " (max_scan_tuples) where it does",
+            "hnsw finds at most ef_search rows where it does not go on; where it does, it ends"
+            " after max_scan_tuples candidates, or when these take scan_mem_multiplier times"
+            " work_mem, which by default comes first",
             "indexes take up to 2,000 dimensions; vectors of more than about 500 are kept outside"
             " the table's pages (TOAST)",
             "upsert writes a new version of a row; the old one is in the index until VACUUM, which"
@@ -99,14 +112,20 @@ class PgVector(vt.ServerStore):
         return Sessions(address)
 
     def describe(self, existing: vt.Existing) -> vt.Description:
-        return pgvector_existing.describe(self._sql, existing)
+        import psycopg
+
+        try:
+            return pgvector_existing.find(self._sql, existing).description
+        except psycopg.Error as error:
+            why = str(error).strip().partition("\n")[0]
+            raise vt.UserError(f"'{existing.collection}' cannot be read: {why}") from error
 
     def _attach(self) -> None:
-        self._place = pgvector_existing.place_of(
-            self._sql, self._name, self._id_name, self._vector_name
-        )
+        metric = self._schema.metric
+        wanted = vt.Existing(self._name, self._id_name, self._vector_name, metric=metric)
+        self._place = pgvector_existing.find(self._sql, wanted).place
         # Rows without a vector are in no index, and in no answer.
-        self._rows_with = f" WHERE {vt.quoted(self._vector_name)} IS NOT NULL"
+        self._rows_with = f" WHERE {self._place.with_vector}"
         self._settings: dict[str, str] = {}
 
     def version(self) -> str:
@@ -121,11 +140,6 @@ class PgVector(vt.ServerStore):
         return self._sql(f"SELECT to_regclass('{self._name}')").fetchone()[0] is not None
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
-        if index.kind != "flat" and schema.dim > _INDEXED_DIM:
-            raise vt.StoreError(
-                f"pgvector indexes vectors of up to {_INDEXED_DIM} dimensions; these have "
-                f"{schema.dim}: use the index 'flat'"
-            )
         super()._bind(schema, index)
         commit = _COMMIT[self.durability or vt.Durability.SYNCED]
         self._settings = {"synchronous_commit": commit}
@@ -206,7 +220,8 @@ class PgVector(vt.ServerStore):
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         place = self._place
-        statement = f"SELECT {self._selected()} FROM {place.path} WHERE {place.of_ids}"
+        asked = place.of_ids if place.own else f"{place.of_ids} AND {place.with_vector}"
+        statement = f"SELECT {self._selected()} FROM {place.path} WHERE {asked}"
         return self._batch(self._sql(statement, (self._keys.keys(ids),)).fetchall())
 
     def count(self) -> int:
@@ -228,8 +243,10 @@ class PgVector(vt.ServerStore):
 
     def _selected(self) -> str:
         """What is read of a row, in SQL."""
-        names = [self._vector_name, *self._names.values()]
-        return ", ".join([self._place.id_column, *map(vt.quoted, names)])
+        place = self._place
+        return ", ".join(
+            [place.id_column, place.vector_read, *map(vt.quoted, self._names.values())]
+        )
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         columns = list(zip(*rows, strict=True)) or [()] * (2 + len(self._names))
@@ -286,7 +303,8 @@ class PgVector(vt.ServerStore):
             vt.Returning.METADATA: tuple(self._names.values()),
             vt.Returning.VECTORS: (self._vector_name,),
         }[request.returning]
-        condition = None if request.where is None else self._condition(request.where)
+        where = None if request.where is None else self._condition(request.where)
+        condition = self._place.within(where) or None
         return sql.Search(self._place, self._schema, request.k, request.params, condition, further)
 
     def _condition(self, where: vt.Filter) -> str:
@@ -313,13 +331,16 @@ class PgVector(vt.ServerStore):
         options = {"user": USER, "database": DATABASE, **self._address.secrets}
         if self._address.read_only:
             options["set.default_transaction_read_only"] = "on"
+        if self._client.search_path is not None:
+            options["set.search_path"] = self._client.search_path
         return self._target(options | {f"set.{name}": value for name, value in settings.items()})
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
-        place = self._place
+        place, asked = self._place, self._condition(where)
+        if not place.own:
+            asked = f"({asked}) AND {place.with_vector}"
         rows = self._sql(
-            f"SELECT {place.id_column} FROM {place.path}"
-            f" WHERE {self._condition(where)} LIMIT {limit}"
+            f"SELECT {place.id_column} FROM {place.path} WHERE {asked} LIMIT {limit}"
         ).fetchall()
         return self._keys.ids([row[0] for row in rows])
 

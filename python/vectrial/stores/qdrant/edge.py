@@ -51,6 +51,7 @@ class QdrantEdge(vt.Store):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        most_int=2**53,  # they are float64 there
         payload_index=True,
         persistent=True,
         concurrent_search=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vectrial.model.errors import UserError
@@ -50,11 +51,18 @@ def describe(client: Any, existing: Existing) -> Description:
         for ours, theirs in (("m", "m"), ("ef_construction", "ef_construct"))
         if (value := getattr(graph, theirs, None) or getattr(default, theirs, None))
     }
-    first, _ = client.scroll(name, limit=SAMPLE, with_payload=False, with_vectors=False)
+    if params.multivector_config is not None:
+        raise UserError(
+            f"a point of '{name}' has several vectors '{vector}', which are not measured"
+        )
+    there = with_vector(vector)
+    first, _ = client.scroll(
+        name, scroll_filter=there, limit=SAMPLE, with_payload=False, with_vectors=False
+    )
     return Description(
         id=ID,
         vector=vector,
-        rows=int(client.count(name, exact=True).count),
+        rows=int(client.count(name, count_filter=there, exact=True).count),
         dim=int(params.size),
         metric=metric,
         index="hnsw" if build.get("m") else "flat",
@@ -64,8 +72,27 @@ def describe(client: Any, existing: Existing) -> Description:
             field: _TYPES[kind]
             for field, about in (info.payload_schema or {}).items()
             if (kind := str(getattr(about.data_type, "value", about.data_type))) in _TYPES
+            and "[" not in field  # of each of several
         },
     )
+
+
+def with_vector(name: str) -> Any:
+    """The filter that keeps points with the vector of this name; empty: of none."""
+    from qdrant_client import models
+
+    return models.Filter(must=[models.HasVectorCondition(has_vector=name)])
+
+
+def values_at(payload: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """Values of a payload by their paths, None where there is none; dots lead into objects."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        value: Any = payload
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        found[path] = value
+    return found
 
 
 def _vector(vectors: Any, wanted: str, name: str) -> tuple[str, Any]:

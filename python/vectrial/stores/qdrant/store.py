@@ -96,6 +96,7 @@ class Qdrant(vt.ServerStore):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        most_int=2**53,  # they are float64 there
         payload_index=True,
         persistent=True,
         concurrent_search=True,
@@ -220,6 +221,11 @@ class Qdrant(vt.ServerStore):
         """The name of the vector, where it has one."""
         return (self._vector_name or None) if self._attached else None
 
+    @property
+    def _there(self) -> Any:
+        """The filter for rows; None: every point is one."""
+        return qdrant_existing.with_vector(self._vector_name) if self._attached else None
+
     def _ids(self, found: list[Any]) -> NDArray[np.int64]:
         """Ids (n,) of points of an answer."""
         keys = [point.id for point in found]
@@ -229,8 +235,11 @@ class Qdrant(vt.ServerStore):
         if not self._attached:
             return points_batch(self._schema, found)
         name = self._using
-        vectors = [point.vector if name is None else point.vector[name] for point in found]
-        values = [point.payload or {} for point in found]
+        each = [p.vector if name is None else (p.vector or {}).get(name) for p in found]
+        found = [point for point, vector in zip(found, each, strict=True) if vector]
+        vectors = [vector for vector in each if vector]
+        paths = self._names.values()
+        values = [qdrant_existing.values_at(point.payload or {}, paths) for point in found]
         return vt.batch_of_rows(self._schema, self._ids(found), vectors, values, self._names)
 
     def _exists(self) -> bool:
@@ -296,13 +305,19 @@ class Qdrant(vt.ServerStore):
         )
 
     def count(self) -> int:
-        return int(self._client.count(self._name, exact=True).count)
+        there = self._there
+        return int(self._client.count(self._name, count_filter=there, exact=True).count)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         offset, size = None, min(batch_size, _ROWS)
         while True:
             found, offset = self._client.scroll(
-                self._name, limit=size, offset=offset, with_payload=True, with_vectors=True
+                self._name,
+                scroll_filter=self._there,
+                limit=size,
+                offset=offset,
+                with_payload=True,
+                with_vectors=True,
             )
             if found:
                 yield self._rows(found)
@@ -382,7 +397,9 @@ class Qdrant(vt.ServerStore):
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         found, _ = self._client.scroll(
             self._name,
-            scroll_filter=self._translate(where),
+            scroll_filter=self._m.Filter(must=[self._translate(where), self._there])
+            if self._attached
+            else self._translate(where),
             limit=limit,
             with_payload=False,
             with_vectors=False,

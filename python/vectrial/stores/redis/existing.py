@@ -1,10 +1,13 @@
-"""Indexes of Redis' query engine that somebody else made over hashes."""
+"""Indexes of Redis' query engine that somebody else made over hashes.
+
+Their rows are the documents of the index: of the keys under its prefix others can be no hashes,
+and a filter of the index leaves some out. A document without a vector is in no answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from vectrial.model.errors import UserError
@@ -38,12 +41,9 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
     require_id(existing, "key", "their keys")
     definition = _properties(info["index_definition"])
     prefixes = [as_text(prefix) for prefix in definition["prefixes"]]
-    if as_text(definition["key_type"]) != "HASH" or len(prefixes) != 1:
-        raise UserError(
-            f"index '{name}' is over {as_text(definition['key_type'])} with the prefixes"
-            f" {', '.join(prefixes)}",
-            remedy="indexes over hashes with one prefix are measured",
-        )
+    if (kind := as_text(definition["key_type"])) != "HASH":
+        raise UserError(f"index '{name}' is over {kind}", remedy="indexes over hashes are measured")
+    prefix = prefixes[0] if len(prefixes) == 1 else ""  # of several, ids are whole keys
     fields = [
         {name.lower(): value for name, value in _properties(one).items()}
         for one in info["attributes"]
@@ -54,21 +54,79 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
         for ours, theirs in (("m", "m"), ("ef_construction", "ef_construction"))
         if theirs in vector
     }
-    keys = client.scan_iter(match=f"{prefixes[0]}*", count=SAMPLE)
-    first = [as_text(key)[len(prefixes[0]) :] for key in islice(keys, SAMPLE)]
     attribute, kind = as_text(vector["attribute"]), as_text(vector["algorithm"]).lower()
+    if kind not in ("hnsw", "flat"):
+        raise UserError(
+            f"the index of '{attribute}' is {kind}", remedy="hnsw and flat are measured"
+        )
+    first = [key[len(prefix) :] for key in matching(client, name, "*", attribute, SAMPLE)]
     description = Description(
         id="key",
         vector=attribute,
-        rows=int(info["num_docs"]),
+        rows=count(client, name, attribute),
         dim=int(vector["dim"]),
         metric=_METRICS[as_text(vector["distance_metric"])],
         index=kind,
         params=params if kind == "hnsw" else {},
         text_ids=not are_integers(first),
         fields=_filterable(fields),
+        notes=tuple(_notes(fields, int(info["num_docs"]), definition)),
     )
-    return FoundIndex(description, prefixes[0], as_text(vector["identifier"]))
+    return FoundIndex(description, prefix, as_text(vector["identifier"]))
+
+
+def _notes(
+    fields: list[dict[str, Any]], documents: int, definition: dict[str, Any]
+) -> Iterator[str]:
+    yield f"the index has {documents:,} documents: those with a vector are its rows"
+    if condition := definition.get("filter"):
+        yield f"it follows the hashes with {as_text(condition)}"
+    tags = [as_text(one["attribute"]) for one in fields if as_text(one["type"]) == "TAG"]
+    if tags:
+        yield (
+            f"no filters on {', '.join(tags)}: a tag may be one of several of a field, and is"
+            " trimmed"
+        )
+
+
+def count(client: Any, name: str, vector: str) -> int:
+    """Documents of an index that have a vector."""
+    reduced = ("GROUPBY", 0, "REDUCE", "COUNT", 0, "AS", "n")
+    rows = _with_vector(client, name, "*", vector, *reduced)
+    return int(rows[0]["n"]) if rows else 0
+
+
+def matching(client: Any, name: str, text: str, vector: str, limit: int) -> list[str]:
+    """Keys of at most so many documents of an index that match a query and have a vector."""
+    wanted = ("LOAD", 1, "@__key", "LIMIT", 0, limit)
+    return [as_text(row["__key"]) for row in _with_vector(client, name, text, vector, *wanted)]
+
+
+def _with_vector(
+    client: Any, name: str, text: str, vector: str, *steps: Any
+) -> list[dict[str, Any]]:
+    """What these steps make of the documents that match a query and have a vector."""
+    field = f"@{vector}"
+    having = ("LOAD", 1, field, "FILTER", f"exists({field})", *steps)
+    asked = ("FT.AGGREGATE", name, text, *having, "TIMEOUT", 0, "DIALECT", 2)
+    found = _properties(client.execute_command(*asked))
+    return [_properties(row["extra_attributes"]) for row in map(_properties, found["results"])]
+
+
+def keys(client: Any, name: str) -> Iterator[list[str]]:
+    """Keys of the documents of an index, page by page."""
+    asked = ("LOAD", 1, "@__key", "TIMEOUT", 0, "WITHCURSOR", "COUNT", SAMPLE)
+    page, cursor = client.execute_command("FT.AGGREGATE", name, "*", *asked)
+    try:
+        while True:
+            rows = [_properties(row)["extra_attributes"] for row in _properties(page)["results"]]
+            yield [as_text(_properties(row)["__key"]) for row in rows]
+            if not cursor:
+                return
+            page, cursor = client.execute_command("FT.CURSOR", "READ", name, cursor)
+    finally:
+        if cursor:
+            client.execute_command("FT.CURSOR", "DEL", name, cursor)
 
 
 def index_info(client: Any, name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vectrial.model.capabilities import Params
@@ -26,6 +26,12 @@ from vectrial.model.schema import ARROW_TYPES, FieldType, Schema
 METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 #: Splits a field into tags; no text that is stored has it, so that a text is one tag.
 _SEPARATOR = "\x1f"
+#: What no tag can have: spaces at an end, which are trimmed, and control characters, which no query
+#: can say; and what says them instead.
+_UNSAID = re.compile(r"[%\x00-\x1f\x7f]|^ +| +\Z")
+_SAID = re.compile(r"%([0-9A-F]{2})")
+#: A text or truth value as a tag.
+_Tag = Callable[[str | bool], str]
 #: Whatever is not a letter, a digit, an underscore or beyond ASCII is escaped in a tag.
 _ESCAPED = re.compile(r"([^\w\x80-\U0010ffff])")
 
@@ -59,11 +65,14 @@ def stored(value: Value) -> str:
     """A value as a hash's field has it; as `query_engine.rs` writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else repr(value)
+    if not isinstance(value, str):
+        return repr(value)
+    return _UNSAID.sub(lambda match: "".join(f"%{ord(one):02X}" for one in match[0]), value)
 
 
-def read(text: bytes | None, kind: FieldType) -> Value | None:
-    """The value that was stored so; None where there is none."""
+def read(text: bytes | None, kind: FieldType, *, own: bool = True) -> Value | None:
+    """The value that was stored so; None where there is none. own: by `stored`, and not by somebody
+    else."""
     if text is None:
         return None
     match kind:
@@ -74,32 +83,41 @@ def read(text: bytes | None, kind: FieldType) -> Value | None:
         case FieldType.BOOL:
             return text == b"true"
         case FieldType.STRING:
-            return text.decode()
+            given = text.decode()
+            return _SAID.sub(lambda match: chr(int(match[1], 16)), given) if own else given
 
 
-def condition(where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType]) -> str:
+def condition(
+    where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType], *, own: bool = True
+) -> str:
     """`where` as a query that every row it keeps, and no other, answers to.
 
-    names: of the columns → of their fields. types: of the columns.
+    names: of the columns → of their fields. types: of the columns. own: see `read`.
     """
     arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
-    return _condition(coerce_values(where, arrow), names, holds=True)
+    where = coerce_values(where, arrow)
+    return _condition(where, names, stored if own else _trimmed, holds=True)
 
 
-def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
+def _trimmed(value: str | bool) -> str:
+    return value.strip() if isinstance(value, str) else stored(value)
+
+
+def _condition(where: Filter, names: Mapping[str, str], tag: _Tag, *, holds: bool) -> str:
     match where:
         case Not(part):
-            return _condition(part, names, holds=not holds)
+            return _condition(part, names, tag, holds=not holds)
         case And(parts) | Or(parts):
             word = " " if isinstance(where, And) is holds else " | "
-            return f"({word.join(_condition(part, names, holds=holds) for part in parts)})"
+            return f"({word.join(_condition(part, names, tag, holds=holds) for part in parts)})"
         case IsNull(column):
             return f"({'' if holds else '-'}ismissing(@{names[column]}))"
         case Eq(column, value):
-            return _clause(names[column], _equal(names[column], value), holds)
+            return _clause(names[column], _equal(names[column], value, tag), holds)
         case In(column, values):
             name = names[column]
-            return _clause(name, f"({' | '.join(_equal(name, value) for value in values)})", holds)
+            each = " | ".join(_equal(name, value, tag) for value in values)
+            return _clause(name, f"({each})", holds)
         case Range():
             name = names[where.field]
             return _clause(name, within(name, where), holds)
@@ -110,9 +128,9 @@ def _clause(name: str, inside: str, holds: bool) -> str:
     return f"({inside})" if holds else f"(-ismissing(@{name}) -({inside}))"
 
 
-def _equal(name: str, value: Value) -> str:
+def _equal(name: str, value: Value, tag: _Tag) -> str:
     if isinstance(value, str | bool):
-        text = stored(value)
+        text = tag(value)
         escaped = _ESCAPED.sub(r"\\\1", text)
         return f"@{name}:{{{escaped}}}" if text else f'@{name}:{{""}}'
     return equal_number(name, value)

@@ -71,6 +71,7 @@ class RedisSearch(RedisStore):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        most_int=2**53,  # they are float64 there
         text_bytes=4096,  # of a tag; longer ones are stored and not indexed, without a word
         persistent=True,
         concurrent_search=True,
@@ -81,12 +82,14 @@ class RedisSearch(RedisStore):
             "is asked for no search by text: as a module it has no FT.HYBRID, so that the fusion"
             " would be the client's"
         ),
-        existing=vt.Attaching(),
+        existing=vt.Attaching(defaults=True),
         caveats=(
             "only indexed fields can be filtered, so every column is indexed",
             "under a filter the engine chooses between the graph and a scan of what the filter"
             " keeps (its hybrid policy)",
             "filters compare numbers as float64: integers are exact up to 2^53",
+            "percent signs, control characters and spaces at an end of a text are stored as %25,"
+            " %0A, %20, …, since tags are trimmed and queries cannot say them",
             "durability is a setting of the server, not of a collection",
             "searches have no time limit (TIMEOUT 0); by default they would end after 500 ms with"
             " what they have",
@@ -97,6 +100,7 @@ class RedisSearch(RedisStore):
     def _connect(self, address: vt.Address) -> Any:
         self._prefix = f"{self._name}:"
         self._stored_vector = b"vector"  # the field of a hash
+        self._own = True
         return super()._connect(address)
 
     def _create(self) -> None:
@@ -117,6 +121,7 @@ class RedisSearch(RedisStore):
             self._client, vt.Existing(self._name, vector=self._vector_name)
         )
         self._prefix, self._stored_vector = found.prefix, found.stored_vector.encode()
+        self._own = False
         self._types = {field.name: field.type for field in self._schema.fields}
 
     def _exists(self) -> bool:
@@ -164,15 +169,19 @@ class RedisSearch(RedisStore):
         return vt.get_pages(self._schema, ids, ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
+        return self._rows(self._keys.keys(ids))
+
+    def _rows(self, keys: list[Any]) -> pa.RecordBatch:
+        """Rows by their keys without the prefix; hashes without a vector are none."""
         with self._client.pipeline(transaction=False) as pipe:
-            for key in self._keys.keys(ids):
+            for key in keys:
                 pipe.hgetall(self._key(key))
             answers = pipe.execute()
         vector = self._stored_vector
-        found = [(id_, row) for id_, row in zip(ids, answers, strict=True) if vector in row]
+        found = [(key, row) for key, row in zip(keys, answers, strict=True) if vector in row]
         return vt.batch_of_rows(
             self._schema,
-            [id_ for id_, _ in found],
+            self._keys.ids([key for key, _ in found]),
             [np.frombuffer(row[vector], "<f4") for _, row in found],
             [self._values(row) for _, row in found],
             self._names,
@@ -180,35 +189,43 @@ class RedisSearch(RedisStore):
 
     def _values(self, row: dict[bytes, bytes]) -> dict[str, Any]:
         return {
-            name: query.read(row.get(name.encode()), self._types[field])
+            name: query.read(row.get(name.encode()), self._types[field], own=self._own)
             for field, name in self._names.items()
         }
 
     def count(self) -> int:
-        return self._found("*", 0)[0]
+        if self._own:
+            return self._found("*", 0)[0]
+        return redis_existing.count(self._client, self._name, self._vector_name)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        """`SCAN` may give a key twice: those that were given are remembered."""
-        seen: set[str] = set()
         page: list[str] = []
-        for name in self._client.scan_iter(match=f"{self._prefix}*", count=ROWS):
-            key = name.decode()[len(self._prefix) :]
-            if key in seen:
-                continue
-            seen.add(key)
-            page.append(key)
+        for key in self._every_key():
+            page.append(key[len(self._prefix) :])
             if len(page) == batch_size:
-                yield self._read(self._keys.ids(page).tolist())
+                yield self._rows(page)
                 page = []
         if page:
-            yield self._read(self._keys.ids(page).tolist())
+            yield self._rows(page)
+
+    def _every_key(self) -> Iterator[str]:
+        """`SCAN` may give a key twice: those that were given are remembered."""
+        if not self._own:
+            for page in redis_existing.keys(self._client, self._name):
+                yield from page
+            return
+        seen: set[str] = set()
+        for name in self._client.scan_iter(match=f"{self._prefix}*", count=ROWS):
+            if (key := name.decode()) not in seen:
+                seen.add(key)
+                yield key
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         from redis.commands.search.query import Query
 
         search = self._client.ft(self._name).search
         k, params = request.k, request.params
-        ef = f" EF_RUNTIME {params.ef_search}" if isinstance(params, HnswSearch) else ""
+        ef = "" if (given := self._ef(params)) is None else f" EF_RUNTIME {given}"
         near = f"KNN {k} @{self._vector_name} $vector{ef} AS score"
         text = f"({self._condition(request.where)})=>[{near}]"
         fields = self._names.values() if request.returning is vt.Returning.METADATA else ()
@@ -224,14 +241,22 @@ class RedisSearch(RedisStore):
 
         return run
 
+    def _ef(self, params: vt.Params) -> int | None:
+        """What a search asks for; None: what the index has, which somebody else made."""
+        if not isinstance(params, HnswSearch):
+            return None
+        return params.ef_search if self._own or "ef_search" in params.model_fields_set else None
+
     def _condition(self, where: vt.Filter | None) -> str:
-        return "*" if where is None else query.condition(where, self._names, self._types)
+        if where is None:
+            return "*"
+        return query.condition(where, self._names, self._types, own=self._own)
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         params, where = request.params, request.where
         options = {"collection": self._name, "vector": self._vector_name}
-        if isinstance(params, HnswSearch):
-            options["ef"] = str(params.ef_search)
+        if (given := self._ef(params)) is not None:
+            options["ef"] = str(given)
         returned = {}
         if request.returning is vt.Returning.METADATA:
             returned["returning"] = ",".join(self._names.values())
@@ -246,7 +271,11 @@ class RedisSearch(RedisStore):
         return self._target_with({"prefix": self._prefix, **options})
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
-        return self._keys.ids(self._found(self._condition(where), limit)[1])
+        text = self._condition(where)
+        if self._own:
+            return self._keys.ids(self._found(text, limit)[1])
+        found = redis_existing.matching(self._client, self._name, text, self._vector_name, limit)
+        return self._keys.ids([key[len(self._prefix) :] for key in found])
 
     def _found(self, text: str, limit: int) -> tuple[int, list[str]]:
         """The number of rows that match, and the keys of at most `limit`, without the prefix."""

@@ -84,13 +84,15 @@ import redis
 client = redis.Redis(host="{host}", port={redis}, password={password})
 print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
+#: Of a client: its own limit, 100, would fail the searches of a 101st thread.
+_CONNECTIONS = 2**31 - 1
 #: Names a program to use instead of the one in the wheel.
 _BIN = "VECTRIAL_REDIS_BIN"
 #: Names a program that has the query engine without a module.
 _SEARCH_BIN = "VECTRIAL_REDIS_SEARCH_BIN"
 _OTHERWISE = (
     "give a server that has the query engine (Redis 8's official image does) in"
-    f" VECTRIAL_REDIS_SEARCH_ADDRESS=HOST:redis=PORT, or a program in {_SEARCH_BIN}"
+    f" VECTRIAL_REDIS_SEARCH_ADDRESS=HOST:PORT, or a program in {_SEARCH_BIN}"
 )
 
 
@@ -113,6 +115,7 @@ def connect(address: Address, timeout_s: float) -> Any:
         password=address.secrets.get("password"),
         protocol=3,
         retry=Retry(NoBackoff(), 0),
+        max_connections=_CONNECTIONS,
         socket_timeout=timeout_s,
         socket_connect_timeout=10.0,
     )

@@ -72,6 +72,7 @@ class Redis(RedisStore):
         filters=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        most_int=2**53,  # they are float64 there
         persistent=True,
         concurrent_search=True,
         clusters=True,

@@ -42,6 +42,8 @@ class SqliteVecStore(SqliteFile):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        most_dim=8192,
+        most_k=_MOST,
         payload_index=True,
         persistent=True,
         durability=DURABILITY,
@@ -88,8 +90,6 @@ class SqliteVecStore(SqliteFile):
         connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        if k > _MOST:
-            raise vt.StoreError(f"sqlite-vec answers with at most {_MOST} neighbours, not {k}")
         connect = self._connection
         statement = "SELECT id, distance FROM vectors WHERE vector MATCH ? AND k = ?"
         values: list[vt.Value] = []

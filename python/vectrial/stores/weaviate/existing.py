@@ -10,6 +10,8 @@ from vectrial.model.existing import Description, Existing, named_vector, require
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
+#: Objects of a page that is looked through for one with a vector.
+_PAGE = 20
 #: What rows are known by, and the name of the vector of a collection that names none.
 ID, UNNAMED = "uuid", "default"
 _METRICS = {"l2-squared": Metric.L2, "cosine": Metric.COSINE, "dot": Metric.IP}
@@ -53,8 +55,11 @@ def describe(client: Any, existing: Existing) -> Description:
             "filter_strategy": str(index.filter_strategy.value),
             "flat_search_cutoff": index.flat_search_cutoff,
         }
-    first = next(iter(collection.iterator(include_vector=[vector], cache_size=1)), None)
-    if first is None or vector not in first.vector:
+    if getattr(index, "multi_vector", None) is not None:
+        raise UserError(f"an object of '{name}' has several vectors, which are not measured")
+    every = collection.iterator(include_vector=[vector], cache_size=_PAGE)
+    first = next((row for row in every if row.vector.get(vector)), None)
+    if first is None:
         raise UserError(f"collection '{name}' holds no vectors '{vector}'")
     return Description(
         id=ID,
@@ -66,6 +71,7 @@ def describe(client: Any, existing: Existing) -> Description:
         params=params,
         text_ids=True,
         fields=_filterable(config),
+        notes=("objects without a vector are counted here; they are not read, and in no answer",),
     )
 
 

@@ -79,6 +79,8 @@ class Weaviate(vt.ServerStore):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        spaces_in_text=False,
+        most_int=2**53,
         payload_index=True,
         filters_need_index=True,
         persistent=True,
@@ -268,19 +270,29 @@ class Weaviate(vt.ServerStore):
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         uuids = self._keys.keys(ids) if self._attached else [_uuid(id_) for id_ in ids]
         query = self._collection.query
-        return self._batch(
-            query.fetch_objects_by_ids(uuids, limit=len(ids), include_vector=True).objects
-        )
+        found = query.fetch_objects_by_ids(uuids, limit=len(ids), include_vector=True).objects
+        return self._batch(list(filter(self._has_vector, found)))
 
     def count(self) -> int:
+        if self._attached:  # objects without a vector are in no answer, and no filter knows them
+            return sum(len(page) for page in self._pages(_ROWS, metadata=False))
         return int(self._collection.aggregate.over_all(total_count=True).total_count)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        size = min(batch_size, _ROWS)
-        iterator = self._collection.iterator(include_vector=True, cache_size=size)
-        rows = (row for row in iterator)  # the client's iter() starts anew
-        while page := list(islice(rows, size)):
+        for page in self._pages(min(batch_size, _ROWS)):
             yield self._batch(page)
+
+    def _pages(self, size: int, *, metadata: bool = True) -> Iterator[list[Any]]:
+        """All rows, so many at a time."""
+        iterator = self._collection.iterator(
+            include_vector=True, return_properties=None if metadata else False, cache_size=size
+        )
+        rows = filter(self._has_vector, iterator)
+        while page := list(islice(rows, size)):
+            yield page
+
+    def _has_vector(self, row: Any) -> bool:
+        return bool(row.vector.get(self._vector_name))
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         vectors = [row.vector[self._vector_name] for row in rows]
@@ -390,10 +402,18 @@ class Weaviate(vt.ServerStore):
             self._ef_search = ef
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
-        found = self._collection.query.fetch_objects(
-            filters=self._translate(where), limit=limit, return_properties=False
-        ).objects
-        return self._ids(found)
+        asked = limit
+        while True:
+            found = self._collection.query.fetch_objects(
+                filters=self._translate(where), limit=asked, return_properties=False
+            ).objects
+            ids = self._ids(found)
+            if not self._attached:
+                return ids
+            known = ids[ids >= 0][:limit]  # the others have no vector
+            if len(known) == limit or len(found) < asked:
+                return known
+            asked *= 2
 
     def _translate(self, where: vt.Filter) -> Any:
         return translate(where, self._names, self._types)

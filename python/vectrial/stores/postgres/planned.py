@@ -1,0 +1,237 @@
+"""What searches of a table that somebody else made are planned over.
+
+What is searched is what the server searches: a search is planned (`EXPLAIN`), and the indexes that
+the plan names are the index. So the indexes of partitions, and of the table under a view, are found
+as well as those of an expression (`embedding::halfvec(768)`) or of a part of the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vectrial.model.errors import UserError
+from vectrial.model.metric import Metric
+from vectrial.stores.common.sql import quoted
+from vectrial.stores.postgres.sql import OPERATORS, Place
+
+#: Runs SQL with values for $1, $2, …, and returns a cursor.
+Ask = Callable[..., Any]
+
+#: Types of vectors that are searched: those of half precision are read as float32.
+OPERANDS = ("vector", "halfvec")
+_METRICS = {
+    f"{operand}_{name}_ops": metric
+    for operand in OPERANDS
+    for name, metric in (("l2", Metric.L2), ("cosine", Metric.COSINE), ("ip", Metric.IP))
+}
+#: Kinds of index and their parameters, each with its name there.
+_KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "hnsw": ("hnsw", {"m": "m", "ef_construction": "ef_construction"}),
+    "ivfflat": ("ivf_flat", {"lists": "nlist"}),
+}
+#: Kinds of index that order no rows by distance of vectors.
+_OTHERS = ["btree", "hash", "gin", "gist", "spgist", "brin"]
+#: What the indexes of a relation are over, and those of its partitions and of the tables under a
+#: view: the expression, the condition, and the class of operators, which has the metric.
+_KEYS = """\
+WITH RECURSIVE link (above, below) AS (
+SELECT inhparent, inhrelid FROM pg_inherits UNION
+SELECT ev_class, refobjid FROM pg_rewrite JOIN pg_depend ON objid = pg_rewrite.oid
+WHERE classid = 'pg_rewrite'::regclass AND refclassid = 'pg_class'::regclass),
+part (relation) AS (SELECT $1::regclass::oid UNION
+SELECT below FROM part JOIN link ON above = relation)
+SELECT DISTINCT pg_get_indexdef(indexrelid, 1, true),
+coalesce(pg_get_expr(indpred, indrelid, true), ''), opcname, amname FROM pg_index
+JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
+JOIN pg_opclass ON pg_opclass.oid = indclass[0]
+WHERE indrelid IN (SELECT relation FROM part) AND indisvalid AND amname <> ALL ($2)
+ORDER BY 1, 2, 3, 4"""
+#: An index by its name and that of its table.
+_INDEX = """\
+SELECT amname, coalesce(reloptions, '{}') FROM pg_index
+JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
+WHERE indrelid = $1::regclass AND relname = $2"""
+#: Rows of the search that is planned.
+_LIMIT = 10
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What searches can compare with a query: see `Place`. metrics: under which an index may."""
+
+    column: str
+    expression: str
+    operand: str
+    predicate: str
+    metrics: Sequence[Metric]
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.expression}{f' where {self.predicate}' if self.predicate else ''}"
+
+
+@dataclass(frozen=True)
+class Used:
+    """Indexes that a search is planned over. names: theirs. forced: only where the table may not
+    be read."""
+
+    searched: Searched
+    metric: Metric
+    index: str
+    params: Mapping[str, int]
+    names: Sequence[str]
+    forced: bool
+
+
+def used(ask: Ask, table: str, vector: str, operand: str, wanted: Metric | None) -> Used | None:
+    """The indexes that searches are planned over, first as the server has its settings; None where
+    every row is read.
+
+    Raises:
+        UserError: there are some under several metrics or of several parts of the rows, or of a
+            kind that is not measured.
+    """
+    column, others, left_out = _candidates(ask, table, vector, operand)
+    for forced in (False, True):
+        if forced:
+            ask("SELECT set_config('enable_seqscan', 'off', false)")
+        try:
+            for some in ([column], others):
+                planned = [
+                    Used(one, metric, *about, forced)
+                    for one in some
+                    for metric in one.metrics
+                    if wanted in (None, metric)
+                    if (about := _planned(ask, table, one, metric)) is not None
+                ]
+                if planned:
+                    return _only(planned)
+        finally:
+            if forced:
+                ask("RESET enable_seqscan")
+    if left_out and wanted is None:
+        raise UserError(
+            f"the index of '{vector}' is one that is not measured: {', '.join(left_out)}",
+            remedy="--metric cosine, l2 or ip has searches without it measured",
+        )
+    return None
+
+
+def _only(planned: Sequence[Used]) -> Used:
+    if len(metrics := dict.fromkeys(one.metric for one in planned)) > 1:
+        raise UserError(
+            f"there are indexes for {' and '.join(metrics)}",
+            remedy=f"choose: --metric {planned[0].metric}",
+        )
+    if len(planned) > 1:
+        raise UserError(
+            f"there are indexes of {', and of '.join(one.searched.title for one in planned)}",
+            remedy="make a view of the rows that are searched, and name that",
+        )
+    return planned[0]
+
+
+def _candidates(
+    ask: Ask, table: str, vector: str, operand: str
+) -> tuple[Searched, list[Searched], list[str]]:
+    """What may be searched: the column, whose indexes the plans tell; what other indexes are over;
+    and indexes over the column that are not measured."""
+    others: dict[tuple[str, str, str], list[Metric]] = {}
+    left_out: list[str] = []
+    named = re.compile(rf'(?<![\w"]){re.escape(vector)}(?![\w"])|{re.escape(quoted(vector))}')
+    for key, predicate, operators, kind in ask(_KEYS, (table, _OTHERS)).fetchall():
+        expression = _bare(key)
+        if not named.search(expression):
+            continue
+        plain = expression in (vector, quoted(vector))
+        metric = _METRICS.get(operators) if kind in _KINDS else None
+        if metric is None:
+            left_out.append(f"{kind} ({expression} {operators})")
+        elif predicate or not plain:
+            what = ("" if plain else f"({expression})", operators.partition("_")[0], predicate)
+            others.setdefault(what, []).append(metric)
+    column = Searched(vector, "", operand, "", list(Metric))
+    return column, [Searched(vector, *what, metrics) for what, metrics in others.items()], left_out
+
+
+def _bare(key: str) -> str:
+    """An expression without the brackets around all of it."""
+    while key.startswith("(") and key.endswith(")") and _matches(key):
+        key = key[1:-1]
+    return key
+
+
+def _matches(key: str) -> bool:
+    """True if the first bracket of a text is closed by its last."""
+    depth = 0
+    for at, letter in enumerate(key):
+        depth += (letter == "(") - (letter == ")")
+        if not depth:
+            return at == len(key) - 1
+    return False
+
+
+def _planned(
+    ask: Ask, table: str, searched: Searched, metric: Metric
+) -> tuple[str, Mapping[str, int], Sequence[str]] | None:
+    """Kind, parameters and names of the indexes that a search is planned over; None where it is
+    over none of vectors.
+
+    Raises:
+        UserError: it is over one that is not measured, or is not this server's own.
+    """
+    from psycopg.errors import UndefinedColumn
+
+    near = Place("", "", searched.column, "", "", searched.expression, searched.operand)
+    where = f" WHERE {searched.predicate}" if searched.predicate else ""
+    text = (
+        f"EXPLAIN (FORMAT JSON, VERBOSE) SELECT 1 FROM {table}{where}"
+        f" ORDER BY {near.searched} {OPERATORS[metric]} {near.query} LIMIT {_LIMIT}"
+    )
+    try:
+        (plan,) = ask(text, (np.ones(1, np.float32),)).fetchone()
+    except UndefinedColumn:  # of a table under a view, which the view does not show
+        return None
+    indexes = []
+    for scan in _scans(plan[0]["Plan"]):
+        path = f"{quoted(scan['Schema'])}.{quoted(scan['Relation Name'])}"
+        kind, options = ask(_INDEX, (path, scan["Index Name"])).fetchone()
+        if kind in _KINDS:
+            about = dict(option.split("=", 1) for option in options)
+            indexes.append((kind, about, scan["Index Name"]))
+        elif "Order By" in scan:
+            raise UserError(
+                f"searches use '{scan['Index Name']}', an index of the kind {kind}",
+                remedy=f"{' and '.join(_KINDS)} are measured",
+            )
+    if not indexes:
+        return None
+    kinds, options, names = zip(*indexes, strict=True)
+    if len(set(kinds)) > 1:
+        raise UserError(f"parts of {table} have indexes of different kinds, which are not measured")
+    kind, known = _KINDS[kinds[0]]
+    shared = {n: v for n, v in options[0].items() if all(one.get(n) == v for one in options)}
+    return kind, {known[name]: int(value) for name, value in shared.items() if name in known}, names
+
+
+def _scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every scan of an index in a plan.
+
+    Raises:
+        UserError: a part of the plan is another server's, or an extension's, and not shown.
+    """
+    if node["Node Type"] in ("Foreign Scan", "Custom Scan") and "Plans" not in node:
+        where = node.get("Relation Name") or node.get("Custom Plan Provider") or "an extension"
+        raise UserError(
+            f"searches are answered by {where} ({node['Node Type']}), not by this server"
+        )
+    if "Index Name" in node and "Relation Name" in node:
+        yield node
+    for below in node.get("Plans", ()):
+        yield from _scans(below)
