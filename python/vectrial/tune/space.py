@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.experiments.common.recall_parameter import bounds
-from vectrial.model.capabilities import IndexKind
+from vectrial.model.capabilities import IndexKind, bounds
 
 Values = Mapping[str, Any]
 

@@ -151,6 +151,7 @@ def _scores(
         [context.dataset.vectors[at[nth]] for nth in whole],
         [log.scores[nth][: len(at[nth])] for nth in whole],
         exact=context.store.capabilities.indexes[index.kind].exact_scores,
+        error=context.store.capabilities.score_error,
         slack=_SLACK,
     )
     phase.metrics["wrong_scores"] = told.wrong

@@ -13,7 +13,6 @@ from vectrial.gate.sought import (
     NEIGHBOURS,
     Sought,
     answers,
-    high_recall_params,
     look_for,
     may_be_lost,
 )
@@ -116,8 +115,9 @@ class Changes:
         """A search that sees every change which was acknowledged before."""
         context = self._context
         context.store.refresh()
-        params = high_recall_params(context.store.capabilities, context.index)
-        return context.store.searcher(min(context.k, NEIGHBOURS), params)
+        kind = context.store.capabilities.indexes[context.index.kind]
+        k = min(context.k, NEIGHBOURS)
+        return context.store.searcher(k, kind.nearly_exact(k, **kind.strong_consistency_params))
 
     def _look_for(self, ids: Ids, vectors: Vectors) -> Sought:
         return look_for(

@@ -261,6 +261,5 @@ class Series:
         distinct = [id_ for id_ in live if alike[position(id_, live[id_])] <= _NEIGHBOURS]
         newest = sorted(distinct, key=lambda id_: live[id_])[-_LOOKED_FOR:]
         kind = store.capabilities.indexes[self._context.index.kind]
-        params = kind.search.model_validate(dict(kind.high_recall_params))
-        search = store.searcher(_NEIGHBOURS, params)
+        search = store.searcher(_NEIGHBOURS, kind.nearly_exact(_NEIGHBOURS))
         return sum(id_ not in search(self._maker.vector(id_, live[id_]))[0] for id_ in newest)

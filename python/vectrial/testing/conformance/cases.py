@@ -30,7 +30,8 @@ class Scope(IntEnum):
     ONE = 0
     INDEXES_OF_A_LIBRARY = 1
     INDEXES = 2
-    METRICS = 3
+    INDEXES_AND_METRICS = 3
+    METRICS = 4
 
 
 def each_index(test: T) -> T:
@@ -42,6 +43,13 @@ def each_index_of_a_library(test: T) -> T:
     """Mark a check that the kind of index can change in a library, which has a way to write of its
     own for each, and in no server."""
     return _within(test, Scope.INDEXES_OF_A_LIBRARY)
+
+
+def each_index_and_metric(test: T) -> T:
+    """Mark a check that the kind of index can change, and the metric by itself: it runs on each
+    index under its first metric, and on the first index under each metric. Of a server, whose every
+    step takes its time, on the first index under its first metric."""
+    return _within(test, Scope.INDEXES_AND_METRICS)
 
 
 def each_metric(test: T) -> T:
@@ -88,7 +96,9 @@ def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -
     if every or (scope is Scope.METRICS and not served):
         return able
     first_metric = [case for case in able if case.metric is next(iter(case.can.scores))]
-    if scope is Scope.METRICS:
+    if scope is Scope.INDEXES_AND_METRICS and served:
+        return first_metric[:1]
+    if scope >= Scope.INDEXES_AND_METRICS:
         first = next(iter(store.capabilities.indexes))
         return [case for case in able if case.index == first or case in first_metric]
     if scope is Scope.INDEXES or (scope is Scope.INDEXES_OF_A_LIBRARY and not served):

@@ -131,7 +131,7 @@ class Case:
 
     @property
     def high_recall(self) -> Params:
-        return self.kind.search.model_validate(dict(self.kind.high_recall_params))
+        return self.kind.nearly_exact(K)
 
     def filters(self, honoured: frozenset[str]) -> dict[str, Filter]:
         """The filters that need no operator but these and no column that is not there."""
