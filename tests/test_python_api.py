@@ -49,7 +49,7 @@ def test_the_example(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "latest" / "run.duckdb").is_file()
     assert said.count(": ok") == 3 * (1 + 2)
     assert re.search(r"\{'store': \['memory', 'hnswlib'\], 'value_max': \[[\d.]+, [\d.]+\]\}", said)
-    assert re.search(r"(better|worse|tie|not comparable)", said)
+    assert re.search(r"(better|worse|tie|undecided|not comparable)", said)
     assert "[{'status': 'ok', 'status_count': 9}]" in said
     code = (
         "import sys, vectrial\n"

@@ -51,7 +51,7 @@ def measured(
     found = describe(reading)
     dataset = read_rows(reading, found)
     with closing(opened(reading, found, dataset)) as store:
-        faults = _faults(store, without_own_ids(dataset))
+        faults = faults_of(store, without_own_ids(dataset))
     assert not faults, faults
     return reading, found, dataset
 
@@ -65,7 +65,7 @@ def opened(reading: Reading, found: Description, dataset: Dataset) -> Store:
     )
 
 
-def _faults(store: Store, rows: Dataset) -> list[str]:
+def faults_of(store: Store, rows: Dataset) -> list[str]:
     truth = truth_of(rows, K)
     judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
     subject = Subject(

@@ -17,6 +17,7 @@ from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.conditions import conditions
 from vectrial.gate.model import GateResult, Report, Rows, Subject
 from vectrial.model.gate import CheckResult, Scope
+from vectrial.model.refusals import alike
 
 __all__ = [
     "CheckResult", "GateResult", "Rows", "Scope", "Subject", "check_loaded_rows", "run_gate",
@@ -111,8 +112,7 @@ def _probe(subject: Subject, rng: np.random.Generator) -> filtering.Probe:
     wheres = []
     if subject.rows.metadata is not None:
         can = subject.can
-        wheres = conditions(
-            subject.rows.metadata, subject.schema.fields, can.filters | can.find, rng
-        )
+        fields = [field for field in subject.schema.fields if not alike(can, field)]
+        wheres = conditions(subject.rows.metadata, fields, can.filters | can.find, rng)
     floor = subject.on_any_data(subject.filtered_floor)
     return filtering.Probe(subject, wheres, "on the loaded rows", floor)

@@ -213,8 +213,8 @@ class Capabilities:
     nulls: metadata values may be missing. nul_in_text: texts may have a U+0000. spaces_in_text:
         filters tell texts apart that differ by white space at an end.
     text_bytes: of the longest text of a column; columns: the most of them; most_dim: of vectors;
-        most_k: rows of an answer; most_int: magnitude of whole numbers up to which filters tell
-        them apart. None: no limit is known.
+        most_k: rows of an answer; kept_int: magnitude of whole numbers up to which they are kept,
+        and most_int: up to which filters tell them apart. None: no limit is known.
     partitions: how `Field.partitions` stores rows apart, of a column of whole numbers, so that a
         search for one of its values looks at no other part; None: it does not.
     payload_index: `Field.indexed` makes a difference: an index can be left off.
@@ -259,6 +259,7 @@ class Capabilities:
     columns: int | None = None
     most_dim: int | None = None
     most_k: int | None = None
+    kept_int: int | None = None
     most_int: int | None = None
     partitions: str | None = None
     payload_index: bool = False

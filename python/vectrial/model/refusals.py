@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from vectrial.model.capabilities import Index, IndexKind
+from vectrial.model.capabilities import Capabilities, Index, IndexKind
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Filter
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
-
-if TYPE_CHECKING:
-    pass
 
 
 def untested(store: type[Store], version: str) -> str | None:
@@ -126,15 +123,9 @@ def _refuse_values(store: type[Store], column: Field) -> None:
             f" {column.nul_row:,}",
             remedy=remedy,
         )
-    if column.spaced_row is not None and not can.spaces_in_text:
+    if can.kept_int is not None and column.largest > can.kept_int:
         raise Unsupported(
-            f"{store.name} ignores white space at an end of a text in filters, as column"
-            f" '{column.name}' has in row {column.spaced_row:,}",
-            remedy=remedy,
-        )
-    if can.most_int is not None and column.largest > can.most_int:
-        raise Unsupported(
-            f"{store.name} compares whole numbers up to {can.most_int:,} in filters, and column"
+            f"{store.name} keeps whole numbers up to {can.kept_int:,}, and column"
             f" '{column.name}' has one of magnitude {column.largest:,}",
             remedy=remedy,
         )
@@ -144,6 +135,25 @@ def _refuse_values(store: type[Store], column: Field) -> None:
             f" '{column.name}' has one of {column.longest:,}",
             remedy=remedy,
         )
+
+
+def refuse_filters_on(store: type[Store], columns: Sequence[Field]) -> None:
+    """Raise `Unsupported` when filters of the store do not tell apart the values of a column."""
+    for column in columns:
+        if why := alike(store.capabilities, column):
+            raise Unsupported(
+                f"{store.name} {why} in filters, as column '{column.name}' has",
+                remedy="import the dataset with `--keep`, and without this column",
+            )
+
+
+def alike(can: Capabilities, column: Field) -> str:
+    """What filters do with values of a column that they do not tell apart; empty where they do."""
+    if column.spaced_row is not None and not can.spaces_in_text:
+        return f"ignores white space at an end of a text (row {column.spaced_row:,})"
+    if can.most_int is not None and column.largest > can.most_int:
+        return f"compares whole numbers up to {can.most_int:,} ({column.largest:,})"
+    return ""
 
 
 def refuse_filter(store: type[Store], where: Filter, kind: IndexKind | None = None) -> None:

@@ -24,6 +24,8 @@ from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
+from vectrial.model.refusals import alike
+from vectrial.model.schema import FieldType
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
@@ -353,9 +355,9 @@ def _conditions(context: Context, samples: int, rng: np.random.Generator) -> lis
     if metadata is None or metadata.num_columns == 0:
         return "the dataset has no metadata"
     distinct = {
-        name: len(metadata.column(name).unique())
-        for name in metadata.column_names
-        if not pa.types.is_floating(metadata.schema.field(name).type)
+        field.name: len(metadata.column(field.name).unique())
+        for field in context.schema.fields
+        if field.type is not FieldType.FLOAT and not alike(can, field)
     }
     if not distinct:
         return "the dataset has no column to compare for equality"

@@ -43,7 +43,8 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import (
     Phase,
 )
-from vectrial.model.refusals import refuse_unindexed
+from vectrial.model.refusals import refuse_filters_on, refuse_unindexed
+from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
@@ -230,6 +231,7 @@ class Filtered(Experiment):
         if point.get("payload_index") == "off":
             refuse_unindexed(target.store)
         if "selectivity" in point:
+            refuse_filters_on(target.store, _filtered(point["selectivity"], target.data))
             missing = _needed(point["selectivity"], target.data) - can.filters
         elif (self._made_columns or self.depths) and FieldType.INT not in can.field_types:
             raise Unsupported(f"{target.name} keeps no integers to make conditions on")
@@ -383,6 +385,14 @@ def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
         raise Unsupported("the dataset has no metadata to filter by")
     numeric = any(field.type in _NUMBERS for field in data.schema.fields)
     return frozenset({"range" if numeric else "eq"})
+
+
+def _filtered(selectivity: float | str, data: Data) -> Sequence[Column]:
+    """The dataset's own columns that filters may be on."""
+    if selectivity == 1.0:
+        return ()
+    numeric = [field for field in data.schema.fields if field.type in _NUMBERS]
+    return numeric if numeric and selectivity != OWN else data.schema.fields
 
 
 def _on_data(context: Context, selectivity: float | str) -> _Condition:

@@ -78,6 +78,7 @@ class DocArrayQdrant(ServedDocumentArray):
         find_brings_rows=True,
         field_types=frozenset(_COLUMNS),
         nulls=True,
+        most_int=2**53,  # they are float64 there
         persistent=True,
         scan=False,
         caveats=(

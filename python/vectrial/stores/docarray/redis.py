@@ -47,6 +47,7 @@ class DocArrayRedis(ServedDocumentArray):
         find_brings_rows=True,
         field_types=frozenset(NUMBERS),
         nulls=True,
+        most_int=2**53,  # they are float64 there
         persistent=True,
         concurrent_search=True,
         scan=False,

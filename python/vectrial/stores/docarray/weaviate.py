@@ -72,6 +72,7 @@ class DocArrayWeaviate(ServedDocumentArray):
         find=OPERATORS - {"is_null"},
         find_brings_rows=True,
         field_types=frozenset(NUMBERS),
+        most_int=2**53,  # they are float64 there
         persistent=True,
         scan=False,
         caveats=(

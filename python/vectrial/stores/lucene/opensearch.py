@@ -54,9 +54,10 @@ class OpenSearch(LuceneStore):
     text_boost = 2.2
     capabilities = replace(
         COMMON,
-        most_dim=16_000,
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
+            "hnsw": vt.IndexKind(
+                HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}, most_dim=16_000
+            ),
             "flat": vt.IndexKind(SegmentParams, exact=True),
         },
         hybrid=lucene_text.OPENSEARCH,

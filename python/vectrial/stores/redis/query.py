@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from vectrial.model.capabilities import Params
 from vectrial.model.filters import (
     And,
@@ -143,7 +145,11 @@ def equal_number(name: str, value: float | int) -> str:
 
 
 def _number(value: float | int) -> str:
-    return repr(for_float64(value) if isinstance(value, int) else value)
+    if isinstance(value, int):
+        return repr(for_float64(value))
+    # The first dialect of queries, which DocArray's are in, knows no exponents.
+    text = repr(value)
+    return np.format_float_positional(value, trim="-") if "e" in text else text
 
 
 def within(name: str, where: Range) -> str:

@@ -80,7 +80,7 @@ class Weaviate(vt.ServerStore):
         field_types=frozenset(vt.FieldType),
         nulls=True,
         spaces_in_text=False,
-        most_int=2**53,
+        kept_int=2**53,  # its client sends them as float64
         payload_index=True,
         filters_need_index=True,
         persistent=True,

@@ -1,1 +1,0 @@
-from vectrial.testing.conformance.test_innocence import *  # noqa: F403

@@ -1,1 +1,0 @@
-from vectrial.testing.conformance.test_limits import *  # noqa: F403

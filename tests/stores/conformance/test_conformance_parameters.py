@@ -1,1 +1,0 @@
-from vectrial.testing.conformance.test_parameters import *  # noqa: F403
