@@ -94,8 +94,9 @@ def tiny(
 
 
 def processes(server: LocalCluster) -> list[psutil.Process]:
-    """The nodes' programs, and what those started."""
-    programs = map(psutil.Process, server.processes().values())
+    """The nodes' programs that are there, and what those started."""
+    ids = filter(psutil.pid_exists, server.processes().values())
+    programs = map(psutil.Process, ids)
     return [one for program in programs for one in (program, *program.children(recursive=True))]
 
 
