@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from measured_collections import DIM, ROWS, VECTORS, K, measured, served
 
-from vectrial.cli.run_existing import _left_out
+from vectrial.cli.run_existing import _filter_notes
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
@@ -240,7 +240,7 @@ def test_a_table_is_measured_as_its_searches_are(
         vector="embedding" if table.copy.startswith("t ") else "",
     )
     reading, found, dataset = measured("pgvector", postgres, existing, table.metric, table.columns)
-    assert len(list(_left_out(reading, found))) == ("colour" in table.columns)
+    assert len(list(_filter_notes(reading, found))) == ("colour" in table.columns)
     assert (found.index, found.rows, dataset.rows) == (table.index, table.rows, table.rows)
     assert table.found.items() <= found.params.items()
     assert any(table.notes in note for note in (*found.notes, ""))

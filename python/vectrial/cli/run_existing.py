@@ -149,7 +149,7 @@ def existing_suite(
             _queries(options.queries),
         )
         found = describe(reading)
-        for line in (_described(reading, found), *found.notes, *_left_out(reading, found)):
+        for line in (_described(reading, found), *found.notes, *_filter_notes(reading, found)):
             say(console, line)
         if options.dataset is not None:
             dataset = library.load(options.dataset)
@@ -170,7 +170,7 @@ def _described(reading: Reading, found: Description) -> str:
     )
 
 
-def _left_out(reading: Reading, found: Description) -> Iterator[str]:
+def _filter_notes(reading: Reading, found: Description) -> Iterator[str]:
     """Why filters are on some of the columns alone."""
     numbers = (FieldType.INT, FieldType.FLOAT)
     others = [name for name in reading.columns if found.fields[name] not in numbers]

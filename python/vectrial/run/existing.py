@@ -212,14 +212,14 @@ def suite_of(
     if kind.recall_parameter and kind.recall_parameter not in support.settings:
         search[kind.recall_parameter] = _spread(parameter_values(kind, k))
     # The application's own settings first; then others, which the labels name.
-    asked = [{}, search] if support.defaults and search else [search]
+    settings = [{}, search] if support.defaults and search else [search]
     experiments: list[Mapping[str, Any]] = [
-        {"experiment": "search", "search": one, "clients": [1, 8]} for one in asked
+        {"experiment": "search", "search": one, "clients": [1, 8]} for one in settings
     ]
     if reading.columns:
         only = {"predicates": ["column"], "payload_index": ["on"]}
         experiments += [
-            {"experiment": "filtered", "search": _middle(one, kind), **only} for one in asked
+            {"experiment": "filtered", "search": _middle(one, kind), **only} for one in settings
         ]
     text_ids = dataset.own_ids is not None
     lanes = [one for one in lanes_of(reading.store) if not (text_ids and one is Lane.NATIVE)]

@@ -18,7 +18,7 @@ from vectrial.datasets.readers.base import (
     choose,
     reading,
 )
-from vectrial.datasets.readers.beside import Beside, column_type, with_columns
+from vectrial.datasets.readers.side_columns import SideColumns, column_type, with_columns
 from vectrial.model.errors import DataError, Unsupported
 from vectrial.model.metric import Metric
 
@@ -110,10 +110,10 @@ def _open(path: Path, file: h5py.File, options: Options) -> Source:
         notes=() if name == "train" else (f"vectors are the array '{name}'",),
         on_close=(file.close,),
     )
-    return with_columns(source, name, _beside(file, {name, *_ROLES}, claimed, where), options)
+    return with_columns(source, name, _side_columns(file, {name, *_ROLES}, claimed, where), options)
 
 
-def _beside(file: h5py.File, known: Set[str], rows: int, where: str) -> Beside:
+def _side_columns(file: h5py.File, known: Set[str], rows: int, where: str) -> SideColumns:
     """The arrays beside those that are known: columns where they have a value for each row."""
     kinds: dict[str, pa.DataType] = {}
     others = []
@@ -129,7 +129,7 @@ def _beside(file: h5py.File, known: Set[str], rows: int, where: str) -> Beside:
         with reading(Path(where), *_ERRORS):
             return column.asstr()[start:stop] if kinds[name] == pa.string() else column[start:stop]
 
-    return Beside(kinds, read, others)
+    return SideColumns(kinds, read, others)
 
 
 def _column_type(file: h5py.File, name: str, rows: int, where: str) -> pa.DataType | None:

@@ -26,7 +26,7 @@ from vectrial.datasets.readers.base import (
     rows_that_fit,
     unpacked,
 )
-from vectrial.datasets.readers.beside import Beside, column_type, with_columns
+from vectrial.datasets.readers.side_columns import SideColumns, column_type, with_columns
 from vectrial.model.errors import DataError
 
 _HEADER_ERRORS = (
@@ -102,13 +102,13 @@ def open_npz(path: Path, options: Options) -> Source:
             on_close=(cleanup,),
         )
         known = {name, *_QUERIES, "neighbors", "distances"}
-        beside = _beside(files, headers, known, headers[name].shape[0])
-        return with_columns(source, name, beside, options)
+        columns = _side_columns(files, headers, known, headers[name].shape[0])
+        return with_columns(source, name, columns, options)
 
 
-def _beside(
+def _side_columns(
     files: Mapping[str, Path], headers: Mapping[str, _Header], known: Set[str], rows: int
-) -> Beside:
+) -> SideColumns:
     """The arrays beside those that are known: columns where they have a value for each row."""
     kinds: dict[str, pa.DataType] = {}
     for name, header in headers.items():
@@ -119,7 +119,7 @@ def _beside(
     def read(name: str, start: int, stop: int) -> Any:
         return np.load(files[name], mmap_mode="r", allow_pickle=False)[start:stop]
 
-    return Beside(kinds, read, [name for name in headers if name not in known | kinds.keys()])
+    return SideColumns(kinds, read, [name for name in headers if name not in known | kinds.keys()])
 
 
 def _source(path: Path, form: str, array: NDArray[Any]) -> Source:

@@ -235,7 +235,7 @@ class Search:
         if not isinstance(params, _Search):
             return {}
         if not self.place.own:
-            return self._given()
+            return self._explicit_settings()
         filtered = self.condition is not None
         settings = {"enable_seqscan": "on" if params.seqscan else "off"}
         if isinstance(params, HnswSearch):
@@ -250,8 +250,8 @@ class Search:
         own = {"ivfflat.probes": str(params.nprobe), "ivfflat.iterative_scan": self._ivf().value}
         return settings | own
 
-    def _given(self) -> dict[str, str]:
-        """What the suite gives, and nothing else."""
+    def _explicit_settings(self) -> dict[str, str]:
+        """The settings that the suite names, and no defaults."""
         given = self.params.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         settings = {}
         if "seqscan" in given:

@@ -14,7 +14,7 @@ from vectrial.datasets.readers.columns import ids_of, listed, odd_ids, plan_colu
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideColumns:
     """Arrays that lie beside a matrix of vectors, a value for each of its rows.
 
     kinds: name → type. read: of the rows from `start` to `stop`, the values of one.
@@ -26,24 +26,24 @@ class Beside:
     others: Sequence[str] = ()
 
 
-def with_columns(source: Source, vectors: str, beside: Beside, options: Options) -> Source:
+def with_columns(source: Source, vectors: str, side: SideColumns, options: Options) -> Source:
     """A source with the arrays beside its vectors as metadata, or as ids.
 
     Raises:
         UserError: a column that was asked for is not there or cannot be used as asked.
     """
-    notes = [f"left out: {listed(beside.others)}"] if beside.others else []
-    if not beside.kinds:
+    notes = [f"left out: {listed(side.others)}"] if side.others else []
+    if not side.kinds:
         return replace(source, notes=(*source.notes, *notes))
     where, kind = str(source.path), pa.list_(pa.float32(), source.dim)
-    schema = pa.schema([pa.field(vectors, kind), *(pa.field(*one) for one in beside.kinds.items())])
+    schema = pa.schema([pa.field(vectors, kind), *(pa.field(*one) for one in side.kinds.items())])
     options = replace(options, vectors=vectors)
-    if options.ids is None and "ids" in beside.kinds and pa.types.is_integer(beside.kinds["ids"]):
+    if options.ids is None and "ids" in side.kinds and pa.types.is_integer(side.kinds["ids"]):
         options = replace(options, ids="ids")
     plan = plan_columns(schema, options, where)
     if plan.ids is not None:
-        column = [_array(beside.read(plan.ids, 0, source.rows))]
-        if (odd := odd_ids(column, beside.kinds[plan.ids])) is not None:
+        column = [_array(side.read(plan.ids, 0, source.rows))]
+        if (odd := odd_ids(column, side.kinds[plan.ids])) is not None:
             plan = plan_columns(schema, options, where, odd_ids=odd)
 
     def read(step: int) -> Iterator[Block]:
@@ -52,9 +52,9 @@ def with_columns(source: Source, vectors: str, beside: Beside, options: Options)
             stop = at + len(block.vectors)
             ids = None
             if plan.ids is not None:
-                ids = ids_of(_array(beside.read(plan.ids, at, stop)), plan.ids, at, where)
+                ids = ids_of(_array(side.read(plan.ids, at, stop)), plan.ids, at, where)
             columns = [
-                stored_column(_array(beside.read(field.name, at, stop)), field, at, where)
+                stored_column(_array(side.read(field.name, at, stop)), field, at, where)
                 for field in plan.schema
             ]
             table = pa.Table.from_arrays(columns, schema=plan.schema) if columns else None
