@@ -86,3 +86,31 @@ def test_what_does_not_fit_is_named_with_the_command(inside: Inside, suite: Path
 def test_the_plan_says_so_beforehand(inside: Inside, suite: Path) -> None:
     plan = inside("run", str(suite), "--dry-run")
     assert "up to 15% more if the machine is disturbed" in " ".join(plan.out.split())
+
+
+class Lacking(Recorded):
+    """There is no room on the disk when repeat 2 is first measured."""
+
+    def measure(self, job: Job) -> None:
+        for trial in job.trials:
+            measured[trial.row.repeat] += 1
+            if trial.row.repeat == 2 and measured[2] == 1:
+                said = "this machine lacked room on a disk, which is no fault of the store: full"
+                self.write(TrialRecord(trial.row, "failed", said))
+                continue
+            phase = Phase("search", 0, 10**9, {"k": self.rules.k}, FIGURES, role=Role.SEARCH)
+            self.write(TrialRecord(trial.row, "ok", phases=[phase], metrics=[]))
+
+
+def test_a_run_of_which_the_machine_lacked_something_has_not_succeeded(
+    inside: Inside, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "JobRunner", Lacking)
+    done = inside("run", str(suite), "--no-report", "--no-remeasure", "--format", "jsonl")
+    last = json.loads(done.out)
+    assert (done.code, last["trials"]) == (1, {"ok": REPEATS - 1, "failed": 1})
+    assert "this machine lacked something in 1 trial: make room for it, and go on with" in done.err
+    again = inside("run", "--resume", last["folder"], "--no-report", "--no-remeasure")
+    assert again.code == 0, again.err
+    assert measured[1] == 1
+    assert measured[2] == 2

@@ -98,7 +98,8 @@ def quick(
     told apart. The run folder keeps everything, the suite included: `vectrial report` shows the
     rest. A machine that is slower than expected measures fewer stores.
 
-    Exit codes: 0 success, 1 nothing could be measured, 2 invalid input, 130 after Ctrl-C.
+    Exit codes: 0 success, 1 nothing could be measured, or this machine lacked something, 2 invalid
+    input, 130 after Ctrl-C.
     """
     began = time.monotonic()
     console = stderr_console()
@@ -123,9 +124,9 @@ def quick(
         return
     say(console, _planned(plan, shape, minutes))
     measuring = _Measuring(plan, text, out, began, quick_options, allow_exposed)
-    folder, measured = measuring.run(console)
+    folder, succeeded = measuring.run(console)
     _answer(folder, (recall, clients, k), skipped, form, console)
-    if not measured:
+    if not succeeded:
         sys.exit(1)
 
 
@@ -208,7 +209,7 @@ class _Measuring:
     allow_exposed: bool
 
     def run(self, console: Console) -> tuple[Path, bool]:
-        """Measure what fits the time; the run folder, and whether it holds anything."""
+        """Measure what fits the time; the run folder, and whether the run succeeded."""
         suite = self.plan.suite
         limit = TimeLimit(
             self.options.budget_s - END_S, suite.repeats, each_once=self.options.named
@@ -223,7 +224,7 @@ class _Measuring:
             allow_exposed=self.allow_exposed,
             within=Within(limit, self.began),
         )
-        return folder, outcome.measured
+        return folder, outcome.succeeded
 
 
 def _answer(

@@ -32,6 +32,7 @@ from vectrial.cli.run_existing import (
 from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
+from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.errors import UserError
 from vectrial.plan.checks import plan_warnings
 from vectrial.plan.model import Plan
@@ -140,8 +141,9 @@ def run(
     --format jsonl it goes to stdout before the last line, in the format of `vectrial compare`.
 
     After a signal the run stops within seconds, and the last line is the command that resumes it.
-    A closed stderr does not stop a run. Exit codes: 0 success, 1 nothing could be measured,
-    2 invalid input, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+    A closed stderr does not stop a run. Exit codes: 0 success, 1 nothing could be measured, or this
+    machine lacked something, 2 invalid input, 130 after Ctrl-C, 143 after SIGTERM, 129 after
+    SIGHUP.
     """
     console = stderr_console()
     check_resume(resume, out)
@@ -216,7 +218,7 @@ def run(
                 print_json([{"folder": str(folder), **trials, **repeated}])
             else:
                 print(folder)
-    if not outcome.measured:
+    if not outcome.succeeded:
         sys.exit(1)
 
 
@@ -309,6 +311,9 @@ def measure(
                     execute = where.execute if within is None else here_within(within)
                     outcome = run_plan(plan, writer, view, allow_exposed, execute, disturbed)
                     writer.finish()
+                if outcome.lacking:
+                    lacked = f"{MACHINE_LACKED} something in {plural(outcome.lacking, 'trial')}"
+                    say(console, f"! {lacked}: make room for it, and go on with: {again}")
             except Exception:
                 say(console, f"what had been measured is kept; go on with: {again}")
                 raise

@@ -9,3 +9,5 @@ SERVER_SILENT = "the server does not answer"
 PROCESS_ENDED = "the measuring process ended"
 #: The trial was ended at its limit of time.
 OVERDUE = "took longer than trial_timeout_s"
+#: Something was used up that is the machine's, and no fault of the store.
+MACHINE_LACKED = "this machine lacked"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from vectrial.model.endings import MACHINE_LACKED
 from vectrial.plan.model import Job, Plan
 from vectrial.plan.time_limit import TimeLimit
 from vectrial.results.writer import RunWriter, TrialRecord
@@ -30,16 +31,22 @@ _TEMPORARY = re.compile(r"\.[a-z.]+\.\d+")
 @dataclass(frozen=True)
 class Outcome:
     """Number of trials of this call by status. before: trials of the plan that earlier calls
-    measured."""
+    measured. lacking: those that failed since this machine lacked something."""
 
     counts: Mapping[str, int]
     before: int = 0
+    lacking: int = 0
 
     @property
     def measured(self) -> bool:
         """False if every trial failed or was skipped."""
         results = set(self.counts) - {"failed", "skipped"}
         return bool(self.before or results or not self.counts)
+
+    @property
+    def succeeded(self) -> bool:
+        """True if something was measured, and this machine had what every trial needed."""
+        return self.measured and not self.lacking
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,7 @@ def _run_plan(
     again: frozenset[str],
 ) -> Outcome:
     counts: Counter[str] = Counter()
+    lacking = 0
     noted: set[str] = set()
     secrecy = Secrecy.of(dict.fromkeys(job.store for job in plan.jobs))
     watcher = RedactingWatcher(watcher, secrecy)
@@ -163,6 +171,7 @@ def _run_plan(
         watcher.note(warning)
 
     def write(record: TrialRecord) -> None:
+        nonlocal lacking
         record = secrecy.record(record)
         if record.row.key in again and record.status in ("failed", "skipped"):
             why = f"{record.status} when it was measured again; its first result stays"
@@ -174,6 +183,7 @@ def _run_plan(
                 noted.add(text)
                 watcher.note(text)
         counts[record.status] += 1
+        lacking += record.status == "failed" and str(record.reason).startswith(MACHINE_LACKED)
         watcher.finished(record)
 
     for refusal in plan.refusals:
@@ -182,7 +192,7 @@ def _run_plan(
     jobs = plan.without(finished).jobs
     execute(jobs, plan.suite, Conditions(writer.folder, watcher, write, secrecy, allow_exposed))
     before = len(finished & {trial.row.key for trial in plan.trials})
-    return Outcome(dict(counts), before)
+    return Outcome(dict(counts), before, lacking)
 
 
 def tidy(folder: Path) -> None:

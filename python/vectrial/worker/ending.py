@@ -10,6 +10,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 
 from vectrial.gate import GateResult
+from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.gate import Scope
 from vectrial.worker.messages import Finished
 
@@ -64,7 +65,7 @@ def judge(
         what = next((what for what, text in _SAID.items() if text.search(said)), None)
         if what is not None and what not in taken:
             out.status = "failed"
-            out.reason = f"this machine lacked {what}, which is no fault of the store: {said}"
+            out.reason = f"{MACHINE_LACKED} {what}, which is no fault of the store: {said}"
             return
 
 
