@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import broken_stores as broken
 import numpy as np
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate import GateResult, Rows, Subject, reading, run_gate
+from vectrial.gate import GateResult, Rows, Subject, check_loaded_rows, reading, run_gate
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Capabilities, Index, NoParams
+from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.store import Hits, Searcher
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 
@@ -200,6 +202,53 @@ def test_a_check_that_raises_is_no_wrong_answer(tmp_path: Path) -> None:
 
 def test_the_last_bits_of_a_float_may_go(tmp_path: Path) -> None:
     assert not failed(judge_store(broken.LastBitOfFloats, tmp_path))
+
+
+class OfProducts(MemoryStore):
+    """Of rows that products of float32 do not tell apart it returns the farthest."""
+
+    name = "of-products"
+    capabilities = replace(MemoryStore.capabilities, l2_of_products=True)
+
+    def searcher(self, k: int, params: Any, where: Filter | None = None) -> Searcher:
+        found = super().searcher(3 * k, params, where)
+
+        def search(vector: Any, /) -> Hits:
+            ids, scores = found(vector)
+            alike = int((scores <= scores[k - 1] + ALIKE).sum())
+            return ids[max(0, alike - k) : alike][:k], scores[max(0, alike - k) : alike][:k]
+
+        return search
+
+
+class OfDifferences(OfProducts):
+    """As the other one, which it does not declare."""
+
+    capabilities = MemoryStore.capabilities
+
+
+#: A distance between two copies of the same document.
+ALIKE = 3e-4
+
+
+@pytest.mark.parametrize(("kind", "passes"), [(OfProducts, True), (OfDifferences, False)])
+def test_rows_that_products_do_not_tell_apart_count_as_one(
+    kind: type[MemoryStore], passes: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    base = np.repeat(rng.normal(size=(8, DIM)), 30, axis=0)
+    rows = Rows(np.arange(240), (base + 1e-4 * rng.normal(size=base.shape)).astype(np.float32))
+    queries = rows.vectors[::20]
+    schema = Schema(DIM, Metric.L2)
+    store = kind(tmp_path)
+    store.create(schema, INDEX)
+    store.insert(batch_of(schema, rows.ids, rows.vectors, {}))
+    truth = exact_topk(rows.vectors, rows.ids, queries, Metric.L2, K)
+    judge = Judge(K, truth.accept_offsets, truth.accept_ids, truth.available)
+    found = check_loaded_rows(Subject(store, kind, schema, INDEX, rows, queries, judge, K))
+    recall = next(result for result in found if result.name == "recall")
+    assert recall.passed is passes, recall.detail
+    assert float(recall.detail.split()[0]) < 0.9
 
 
 def test_truth_of_another_question_is_found(tmp_path: Path) -> None:

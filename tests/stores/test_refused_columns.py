@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from vectrial.datasets.inspect import shortest_norm
 from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset, Provenance
@@ -125,3 +128,24 @@ def test_long_texts_get_another_index_in_postgresql() -> None:
     statements = list(sql.build("t", Schema(2, Metric.L2, fields), NoParams()))
     assert "CREATE INDEX IF NOT EXISTS t_f0 ON t (f0)" in statements
     assert "CREATE INDEX IF NOT EXISTS t_f1 ON t USING hash (f1)" in statements
+
+
+def test_vectors_whose_direction_a_store_loses() -> None:
+    """Qdrant leaves a vector as it is whose squares add up to less than float32's epsilon."""
+    short = Schema(2, Metric.COSINE, shortest=3e-4)
+    with pytest.raises(Unsupported, match=r"loses the direction of vectors shorter than 0.00035"):
+        refuse(QdrantEdge, short)
+    refuse(MemoryStore, short)
+    refuse(QdrantEdge, replace(short, shortest=4e-4))
+    refuse(QdrantEdge, replace(short, shortest=None))
+    refuse(QdrantEdge, replace(short, metric=Metric.L2))
+
+
+def test_the_shortest_vector_is_known_to_the_plan() -> None:
+    rows = np.array([[3, 4], [0.6, 0.8]], np.float32)
+    queries = np.array([[1, 0], [0, 2e-4]], np.float32)
+    made = replace(dataset(), vectors=rows, queries=queries)
+    assert shortest_norm(made) is None, "nobody looked"
+    made = replace(made, facts={"norms": {"min": 1.0}})
+    assert shortest_norm(made) == pytest.approx(2e-4)
+    assert shortest_norm(replace(made, queries=rows)) == 1.0

@@ -122,6 +122,18 @@ def norms(dataset: Dataset, *, progress: Progress = silent) -> dict[str, Any]:
     }
 
 
+def shortest_norm(dataset: Dataset) -> float | None:
+    """Length of the shortest vector, of rows and queries; None where that of the rows is not known,
+    since nobody looked."""
+    if "norms" not in dataset.facts:
+        return None
+    shortest = float(dataset.facts["norms"]["min"])
+    for rows in slices_of(dataset.queries, _BLOCK_BYTES):
+        wide = dataset.queries[rows].astype(np.float64)
+        shortest = min(shortest, float(np.einsum("ij,ij->i", wide, wide).min()) ** 0.5)
+    return shortest
+
+
 def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
     """`intrinsic_dimension` and `shift`, from nearest neighbours of sampled rows and queries.
 

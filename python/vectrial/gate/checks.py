@@ -49,7 +49,8 @@ _ALL = (
         Scope.EVERYTHING,
         "Of the loaded rows that are returned at the generous setting, as many are true neighbours "
         "as the recall floor of an exact index asks (at least 0.999), of another a tenth of its "
-        "floor: data without structure give a graph nothing to follow.",
+        "floor: data without structure give a graph nothing to follow. Of a store that declares L2 "
+        "distances made of products, rows within the rounding of these count as one.",
     ),
     Check(
         "all_rows_kept",

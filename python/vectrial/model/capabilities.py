@@ -212,6 +212,9 @@ class Capabilities:
     field_types: metadata column types; empty: no metadata at all.
     nulls: metadata values may be missing. nul_in_text: texts may have a U+0000. spaces_in_text:
         filters tell texts apart that differ by white space at an end.
+    least_norm: length of vectors below which its cosine is not that of their directions.
+    l2_of_products: a squared distance is |q|² - 2q·x + |x|² in float32, whose rounding is relative
+        to the lengths; where it is the square of a difference, it is relative to the distance.
     text_bytes: of the longest text of a column; columns: the most of them; most_dim: of vectors;
         most_k: rows of an answer; kept_int: magnitude of whole numbers up to which they are kept,
         and most_int: up to which filters tell them apart. None: no limit is known.
@@ -255,6 +258,8 @@ class Capabilities:
     nulls: bool = False
     nul_in_text: bool = True
     spaces_in_text: bool = True
+    least_norm: float = 0.0
+    l2_of_products: bool = False
     text_bytes: int | None = None
     columns: int | None = None
     most_dim: int | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from vectrial.model.capabilities import Capabilities, Index, IndexKind
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Filter
+from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
 
@@ -42,33 +44,49 @@ def refuse(
             f"{store.name} keeps at most {can.columns} metadata columns, not {len(schema.fields)}",
             remedy="import the dataset with `--keep`, which names those that filters read",
         )
-    if can.most_dim is not None and schema.dim > can.most_dim:
-        raise Unsupported(
-            f"{store.name} keeps vectors of up to {can.most_dim:,} dimensions; these have"
-            f" {schema.dim:,}"
-        )
-    kind = None
-    if index is not None:
-        kind = can.indexes.get(index.kind)
-        if kind is None:
-            raise Unsupported(
-                f"{store.name} has no index '{index.kind}'",
-                remedy=f"it has {', '.join(can.indexes)}",
-            )
-        if kind.metrics is not None and schema.metric not in kind.metrics:
-            raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
-        if kind.most_dim is not None and schema.dim > kind.most_dim:
-            able = [name for name, one in can.indexes.items() if _takes(one, schema)]
-            raise Unsupported(
-                f"{store.name} indexes vectors of up to {kind.most_dim:,} dimensions as"
-                f" '{index.kind}'; these have {schema.dim:,}",
-                remedy=f"use the index {' or '.join(able)}" if able else "",
-            )
+    _refuse_vectors(store, schema)
+    kind = None if index is None else _kind(store, schema, index)
     if where is not None:
         refuse_filter(store, where, kind)
         read = fields(where)
         if any(column.name in read and not column.indexed for column in schema.fields):
             refuse_unindexed(store)
+
+
+def _refuse_vectors(store: type[Store], schema: Schema) -> None:
+    can = store.capabilities
+    if can.most_dim is not None and schema.dim > can.most_dim:
+        raise Unsupported(
+            f"{store.name} keeps vectors of up to {can.most_dim:,} dimensions; these have"
+            f" {schema.dim:,}"
+        )
+    shortest = math.inf if schema.shortest is None else schema.shortest
+    if schema.metric is Metric.COSINE and shortest < can.least_norm:
+        raise Unsupported(
+            f"{store.name} loses the direction of vectors shorter than {can.least_norm:.2g}; the"
+            f" shortest, of rows and queries, has a length of {shortest:.2g}",
+            remedy="scale the vectors before they are imported: their cosines stay as they are",
+        )
+
+
+def _kind(store: type[Store], schema: Schema, index: Index) -> IndexKind:
+    """The kind of this index, which takes such vectors."""
+    can = store.capabilities
+    kind = can.indexes.get(index.kind)
+    if kind is None:
+        raise Unsupported(
+            f"{store.name} has no index '{index.kind}'", remedy=f"it has {', '.join(can.indexes)}"
+        )
+    if kind.metrics is not None and schema.metric not in kind.metrics:
+        raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
+    if kind.most_dim is not None and schema.dim > kind.most_dim:
+        able = [name for name, one in can.indexes.items() if _takes(one, schema)]
+        raise Unsupported(
+            f"{store.name} indexes vectors of up to {kind.most_dim:,} dimensions as"
+            f" '{index.kind}'; these have {schema.dim:,}",
+            remedy=f"use the index {' or '.join(able)}" if able else "",
+        )
+    return kind
 
 
 def _takes(kind: IndexKind, schema: Schema) -> bool:

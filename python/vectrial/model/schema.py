@@ -57,11 +57,16 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """Layout of the rows: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`."""
+    """Layout of the rows: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`.
+
+    shortest: length of the shortest vector, of the rows that are loaded first and of queries, for
+    stores that have a limit; None where it is not known.
+    """
 
     dim: int
     metric: Metric
     fields: tuple[Field, ...] = ()
+    shortest: float | None = None
 
     @cached_property
     def columns(self) -> Mapping[str, str]:

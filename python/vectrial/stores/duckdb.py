@@ -71,6 +71,8 @@ class DuckDB(vt.Store):
             ),
             "flat": vt.IndexKind(exact=True),
         },
+        # It multiplies the squares of two lengths as float32, whose least normal number is 2^-126.
+        least_norm=2.0**-31.5,
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),

@@ -22,6 +22,8 @@ from vectrial.stores.docarray.documents import (
 )
 
 METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "inner_product"}
+#: A vector shorter than ten times float32's epsilon is not normalised under cosine.
+LEAST_NORM = 10 * 2.0**-23
 #: What a column may hold in AnnLite's own table; truth values are kept there as 0 and 1.
 _COLUMNS = {
     vt.FieldType.INT: int,
@@ -76,6 +78,7 @@ class AnnLiteStore(vt.Store):
         find=frozenset({"eq", "in", "range", "and", "or", "not"}),
         field_types=frozenset(_COLUMNS),
         nulls=True,
+        least_norm=LEAST_NORM,
         persistent=True,
         caveats=(
             "a search under a filter is not offered: AnnLite's own ends its walk of the graph "

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.annlite import METRICS, AnnLiteStore, HnswBuild, HnswSearch
+from vectrial.stores.docarray.annlite import (
+    LEAST_NORM,
+    METRICS,
+    AnnLiteStore,
+    HnswBuild,
+    HnswSearch,
+)
 from vectrial.stores.docarray.documents import to_query
 from vectrial.stores.docarray.indexed import CAVEATS, IndexedDocumentArray
 
@@ -36,6 +42,7 @@ class DocArrayAnnLite(IndexedDocumentArray):
         find_brings_rows=True,
         field_types=frozenset(_COLUMNS),
         nulls=True,
+        least_norm=LEAST_NORM,
         persistent=True,
         scan=False,
         caveats=(

@@ -38,6 +38,10 @@ _COMMON: dict[str, Any] = {
     "find": vt.ALL_OPERATORS,
     "field_types": frozenset(vt.FieldType),
     "nulls": True,
+    # 1e-7 is added to both sides of a fraction whose lower side is |q||x|: of two vectors of this
+    # length that changes a cosine by 1e-5.
+    "least_norm": 0.1,
+    "l2_of_products": True,
 }
 
 

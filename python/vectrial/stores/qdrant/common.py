@@ -27,6 +27,10 @@ class HnswSearch(vt.Params):
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
+#: A vector whose squares add up to less than float32's epsilon is not normalised under cosine.
+LEAST_NORM = 2.0**-11.5
+
+
 def unsigned(ids: NDArray[np.int64]) -> list[Any]:
     """Ids as Qdrant has them: int64 is kept as its two's complement."""
     values: list[Any] = np.ascontiguousarray(ids, dtype=np.int64).view(np.uint64).tolist()

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from vectrial.model.filters import Filter, Range, renamed
 from vectrial.stores import common as vt
-from vectrial.stores.qdrant.common import HnswBuild, HnswSearch, points_batch, signed, unsigned
+from vectrial.stores.qdrant.common import (
+    LEAST_NORM,
+    HnswBuild,
+    HnswSearch,
+    points_batch,
+    signed,
+    unsigned,
+)
 from vectrial.stores.qdrant.filters import Words, translate
 
 _UPSERT_ROWS = 1_000
@@ -51,6 +58,7 @@ class QdrantEdge(vt.Store):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        least_norm=LEAST_NORM,
         most_int=2**53,  # they are float64 there
         payload_index=True,
         persistent=True,

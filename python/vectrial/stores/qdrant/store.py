@@ -19,7 +19,14 @@ from pydantic import Field as Bound
 from vectrial.model.filters import Filter, Range, coerce_values, for_float64, renamed
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant import existing as qdrant_existing
-from vectrial.stores.qdrant.common import HnswBuild, HnswSearch, points_batch, signed, unsigned
+from vectrial.stores.qdrant.common import (
+    LEAST_NORM,
+    HnswBuild,
+    HnswSearch,
+    points_batch,
+    signed,
+    unsigned,
+)
 from vectrial.stores.qdrant.filters import Words, translate
 
 if TYPE_CHECKING:
@@ -96,6 +103,7 @@ class Qdrant(vt.ServerStore):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
+        least_norm=LEAST_NORM,
         most_int=2**53,  # they are float64 there
         payload_index=True,
         persistent=True,

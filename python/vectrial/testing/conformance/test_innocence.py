@@ -1,0 +1,108 @@
+"""No store is called wrong that is right: awkward but valid rows pass the gate, or are declared
+beforehand to be more than the store takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from vectrial._engine import Judge
+from vectrial.datasets.exact import exact_topk
+from vectrial.gate import Rows, Subject, check_loaded_rows
+from vectrial.model.errors import Unsupported
+from vectrial.model.filters import Eq
+from vectrial.model.refusals import alike, refuse, refuse_k, refuse_rows
+from vectrial.model.schema import FieldType, Schema
+from vectrial.model.store import Store
+from vectrial.stores.common.arrow import batch_of
+from vectrial.stores.common.temporary import close_store
+from vectrial.testing.conformance.awkward import DATASETS, Awkward, together
+from vectrial.testing.conformance.cases import each_index_and_metric, telling_case
+from vectrial.testing.conformance.world import Case, folder
+
+#: Distinct values of a column that are each looked for.
+_MOST_VALUES = 8
+
+
+@each_index_and_metric
+def test_awkward_rows_pass_the_gate_or_are_refused_by_the_plan(case: Case, tmp_path: Path) -> None:
+    faults = []
+    for number, one in enumerate(datasets_of(case)):
+        at = folder(tmp_path, str(number))
+        faults += [f"{one.what}: {fault}" for fault in verdicts(case, one, at)]
+    assert not faults, "\n".join(faults)
+
+
+def datasets_of(case: Case) -> list[Awkward]:
+    """Those that the plan takes: all on a library's telling case, else those that have told faults
+    apart; of a server, with all columns in one."""
+    able = [one for one in DATASETS if case.metric in one.metrics and not refused(case, one)]
+    if case.store.server is None:
+        return [one for one in able if one.telling or case == telling_case(case.store)]
+    columns = [one for one in able if one.columns and len(one.columns) == 1]
+    most = case.can.columns
+    joined = [together(columns[:most])] if columns else []
+    return [one for one in able if one.telling and not one.columns] + joined
+
+
+def refused(case: Case, one: Awkward) -> bool:
+    """The plan says that the store does not take it."""
+    try:
+        refuse(case.store, one.schema(case.metric), case.build)
+        refuse_k(case.store, one.k)
+        refuse_rows(case.store, case.build, len(one.ids))
+    except Unsupported:
+        return True
+    return False
+
+
+def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
+    """What the gate holds against the store, loaded with these rows, and errors."""
+    schema, metadata = one.schema(case.metric), one.metadata
+    store = case.make(location)
+    try:
+        store.create(schema, case.build)
+        store.insert(_batch(schema, one))
+        store.flush()
+        store.build()
+        store.wait_indexed()
+        truth = exact_topk(one.vectors, one.ids, one.queries, case.metric, one.k)
+        judge = Judge(one.k, truth.accept_offsets, truth.accept_ids, truth.available)
+        rows = Rows(one.ids, one.vectors, metadata)
+        subject = Subject(store, case.make, schema, case.build, rows, one.queries, judge, one.k)
+        results, lost = check_loaded_rows(subject), not_found(case, store, one)
+    except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+        return [f"raised {type(error).__name__}: {error}"]
+    finally:
+        close_store(store)
+    return [f"{r.name}: {r.detail}" for r in results if r.passed is False or r.raised] + lost
+
+
+def not_found(case: Case, store: Store, one: Awkward) -> list[str]:
+    """Values whose rows are not those that the store finds: the gate asks for a few of them."""
+    faults = []
+    fields = one.schema(case.metric).fields
+    told_apart = {column.name for column in fields if not alike(case.can, column)}
+    for name, (kind, values) in one.columns.items():
+        distinct = {value for value in values if value is not None}
+        asked = "eq" in case.can.find and kind is not FieldType.FLOAT and name in told_apart
+        if not asked or len(distinct) > _MOST_VALUES:
+            continue
+        for value in distinct:
+            right = {int(i) for i, v in zip(one.ids, values, strict=True) if v == value}
+            found = store.find(Eq(name, value), len(values)).tolist()
+            if set(found) != right:
+                faults.append(f"{len(found)} rows found of {value!r}, and {len(right)} have it")
+    return faults
+
+
+def _batch(schema: Schema, one: Awkward) -> pa.RecordBatch:
+    metadata = one.metadata
+    columns = (
+        {}
+        if metadata is None
+        else {name: metadata.column(name).combine_chunks() for name in metadata.column_names}
+    )
+    return batch_of(schema, one.ids, np.ascontiguousarray(one.vectors), columns)

@@ -1,0 +1,1 @@
+from vectrial.testing.conformance.test_innocence import *  # noqa: F403

@@ -1,0 +1,1 @@
+from vectrial.testing.conformance.test_limits import *  # noqa: F403

@@ -1,0 +1,1 @@
+from vectrial.testing.conformance.test_parameters import *  # noqa: F403
