@@ -221,12 +221,15 @@ def _of_columns(rng: Rng) -> list[Awkward]:
     return made
 
 
-def _all() -> list[Awkward]:
+def datasets(seed: int = 0) -> list[Awkward]:
+    """All of them, with numbers drawn by this seed."""
     makers: tuple[Callable[[Rng], list[Awkward]], ...] = (_of_vectors, _of_ids, _of_columns)
-    return [one for seed, make in enumerate(makers) for one in make(np.random.default_rng(seed))]
+    return [
+        one for at, make in enumerate(makers) for one in make(np.random.default_rng([seed, at]))
+    ]
 
 
-DATASETS: Sequence[Awkward] = tuple(_all())
+DATASETS: Sequence[Awkward] = tuple(datasets())
 
 
 def together(those: Sequence[Awkward]) -> Awkward:

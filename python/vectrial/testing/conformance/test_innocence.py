@@ -64,7 +64,7 @@ def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
     store = case.make(location)
     try:
         store.create(schema, case.build)
-        store.insert(_batch(schema, one))
+        store.insert(batch(schema, one))
         store.flush()
         store.build()
         store.wait_indexed()
@@ -98,7 +98,8 @@ def not_found(case: Case, store: Store, one: Awkward) -> list[str]:
     return faults
 
 
-def _batch(schema: Schema, one: Awkward) -> pa.RecordBatch:
+def batch(schema: Schema, one: Awkward) -> pa.RecordBatch:
+    """The rows of a dataset, as a load gives them to a store."""
     metadata = one.metadata
     columns = (
         {}
