@@ -7,6 +7,7 @@ in an environment of its own that uv makes, and search it as an application woul
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,12 @@ import numpy as np
 from measured_collections import K, measured, opened
 from numpy.typing import NDArray
 
+from vectrial.engine.client import Requests, closed, drive, unfailed
+from vectrial.model.capabilities import Params
 from vectrial.model.dataset import Dataset
 from vectrial.model.existing import Description, Existing
 from vectrial.model.metric import Metric
-from vectrial.model.store import Address
+from vectrial.model.store import Address, Store
 from vectrial.run.existing import Reading, suite_of
 from vectrial.testing.server_programs import not_here
 
@@ -78,14 +81,45 @@ def written(script: str, address: Address, folder: Path, given: Vectors, *words:
     Raises:
         AssertionError: the script failed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "rows.npy", given.rows)
-    np.save(folder / "queries.npy", given.queries)
+    _save(folder, given)
     server = {"host": address.host, "ports": dict(address.ports), "secrets": dict(address.secrets)}
     (folder / "server.json").write_text(json.dumps(server))
     path = str(SCRIPTS / f"{script}.py")
     _prepared(path)
     done = _uv("run", "--no-project", "--offline", "--script", path, str(folder), *words)
+    return _last_line(script, done)
+
+
+def written_by_spring(address: Address, folder: Path, given: Vectors) -> Collection:
+    """As `written`, by the program of Spring AI in `tests/support/frameworks/spring`, whose
+    packages Maven fetches."""
+    _save(folder, given)
+    source, path = SCRIPTS / "spring", folder / "classpath"
+    wanted = ("dependency:build-classpath", f"-Dmdep.outputFile={path}")
+    try:
+        fetched = _run("mvn", "-q", "-B", "-f", str(source / "pom.xml"), *wanted)
+    except FileNotFoundError as error:
+        not_here("frameworks", f"there is no Maven: {error}")
+    if fetched.returncode:
+        not_here("frameworks", f"no packages of Spring AI: {fetched.stdout[-1000:]}")
+    pom = (source / "pom.xml").read_text()
+    version = pom.partition("pgvector-store</artifactId>")[2].split("<version>")[1].split("<")[0]
+    secrets = address.secrets
+    url = f"jdbc:postgresql://{address.host}:{address.ports['postgres']}/"
+    url += secrets.get("database", "postgres")
+    words = (str(folder), url, secrets.get("user", "postgres"), version)
+    java = ("java", "-cp", path.read_text(), str(source / "Books.java"))
+    done = _run(*java, *words, PGPASSWORD=secrets["password"])
+    return _last_line("spring", done)
+
+
+def _save(folder: Path, given: Vectors) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "rows.npy", given.rows)
+    np.save(folder / "queries.npy", given.queries)
+
+
+def _last_line(script: str, done: subprocess.CompletedProcess[str]) -> Collection:
     assert done.returncode == 0, f"{script}: {done.stderr[-4000:]}"
     return Collection(**json.loads(done.stdout.strip().splitlines()[-1]))
 
@@ -101,9 +135,13 @@ def _prepared(path: str) -> None:
 
 
 def _uv(*words: str) -> subprocess.CompletedProcess[str]:
-    uv = str(Path(sys.executable).with_name("uv"))
+    return _run(str(Path(sys.executable).with_name("uv")), *words)
+
+
+def _run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
     return subprocess.run(
-        [uv, *words], capture_output=True, text=True, timeout=_SECONDS, check=False
+        words, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment
     )
 
 
@@ -120,7 +158,7 @@ def searched_as_by_its_application(
     """
     reading, found, dataset = measured(name, address, made.existing, metric)
     reading = replace(reading, search=made.options.get("search", {}))
-    answers = _answers(reading, found, dataset, given)
+    answers = as_measured_first(reading, found, dataset, given)
     same = overlap(answers, made.answers)
     assert same >= SAME, f"{made.version}: {same} of the application's answers"
     return found, _recall(made.answers, found, dataset, given)
@@ -132,7 +170,7 @@ def overlap(answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -
     return float(np.mean(each))
 
 
-def _answers(
+def as_measured_first(
     reading: Reading, found: Description, dataset: Dataset, given: Vectors
 ) -> list[list[int]]:
     """What the search that is measured first finds, as numbers of rows, query by query."""
@@ -143,6 +181,31 @@ def _answers(
     with closing(opened(reading, found, dataset)) as store:
         search = store.searcher(K, params)
         return [[numbers[one] for one in search(query)[0].tolist()] for query in given.queries]
+
+
+def check_native_lane(store: Store, params: Params, queries: NDArray[np.float32]) -> None:
+    """The native lane finds the same rows as the client.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    native, search = store.native_search(K, params), store.searcher(K, params)
+    requests = Requests(
+        "search",
+        vectors=queries,
+        k=K,
+        filters=[native.filter] if native.filter else [],
+        options=native.options,
+        keep=True,
+        once=True,
+    )
+    outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
+    answers = unfailed(outcome, "searches")["answers"]
+    assert answers is not None
+    which, ids, _ = answers
+    assert len(which) == len(queries)
+    for query, found in zip(which.tolist(), ids, strict=True):
+        assert set(found.tolist()) == set(search(queries[query])[0].tolist())
 
 
 def _numbers(dataset: Dataset, given: Vectors) -> dict[int, int]:

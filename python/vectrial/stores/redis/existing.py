@@ -60,7 +60,12 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
             f"the index of '{attribute}' is {kind}", remedy="hnsw and flat are measured"
         )
     text = query_of(existing.where)
-    first = [key[len(prefix) :] for key in matching(client, name, text, attribute, SAMPLE)]
+    try:
+        first = [key[len(prefix) :] for key in matching(client, name, text, attribute, SAMPLE)]
+    except redis.ResponseError as error:
+        if not existing.where:
+            raise
+        raise UserError(f"the server refuses the condition: {error}", where="--where") from error
     description = Description(
         id="key",
         vector=attribute,

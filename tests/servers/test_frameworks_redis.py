@@ -1,0 +1,118 @@
+"""Indexes that frameworks make in Redis are measured as the frameworks search them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from framework_collections import (
+    as_measured_first,
+    check_native_lane,
+    overlap,
+    searched_as_by_its_application,
+    vectors,
+    written,
+)
+from measured_collections import measured, opened, served
+
+from vectrial.model.errors import UserError
+from vectrial.model.existing import Existing
+from vectrial.model.store import Address
+from vectrial.run.existing import Reading, describe
+from vectrial.stores import registry
+
+GIVEN = vectors()
+STORE = registry.load("redis-search")
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    yield from served("redis-search", tmp_path_factory.mktemp("redis"))
+
+
+@pytest.fixture
+def client(redis: Address) -> Iterator[Any]:
+    """A client of the server, which has nothing."""
+    from vectrial.stores.redis.server import connect
+
+    with closing(connect(redis, 10.0)) as one:
+        one.flushall()
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.server("redis-search")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("redis_by_redisvl", ()),
+        ("redis_by_redisvl", ("two",)),
+        ("redis_by_llamaindex", ()),
+    ],
+)
+def test_an_index_of_a_framework(
+    script: str, words: tuple[str, ...], redis: Address, client: Any, tmp_path: Path
+) -> None:
+    made = written(script, redis, tmp_path / "given", GIVEN, *words)
+    found, recall = searched_as_by_its_application("redis-search", redis, made, GIVEN)
+    assert (found.index, found.rows) == ("hnsw", len(GIVEN.rows))
+    assert recall < 0.95, "an exact search would have found the same"
+
+
+@pytest.mark.server("redis-search")
+def test_several_vectors_must_be_told_apart(redis: Address, client: Any, tmp_path: Path) -> None:
+    made = written("redis_by_redisvl", redis, tmp_path / "given", GIVEN, "two")
+    with pytest.raises(UserError, match="2 fields of vectors"):
+        describe(Reading(STORE, redis, Existing(made.collection)))
+
+
+@pytest.mark.server("redis-search")
+def test_a_filter_of_the_application(redis: Address, client: Any, tmp_path: Path) -> None:
+    """Without its condition, all documents were searched: 46 % of its answers."""
+    made = written("redis_by_redisvl", redis, tmp_path / "given", GIVEN, "filter")
+    found, _ = searched_as_by_its_application("redis-search", redis, made, GIVEN)
+    assert found.rows == sum(at % 7 > 2 for at in range(len(GIVEN.rows)))
+
+
+@pytest.mark.server("redis-search")
+@pytest.mark.parametrize(("words", "index"), [((), "flat"), (("graph",), "hnsw")])
+def test_a_filter_that_every_document_meets(
+    words: tuple[str, ...], index: str, redis: Address, client: Any, tmp_path: Path
+) -> None:
+    """LangChain sends one with every search, and then the server does not search the graph as it
+    does without."""
+    made = written("redis_by_langchain", redis, tmp_path / "given", GIVEN, *words)
+    found, recall = searched_as_by_its_application("redis-search", redis, made, GIVEN)
+    assert (found.index, found.rows) == (index, len(GIVEN.rows))
+    if words:
+        reading, found, dataset = measured("redis-search", redis, Existing(made.collection))
+        without = overlap(as_measured_first(reading, found, dataset, GIVEN), made.answers)
+        assert without < recall
+
+
+@pytest.mark.server("redis-search")
+def test_both_lanes_have_the_condition(redis: Address, client: Any) -> None:
+    graph = ("TYPE", "FLOAT32", "DIM", 16, "DISTANCE_METRIC", "L2", "M", 4)
+    client.execute_command(
+        *("FT.CREATE", "books", "PREFIX", 1, "book:", "SCHEMA", "n", "NUMERIC", "INDEXMISSING"),
+        *("v", "VECTOR", "HNSW", len(graph), *graph),
+    )
+    for at, row in enumerate(GIVEN.rows):
+        client.hset(f"book:{at}", mapping={"n": at % 7, "v": row.tobytes()})
+    existing = Existing("books", where="@n:[0 2] | @n:[6 6]")
+    reading, found, dataset = measured("redis-search", redis, existing, columns=("n",))
+    assert dataset.rows == sum(at % 7 in (0, 1, 2, 6) for at in range(len(GIVEN.rows)))
+    with closing(opened(reading, found, dataset)) as store:
+        params = STORE.capabilities.indexes[found.index].search()
+        check_native_lane(store, params, dataset.queries)
+    wrong = replace(existing, where="@n:[0")
+    with pytest.raises(UserError, match="Syntax error"):
+        describe(Reading(STORE, redis, wrong))
