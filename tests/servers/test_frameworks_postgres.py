@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_calls import call
 from framework_collections import (
     Collection,
     as_measured_first,
@@ -26,7 +28,8 @@ from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe, read_rows
+from vectrial.results.reader import RunReader
+from vectrial.run.existing import Reading, describe, name_of, read_rows
 from vectrial.stores import registry
 from vectrial.stores.attached import without_own_ids
 
@@ -63,6 +66,8 @@ def database(postgres: Address) -> Iterator[Any]:
     ("script", "words"),
     [
         ("pgvector_by_langchain", ("length", "index")),
+        # A tenth of the rows of the one index: its answers are short.
+        ("pgvector_by_langchain", ("length", "index", "second")),
         ("pgvector_by_langchain_v2", ()),
         ("pgvector_by_llamaindex", ()),
         ("pgvector_by_haystack", ()),
@@ -211,6 +216,61 @@ def test_both_lanes_have_the_condition(postgres: Address, database: Any) -> None
     with closing(opened(reading, found, dataset)) as store:
         params = STORE.capabilities.indexes[found.index].search()
         check_native_lane(store, params, dataset.queries)
+
+
+@pytest.mark.server("pgvector")
+def test_the_options_of_the_command(
+    postgres: Address, database: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the application's searches have is in each trial, and a suite says it as well."""
+    items(database, f"CREATE INDEX ON items {HNSW}")
+    monkeypatch.setenv("VECTRIAL_POSTGRES_PASSWORD", postgres.secrets["password"])
+    address = f"{postgres.host}:{postgres.ports['postgres']}"
+    monkeypatch.setenv("VECTRIAL_POSTGRES_ADDRESS", address)
+    words = ("run", "--existing", "pgvector", "--collection", "items", "--queries", 20)
+    live = ("--where", "deleted_at IS NULL", "--search", "ef_search=12")
+    dry = ("--repeats", 1, "--dry-run", "--format", "jsonl")
+    done = call(*words, *live, *dry)
+    assert done.code == 0, done.err
+    assert "2,400 rows" in done.err
+    assert "deleted_at IS NULL" in done.err
+    trials = [json.loads(line) for line in done.out.splitlines()]
+    assert {one["kind"] for one in trials} == {"trial"}
+    assert "12" in json.dumps(trials[0])
+    for wrong, said in (("ef_search", "is no parameter"), ("ef=12", "ef")):
+        done = call(*words, "--search", wrong, *dry)
+        assert done.code == 2
+        assert said in done.err
+        assert "Traceback" not in done.err
+    name = name_of(Reading(STORE, postgres, Existing("items", where=live[1])))
+    suite = tmp_path / "mine.toml"
+    suite.write_text(
+        f"""
+name = "mine"
+repeats = 1
+[[datasets]]
+name = "{name}"
+[[stores]]
+store = "pgvector"
+index = "hnsw"
+params = {{ m = 4, ef_construction = 16 }}
+lane = ["native", "sdk"]
+existing = {{ collection = "items", where = "{live[1]}" }}
+[[experiments]]
+experiment = "search"
+search = {{ ef_search = 12 }}
+min_s = 0.1
+"""
+    )
+    done = call("run", suite, "--out", tmp_path / "runs", "--no-report")
+    assert done.code == 0, done.err
+    with RunReader(Path(done.out.splitlines()[-1])) as reader:
+        measured_ones = reader.rows("select lane, status, reason from trial")
+        checks = reader.rows("select distinct name, passed from gate")
+    assert {one["lane"] for one in measured_ones} == {"native", "sdk"}
+    for one in measured_ones:
+        assert one["status"] == "ok" or "client-bound" in one["reason"], one
+    assert {row["passed"] for row in checks} == {True, None}
 
 
 @pytest.mark.server("pgvector")

@@ -165,8 +165,9 @@ def searched_as_by_its_application(
 
 
 def overlap(answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> float:
-    """Part of the rows of `others` that `answers` has as well, on average over the queries."""
-    each = [len(set(a) & set(b)) / len(b) for a, b in zip(answers, others, strict=True)]
+    """Part of the rows of the longer answer that both have, on average over the queries."""
+    pairs = zip(answers, others, strict=True)
+    each = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in pairs]
     return float(np.mean(each))
 
 

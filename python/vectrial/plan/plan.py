@@ -256,7 +256,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         _refuse_lane(experiment, item.lane)
         _refuse_client_machines(item)
         if item.existing is not None:
-            refuse_existing(item.store, shape, item.lane, item.nodes)
+            refuse_existing(item.store, item.existing, shape, item.lane, item.nodes)
         points = [target.point(point) for point in experiment.points(target)]
     except Unsupported as error:
         return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]

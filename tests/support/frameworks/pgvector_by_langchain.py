@@ -2,10 +2,10 @@
 # requires-python = "==3.11.*"
 # dependencies = ["langchain-postgres==0.0.19", "numpy", "psycopg[binary]"]
 # ///
-"""Two collections of LangChain's `PGVector` in its one table, the second with 40 rows.
+"""Two collections of LangChain's `PGVector` in its one table, the second with a tenth of the rows.
 
 Arguments after the folder: "length" has the column made with its length; "index" makes an index, on
-the column or on a cast of it.
+the column or on a cast of it; "second" searches the second collection.
 """
 
 import sys
@@ -43,7 +43,9 @@ length = GIVEN.dim if "length" in sys.argv else None
 books = made("books", length)
 books.add_texts(GIVEN.texts, metadatas=GIVEN.metadatas, ids=[f"doc-{t}" for t in GIVEN.texts])
 notes = made("notes", length)
-notes.add_texts(GIVEN.texts[:40], ids=[f"note-{at}" for at in range(40)])
+some = GIVEN.texts[::10]
+notes.add_texts(some, ids=[f"note-{text}" for text in some])
+searched = notes if "second" in sys.argv else books
 with books._engine.begin() as connection:
     if "index" in sys.argv:
         over = "embedding" if length else f"(embedding::vector({GIVEN.dim}))"
@@ -55,10 +57,11 @@ with books._engine.begin() as connection:
         )
     connection.execute(text("ANALYZE"))
     own = connection.execute(
-        text("SELECT uuid FROM langchain_pg_collection WHERE name = 'books'")
+        text("SELECT uuid FROM langchain_pg_collection WHERE name = :name"),
+        {"name": searched.collection_name},
     ).scalar()
 answers = [
-    [row_of(found.page_content) for found in books.similarity_search(question, k=K)]
+    [row_of(found.page_content) for found in searched.similarity_search(question, k=K)]
     for question in GIVEN.questions
 ]
 options = {"where": f"collection_id = '{own}'"}
