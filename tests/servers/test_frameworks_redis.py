@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -18,12 +19,18 @@ from framework_collections import (
     written,
 )
 from measured_collections import measured, opened, served
+from quick_servers import quick_servers
 
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
 from vectrial.run.existing import Reading, describe
+from vectrial.servers.base import Command
+from vectrial.servers.programs.wheels import wheel_program
+from vectrial.servers.provide import provide
 from vectrial.stores import registry
+from vectrial.stores.redis.server import QUERY_ENGINE, REDIS_SEARCH
+from vectrial.testing.server_programs import prepared
 
 GIVEN = vectors()
 STORE = registry.load("redis-search")
@@ -116,3 +123,71 @@ def test_both_lanes_have_the_condition(redis: Address, client: Any) -> None:
     wrong = replace(existing, where="@n:[0")
     with pytest.raises(UserError, match="Syntax error"):
         describe(Reading(STORE, redis, wrong))
+
+
+# -- JSON documents --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A server that has JSON documents as well, by a module of the query engine's wheel."""
+
+    def command(*given: Any) -> Command:
+        plain = REDIS_SEARCH.command(*given)
+        module = wheel_program(QUERY_ENGINE, print).with_name("rejson.so")
+        argv = (*plain.argv, "--loadmodule", str(module))
+        return replace(plain, argv=argv, needs=(*plain.needs, module))
+
+    prepared(REDIS_SEARCH)
+    recipe = replace(REDIS_SEARCH, command=command)
+    with quick_servers(), provide(recipe, tmp_path_factory.mktemp("documents")) as server:
+        yield server.address
+
+
+@pytest.mark.server("redis-search")
+def test_documents_of_redisvl(documents: Address, tmp_path: Path) -> None:
+    """They were refused."""
+    from vectrial.stores.redis.server import connect
+
+    made = written("redis_by_redisvl", documents, tmp_path / "given", GIVEN, "json")
+    with closing(connect(documents, 10.0)) as client:
+        client.execute_command("JSON.SET", "book:nothing", "$", '{"text": "no vector"}')
+        client.execute_command("JSON.SET", "book:null", "$", '{"embedding": null}')
+    found, recall = searched_as_by_its_application("redis-search", documents, made, GIVEN)
+    assert (found.index, found.rows) == ("hnsw", len(GIVEN.rows))
+    assert recall < 0.95
+
+
+@pytest.mark.server("redis-search")
+def test_documents_with_integer_ids_and_numbers(documents: Address) -> None:
+    """Both lanes, a filter on numbers that some documents lack, and a condition."""
+    from vectrial.stores.redis.server import connect
+
+    graph = ("TYPE", "FLOAT32", "DIM", 16, "DISTANCE_METRIC", "L2", "M", 4)
+    schema = ("$.n", "AS", "n", "NUMERIC", "INDEXMISSING", "$.about.v", "AS", "v", "VECTOR", "HNSW")
+    several = ("$.parts[*].v", "AS", "v", "VECTOR", "HNSW", len(graph), *graph)
+    with closing(connect(documents, 10.0)) as client:
+        start = ("ON", "JSON", "PREFIX", 1)
+        client.execute_command(
+            "FT.CREATE", "numbered", *start, "b:", "SCHEMA", *schema, len(graph), *graph
+        )
+        client.execute_command("FT.CREATE", "parts", *start, "p:", "SCHEMA", *several)
+        for at, row in enumerate(GIVEN.rows):
+            document: dict[str, Any] = {"about": {"v": row.tolist()}}
+            if at % 7:
+                document["n"] = at % 7
+            client.execute_command("JSON.SET", f"b:{at}", "$", json.dumps(document))
+    existing = Existing("numbered")
+    reading, found, dataset = measured("redis-search", documents, existing, columns=("n",))
+    assert (dataset.rows, found.text_ids) == (len(GIVEN.rows), False)
+    assert dataset.metadata is not None
+    assert dataset.metadata.column("n").null_count == sum(
+        at % 7 == 0 for at in range(len(GIVEN.rows))
+    )
+    with closing(opened(reading, found, dataset)) as store:
+        params = STORE.capabilities.indexes[found.index].search()
+        check_native_lane(store, params, dataset.queries)
+    _, found, dataset = measured("redis-search", documents, Existing("numbered", where="@n:[3 4]"))
+    assert dataset.rows == sum(at % 7 in (3, 4) for at in range(len(GIVEN.rows)))
+    with pytest.raises(UserError, match="where there may be several"):
+        describe(Reading(STORE, documents, Existing("parts")))

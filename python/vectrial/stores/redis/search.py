@@ -100,7 +100,7 @@ class RedisSearch(RedisStore):
     def _connect(self, address: vt.Address) -> Any:
         self._prefix = f"{self._name}:"
         self._stored_vector = b"vector"  # the field of a hash
-        self._own = True
+        self._own, self._documents = True, False
         return super()._connect(address)
 
     def _create(self) -> None:
@@ -122,7 +122,7 @@ class RedisSearch(RedisStore):
             vt.Existing(self._name, vector=self._vector_name, where=self._own_condition),
         )
         self._prefix, self._stored_vector = found.prefix, found.stored_vector.encode()
-        self._own = False
+        self._own, self._documents = False, found.documents
         self._types = {field.name: field.type for field in self._schema.fields}
 
     def _exists(self) -> bool:
@@ -174,6 +174,8 @@ class RedisSearch(RedisStore):
 
     def _rows(self, keys: list[Any]) -> pa.RecordBatch:
         """Rows by their keys without the prefix; hashes without a vector are none."""
+        if self._documents:
+            return self._document_rows(keys)
         with self._client.pipeline(transaction=False) as pipe:
             for key in keys:
                 pipe.hgetall(self._key(key))
@@ -185,6 +187,20 @@ class RedisSearch(RedisStore):
             self._keys.ids([key for key, _ in found]),
             [np.frombuffer(row[vector], "<f4") for _, row in found],
             [self._values(row) for _, row in found],
+            self._names,
+        )
+
+    def _document_rows(self, keys: list[Any]) -> pa.RecordBatch:
+        """The same of JSON documents."""
+        vector, paths = self._stored_vector.decode(), [f"$.{name}" for name in self._names.values()]
+        every = list(map(self._key, keys))
+        answers = redis_existing.read_documents(self._client, every, [vector, *paths])
+        found = [(k, row) for k, row in zip(keys, answers, strict=True) if row and vector in row]
+        return vt.batch_of_rows(
+            self._schema,
+            self._keys.ids([key for key, _ in found]),
+            [np.array(row[vector], np.float32) for _, row in found],
+            [{name: row.get(f"$.{name}") for name in self._names.values()} for _, row in found],
             self._names,
         )
 
