@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from framework_collections import (
     as_measured_first,
@@ -18,13 +19,13 @@ from framework_collections import (
     vectors,
     written,
 )
-from measured_collections import measured, opened, served
+from measured_collections import faults_of, measured, opened, served
 from quick_servers import quick_servers
 
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe
+from vectrial.run.existing import Reading, describe, read_rows
 from vectrial.servers.base import Command
 from vectrial.servers.programs.wheels import wheel_program
 from vectrial.servers.provide import provide
@@ -123,6 +124,40 @@ def test_both_lanes_have_the_condition(redis: Address, client: Any) -> None:
     wrong = replace(existing, where="@n:[0")
     with pytest.raises(UserError, match="Syntax error"):
         describe(Reading(STORE, redis, wrong))
+
+
+@pytest.mark.server("redis-search")
+def test_rows_that_change_while_the_index_is_read(redis: Address, client: Any) -> None:
+    """No row is read twice, and the gate finds that others are there."""
+    graph = ("TYPE", "FLOAT32", "DIM", 16, "DISTANCE_METRIC", "L2")
+    about = ("PREFIX", 1, "book:", "SCHEMA", "v", "VECTOR", "FLAT", len(graph), *graph)
+    client.execute_command("FT.CREATE", "books", *about)
+    many = vectors(12_000).rows
+
+    def write(first: int, last: int) -> None:
+        with client.pipeline(transaction=False) as pipe:
+            for at in range(first, last):
+                pipe.hset(f"book:{at}", mapping={"v": many[at % len(many)].tobytes()})
+            pipe.execute()
+
+    write(0, len(many))
+    reading = Reading(STORE, redis, Existing("books"), queries=40)
+    found, changed = describe(reading), False
+
+    def progress(done: float, total: float, words: str) -> None:
+        nonlocal changed
+        if not changed:
+            write(len(many), len(many) + 500)  # new
+            write(0, 3_000)  # again
+            client.delete(*(f"book:{at}" for at in range(11_000, 11_900)))
+            changed = True
+
+    dataset = read_rows(reading, found, progress)
+    assert changed
+    assert len(np.unique(dataset.ids)) == dataset.rows
+    with closing(opened(reading, found, dataset)) as store:
+        faults = faults_of(store, dataset)
+    assert any(fault.startswith("row_count: 11600") for fault in faults), faults
 
 
 # -- JSON documents --------------------------------------------------------------------------------
