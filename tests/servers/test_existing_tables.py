@@ -60,6 +60,10 @@ class Table:
     found: Mapping[str, Any] = field(default_factory=dict)
 
 
+def as_uuid(at: int) -> str:
+    return str(uuid.UUID(int=at * 7919))
+
+
 PLAIN = (f"CREATE TABLE t (id bigint PRIMARY KEY, embedding vector({DIM}))",)
 NUMBER = "CREATE INDEX ON t " + HNSW.format("embedding")
 TABLES: dict[str, Table] = {
@@ -94,21 +98,18 @@ TABLES: dict[str, Table] = {
         rows=ROWS - ROWS // 10,
         found={"m": 8},
     ),
-    "char(36) ids": Table(
-        (f"CREATE TABLE t (id char(36) PRIMARY KEY, embedding vector({DIM}))",),
-        (NUMBER,),
-        ids=lambda at: str(uuid.UUID(int=at * 7919)),
-    ),
-    "varchar ids": Table(
-        (f"CREATE TABLE t (id varchar(20) PRIMARY KEY, embedding vector({DIM}))",),
-        (NUMBER,),
-        ids=lambda at: f"doc-{at}",
-    ),
-    "uuid ids": Table(
-        (f"CREATE TABLE t (id uuid PRIMARY KEY, embedding vector({DIM}))",),
-        (NUMBER,),
-        ids=lambda at: str(uuid.UUID(int=at * 7919)),
-    ),
+    **{
+        f"{kind} ids": Table(
+            (f"CREATE TABLE t (id {kind} PRIMARY KEY, embedding vector({DIM}))",),
+            (NUMBER,),
+            ids=ids,
+        )
+        for kind, ids in (
+            ("char(36)", as_uuid),
+            ("uuid", as_uuid),
+            ("varchar(20)", "doc-{}".format),
+        )
+    },
     "an index over halfvec": Table(
         PLAIN,
         (f"CREATE INDEX ON t USING hnsw ((embedding::halfvec({DIM})) halfvec_cosine_ops)",),
@@ -390,17 +391,3 @@ def test_indexes_under_two_metrics_must_be_told_apart(postgres: Address, databas
         measured("pgvector", postgres, Existing("t"))
     _, found, _ = measured("pgvector", postgres, Existing("t"), Metric.L2)
     assert found.metric is Metric.L2
-
-
-@pytest.mark.server("pgvector")
-def test_a_small_table_is_read_by_the_server_itself(postgres: Address, database: Any) -> None:
-    database.execute(PLAIN[0])
-    database.execute(NUMBER)
-    with database.cursor().copy("COPY t FROM STDIN") as into:
-        for at in range(60):
-            into.write_row((at, TEXTS[at]))
-    database.execute("ANALYZE")
-    reading = Reading(registry.load("pgvector"), postgres, Existing("t"), queries=5)
-    found = describe(reading)
-    assert (found.index, found.search) == ("hnsw", {"seqscan": False})
-    assert any("the table is read instead" in note for note in found.notes)

@@ -197,6 +197,15 @@ def test_an_index_for_each_part_of_the_rows(postgres: Address, database: Any) ->
 
 
 @pytest.mark.server("pgvector")
+def test_a_small_table_is_read_by_the_server_itself(postgres: Address, database: Any) -> None:
+    items(database, f"DELETE FROM items WHERE id > 60; CREATE INDEX ON items {HNSW}")
+    database.execute("VACUUM FULL ANALYZE items")
+    found = describe(Reading(STORE, postgres, Existing("items"), queries=5))
+    assert (found.index, found.search) == ("hnsw", {"seqscan": False})
+    assert any("the table is read instead" in note for note in found.notes)
+
+
+@pytest.mark.server("pgvector")
 @pytest.mark.parametrize(
     ("where", "words"),
     [("deleted_at IS", "syntax error"), ("gone", "column"), ("true; DROP TABLE items", "syntax")],
