@@ -22,8 +22,9 @@ from framework_collections import (
     written,
     written_by_spring,
 )
-from measured_collections import faults_of, measured, opened, served
+from measured_collections import K, faults_of, measured, opened, served
 
+from vectrial.model.capabilities import Returning
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
@@ -122,7 +123,8 @@ HNSW = "USING hnsw (embedding vector_cosine_ops) WITH (m = 4, ef_construction = 
 #: As the migration of a Rails application makes it with the gem neighbor.
 RAILS = (
     "CREATE TABLE items (id bigserial PRIMARY KEY, text varchar, deleted_at timestamp(6),"
-    " embedding vector(16), created_at timestamp(6) NOT NULL DEFAULT now())"
+    " n int GENERATED ALWAYS AS (id % 7) STORED, embedding vector(16),"
+    " created_at timestamp(6) NOT NULL DEFAULT now())"
 )
 #: As that gem asks for the nearest rows.
 NEAREST = (
@@ -218,13 +220,31 @@ def test_a_condition_that_is_none(where: str, words: str, postgres: Address, dat
 
 
 @pytest.mark.server("pgvector")
-def test_both_lanes_have_the_condition(postgres: Address, database: Any) -> None:
-    items(database, f"CREATE INDEX ON items {HNSW}")
-    existing = Existing("items", where="deleted_at IS NULL")
-    reading, found, dataset = measured("pgvector", postgres, existing)
+@pytest.mark.parametrize(
+    ("index", "vector"),
+    [
+        (HNSW, "embedding"),
+        (
+            "USING hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) WITH (m = 4)",
+            "embedding::halfvec(16)",
+        ),
+    ],
+)
+def test_both_lanes_have_the_condition(
+    index: str, vector: str, postgres: Address, database: Any
+) -> None:
+    """With filters beside it."""
+    items(database, f"CREATE INDEX ON items {index}")
+    existing = Existing("items", vector=vector, where="deleted_at IS NULL OR n = 6")
+    reading, found, dataset = measured("pgvector", postgres, existing, columns=("n",))
+    assert found.index == "hnsw"
+    (kept,) = database.execute(f"SELECT count(*) FROM items WHERE {existing.where}").fetchone()
+    assert dataset.rows == kept
     with closing(opened(reading, found, dataset)) as store:
         params = STORE.capabilities.indexes[found.index].search()
         check_native_lane(store, params, dataset.queries)
+        search = store.searcher_returning(Returning.VECTORS, K, params)
+        assert len(search(dataset.queries[0])[0]) == K
 
 
 @pytest.mark.server("pgvector")
