@@ -165,9 +165,12 @@ def searched_as_by_its_application(
 
 
 def overlap(answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> float:
-    """Part of the rows of the longer answer that both have, on average over the queries."""
+    """Part of the rows of the longer answer that both have, on average over the queries; all where
+    neither found one."""
     pairs = zip(answers, others, strict=True)
-    each = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in pairs]
+    each = [
+        len(set(a) & set(b)) / longer if (longer := max(len(a), len(b))) else 1.0 for a, b in pairs
+    ]
     return float(np.mean(each))
 
 
