@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,19 @@ from command_calls import call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.model.errors import StoreError
-from vectrial.model.existing import IntegerKeys, NewKeys, NumberedKeys, are_integers
+from vectrial.model.errors import StoreError, Unsupported
+from vectrial.model.existing import (
+    Attaching,
+    Existing,
+    IntegerKeys,
+    NewKeys,
+    NumberedKeys,
+    are_integers,
+)
+from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType
+from vectrial.plan.existing import refuse_existing
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
@@ -66,6 +76,42 @@ def test_a_search_is_measured_and_says_what_is_not_known() -> None:
     assert "products was there already and is only read" in text
     assert "each finds itself first" in text
     assert "each finds itself" not in " ".join(plan_of(SEARCH).trials[0].row.differences)
+
+
+def planned_under(where: str) -> Plan:
+    """The plan of the same suite with a condition."""
+    suite = SUITE.replace('id = "sku"', f'id = "sku", where = "{where}"')
+    suite = suite.replace("STORE", "pgvector")
+    return make_plan(
+        parse_suite(suite + SEARCH, "t.toml"),
+        where="t.toml",
+        load_store=registry.load,
+        shape_of=lambda ref: DatasetShape(ref.name, 1000, 8, Metric.L2),
+        known_stores=registry.names(),
+    )
+
+
+def test_a_condition_is_a_part_of_what_is_measured() -> None:
+    """Trials of runs from before there were conditions keep their keys."""
+    plan, without = planned_under("deleted_at IS NULL"), planned_under("")
+    assert plan.jobs[0].existing is not None
+    assert plan.jobs[0].existing.where == "deleted_at IS NULL"
+    assert "deleted_at IS NULL" in " ".join(plan.trials[0].row.differences)
+    keys = [[trial.row.key for trial in one.trials] for one in (plan, without, plan_of(SEARCH))]
+    assert keys[0] != keys[1]
+    assert keys[1] == keys[2]
+
+
+def test_a_store_that_takes_no_condition() -> None:
+    can = registry.load("pgvector").capabilities
+
+    class Plain(registry.load("pgvector")):  # type: ignore[misc]
+        capabilities = replace(can, existing=Attaching())
+
+    shape = DatasetShape("d", 1000, 8, Metric.L2)
+    refuse_existing(Plain, Existing("products"), shape, Lane.SDK, 1)
+    with pytest.raises(Unsupported, match="takes no condition"):
+        refuse_existing(Plain, Existing("products", where="price < 3"), shape, Lane.SDK, 1)
 
 
 def test_the_key_of_a_trial_names_the_collection() -> None:

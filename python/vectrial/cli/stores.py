@@ -16,6 +16,7 @@ from vectrial.cli.output import Format, plain_table, print_json, stderr_console,
 from vectrial.model.availability import Availability
 from vectrial.model.capabilities import ALL_OPERATORS, Capabilities, IndexKind, Params
 from vectrial.model.errors import PluginError
+from vectrial.model.existing import Attaching
 from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
@@ -150,9 +151,13 @@ def _capabilities(can: Capabilities) -> dict[str, Any]:
             "text": None if isinstance(hybrid, str) else hybrid.text,
             "reason": hybrid if isinstance(hybrid, str) else None,
         },
-        "existing": None if can.existing is None else {"settings": sorted(can.existing.settings)},
+        "existing": None if can.existing is None else _existing(can.existing),
         "caveats": list(can.caveats),
     }
+
+
+def _existing(support: Attaching) -> dict[str, Any]:
+    return {"settings": sorted(support.settings), "condition": support.condition}
 
 
 def _index(kind: IndexKind) -> dict[str, Any]:
@@ -291,6 +296,8 @@ def _details(store: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if can["existing"] is not None:
             left = " ".join(can["existing"]["settings"])
             fixed = f"; {left} as the collection has it" if left else ""
+            if condition := can["existing"]["condition"]:
+                fixed += f"; rows with a condition such as --where '{condition}'"
             yield "existing collections", f"read-only, by vectrial run --existing{fixed}"
         yield from (("caveat", text) for text in can["caveats"])
         yield from (("durability", f"{k}: {how}") for k, how in can["durability"].items())

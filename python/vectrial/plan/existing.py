@@ -13,10 +13,17 @@ from vectrial.model.store import Store
 from vectrial.plan.model import DatasetShape
 
 
-def refuse_existing(store: type[Store], shape: DatasetShape, lane: Lane, nodes: int) -> None:
-    """Raise `Unsupported` where a store reads no such collections, or not through this lane."""
-    if store.capabilities.existing is None:
+def refuse_existing(
+    store: type[Store], existing: Existing, shape: DatasetShape, lane: Lane, nodes: int
+) -> None:
+    """Raise `Unsupported` where a store reads no such collections, or not under this condition, or
+    not through this lane."""
+    if (support := store.capabilities.existing) is None:
         raise Unsupported(f"{store.name} measures no collection that is there already")
+    if existing.where and not support.condition:
+        raise Unsupported(
+            f"{store.name} takes no condition in its own words", remedy="leave `where` out"
+        )
     if nodes > 1:
         raise Unsupported("a collection that is there already has the nodes that it has")
     if shape.part:
@@ -54,6 +61,8 @@ def caveats_of(existing: Existing, shape: DatasetShape) -> tuple[str, ...]:
         f"the collection {existing.collection} was there already and is only read: how it was"
         " loaded is not known, and checks that change rows are not made",
     ]
+    if existing.where:
+        caveats.append(f"searches have the condition {existing.where}, as the application's have")
     if shape.queries_are_rows:
         caveats.append(
             "queries are rows of the collection, and each finds itself first: recall@k is higher"

@@ -256,7 +256,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         _refuse_lane(experiment, item.lane)
         _refuse_client_machines(item)
         if item.existing is not None:
-            refuse_existing(item.store, shape, item.lane, item.nodes)
+            refuse_existing(item.store, item.existing, shape, item.lane, item.nodes)
         points = [target.point(point) for point in experiment.points(target)]
     except Unsupported as error:
         return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]
@@ -382,7 +382,9 @@ def _identity(
     if warm_up_s := warm_up_of(item.store, suite.warm_up_s):
         defining["warm_up_s"] = warm_up_s
     if item.existing is not None:
-        defining["existing"] = asdict(item.existing)
+        added = ("where",)
+        about = asdict(item.existing)
+        defining["existing"] = {n: v for n, v in about.items() if v or n not in added}
     return defining
 
 

@@ -1,4 +1,4 @@
-"""Indexes of Redis' query engine that somebody else made over hashes.
+"""Indexes of Redis' query engine that somebody else made over hashes or JSON documents.
 
 Their rows are the documents of the index: of the keys under its prefix others can be no hashes,
 and a filter of the index leaves some out. A document without a vector is in no answer.
@@ -6,25 +6,31 @@ and a filter of the index leaves some out. A document without a vector is in no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vectrial.model.errors import UserError
+from vectrial.model.errors import StoreError, UserError
 from vectrial.model.existing import SAMPLE, Description, Existing, are_integers, require_id
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
+#: A path in a document at which there is at most one value.
+_ONE_VALUE = re.compile(r"\$(\.\w+)+")
 _METRICS = {"L2": Metric.L2, "COSINE": Metric.COSINE, "IP": Metric.IP}
 
 
 @dataclass(frozen=True)
 class FoundIndex:
-    """An index. prefix: of its keys. stored_vector: the field of a hash that has the vector."""
+    """An index. prefix: of its keys. stored_vector: the field of a hash that has the vector, or the
+    path to it in a document. documents: it is over these, and not over hashes."""
 
     description: Description
     prefix: str
     stored_vector: str
+    documents: bool
 
 
 def describe(client: Any, existing: Existing) -> FoundIndex:
@@ -41,14 +47,19 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
     require_id(existing, "key", "their keys")
     definition = _properties(info["index_definition"])
     prefixes = [as_text(prefix) for prefix in definition["prefixes"]]
-    if (kind := as_text(definition["key_type"])) != "HASH":
-        raise UserError(f"index '{name}' is over {kind}", remedy="indexes over hashes are measured")
+    documents = as_text(definition["key_type"]) == "JSON"
     prefix = prefixes[0] if len(prefixes) == 1 else ""  # of several, ids are whole keys
     fields = [
         {name.lower(): value for name, value in _properties(one).items()}
         for one in info["attributes"]
     ]
     vector = _vector(fields, existing.vector, name)
+    stored = as_text(vector["identifier"])
+    if documents and not _ONE_VALUE.fullmatch(stored):
+        raise UserError(
+            f"vectors are at {stored} in a document, where there may be several",
+            remedy="vectors at a path of names, such as $.embedding, are measured",
+        )
     params = {
         ours: int(vector[theirs])
         for ours, theirs in (("m", "m"), ("ef_construction", "ef_construction"))
@@ -59,26 +70,34 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
         raise UserError(
             f"the index of '{attribute}' is {kind}", remedy="hnsw and flat are measured"
         )
-    first = [key[len(prefix) :] for key in matching(client, name, "*", attribute, SAMPLE)]
+    text = query_of(existing.where)
+    try:
+        first = [key[len(prefix) :] for key in matching(client, name, text, attribute, SAMPLE)]
+    except redis.ResponseError as error:
+        if not existing.where:
+            raise
+        raise UserError(f"the server refuses the condition: {error}", where="--where") from error
     description = Description(
         id="key",
         vector=attribute,
-        rows=count(client, name, attribute),
+        rows=count(client, name, text, attribute),
         dim=int(vector["dim"]),
         metric=_METRICS[as_text(vector["distance_metric"])],
         index=kind,
         params=params if kind == "hnsw" else {},
         text_ids=not are_integers(first),
-        fields=_filterable(fields),
-        notes=tuple(_notes(fields, int(info["num_docs"]), definition)),
+        fields=_filterable(fields, documents=documents),
+        notes=tuple(_notes(fields, int(info["num_docs"]), definition, existing.where)),
     )
-    return FoundIndex(description, prefix, as_text(vector["identifier"]))
+    return FoundIndex(description, prefix, stored, documents)
 
 
 def _notes(
-    fields: list[dict[str, Any]], documents: int, definition: dict[str, Any]
+    fields: list[dict[str, Any]], documents: int, definition: dict[str, Any], where: str
 ) -> Iterator[str]:
     yield f"the index has {documents:,} documents: those with a vector are its rows"
+    if where:
+        yield f"searches have the condition {where}, and the rows are those that it keeps"
     if condition := definition.get("filter"):
         yield f"it follows the hashes with {as_text(condition)}"
     tags = [as_text(one["attribute"]) for one in fields if as_text(one["type"]) == "TAG"]
@@ -89,10 +108,17 @@ def _notes(
         )
 
 
-def count(client: Any, name: str, vector: str) -> int:
-    """Documents of an index that have a vector."""
+def query_of(where: str, further: str = "") -> str:
+    """The query for the documents that the application's condition keeps, and a further one. Empty:
+    there is none."""
+    both = [f"({one})" for one in (where, further) if one]
+    return f"({' '.join(both)})" if both else "*"
+
+
+def count(client: Any, name: str, text: str, vector: str) -> int:
+    """Documents of an index that match a query and have a vector."""
     reduced = ("GROUPBY", 0, "REDUCE", "COUNT", 0, "AS", "n")
-    rows = _with_vector(client, name, "*", vector, *reduced)
+    rows = _with_vector(client, name, text, vector, *reduced)
     return int(rows[0]["n"]) if rows else 0
 
 
@@ -107,16 +133,18 @@ def _with_vector(
 ) -> list[dict[str, Any]]:
     """What these steps make of the documents that match a query and have a vector."""
     field = f"@{vector}"
-    having = ("LOAD", 1, field, "FILTER", f"exists({field})", *steps)
+    # Of a document it may be null, which exists, and is no text.
+    with_one = f'exists({field}) && {field} > ""'
+    having = ("LOAD", 1, field, "FILTER", with_one, *steps)
     asked = ("FT.AGGREGATE", name, text, *having, "TIMEOUT", 0, "DIALECT", 2)
     found = _properties(client.execute_command(*asked))
     return [_properties(row["extra_attributes"]) for row in map(_properties, found["results"])]
 
 
-def keys(client: Any, name: str) -> Iterator[list[str]]:
-    """Keys of the documents of an index, page by page."""
-    asked = ("LOAD", 1, "@__key", "TIMEOUT", 0, "WITHCURSOR", "COUNT", SAMPLE)
-    page, cursor = client.execute_command("FT.AGGREGATE", name, "*", *asked)
+def keys(client: Any, name: str, text: str) -> Iterator[list[str]]:
+    """Keys of the documents of an index that match a query, page by page."""
+    asked = ("LOAD", 1, "@__key", "TIMEOUT", 0, "WITHCURSOR", "COUNT", SAMPLE, "DIALECT", 2)
+    page, cursor = client.execute_command("FT.AGGREGATE", name, text, *asked)
     try:
         while True:
             rows = [_properties(row)["extra_attributes"] for row in _properties(page)["results"]]
@@ -165,13 +193,38 @@ def _vector(fields: list[dict[str, Any]], wanted: str, name: str) -> dict[str, A
     return vector
 
 
-def _filterable(fields: list[dict[str, Any]]) -> Mapping[str, FieldType]:
+def read_documents(
+    client: Any, keys: Sequence[str], paths: Sequence[str]
+) -> list[dict[str, Any] | None]:
+    """Of JSON documents, the values at these paths, those that are there; None where there is no
+    document.
+
+    Raises:
+        StoreError: there are several values at one.
+    """
+    with client.pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.execute_command("JSON.GET", key, *paths)
+        answers = pipe.execute()
+    return [None if answer is None else _values_at(paths, answer) for answer in answers]
+
+
+def _values_at(paths: Sequence[str], answer: bytes) -> dict[str, Any]:
+    found = json.loads(answer)
+    values = found if len(paths) > 1 else {paths[0]: found}
+    if several := [path for path, here in values.items() if len(here) > 1]:
+        raise StoreError(f"a document has several values at {several[0]}")
+    return {path: here[0] for path, here in values.items() if here and here[0] is not None}
+
+
+def _filterable(fields: list[dict[str, Any]], *, documents: bool) -> Mapping[str, FieldType]:
     """Numbers with an index of missing values, which negations need. A tag may be one of several in
     a field, and is none of these."""
+    before = "$." if documents else ""
     return {
         as_text(one["attribute"]): FieldType.FLOAT
         for one in fields
         if as_text(one["type"]) == "NUMERIC"
         and "INDEXMISSING" in map(as_text, one.get("flags", ()))
-        and as_text(one["attribute"]) == as_text(one["identifier"])
+        and before + as_text(one["attribute"]) == as_text(one["identifier"])
     }
