@@ -1,0 +1,172 @@
+"""Collections as frameworks make them, and whether they are searched as by their applications.
+
+The scripts in `tests/support/frameworks` write a collection by the framework's own packages, each
+in an environment of its own that uv makes, and search it as an application would.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measured_collections import K, measured, opened
+from numpy.typing import NDArray
+
+from vectrial.model.dataset import Dataset
+from vectrial.model.existing import Description, Existing
+from vectrial.model.metric import Metric
+from vectrial.model.store import Address
+from vectrial.run.existing import Reading, suite_of
+from vectrial.testing.server_programs import not_here
+
+SCRIPTS = Path(__file__).parent / "frameworks"
+#: How long a framework may take, once its packages are here; and for these as well.
+_SECONDS = 300
+#: Part of the answers that must be those of the application, on average over the queries.
+SAME = 0.99
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection that a framework made.
+
+    options: what a user adds to `--existing` to have it searched as the application does, by the
+        names of the options. answers: numbers of rows that the application found, query by query.
+    """
+
+    collection: str
+    options: Mapping[str, Any]
+    answers: Sequence[Sequence[int]]
+    version: str
+
+    @property
+    def existing(self) -> Existing:
+        """It, in the words of `Reading`."""
+        own = {name: self.options[name] for name in ("id", "vector") if name in self.options}
+        return Existing(self.collection, **own)
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """rows (n, d), queries (q, d): float32."""
+
+    rows: NDArray[np.float32]
+    queries: NDArray[np.float32]
+
+
+def vectors(rows: int = 600, dim: int = 16, queries: int = 20, seed: int = 5) -> Vectors:
+    """Vectors of normal components, of which graphs of few links miss neighbours."""
+    rng = np.random.default_rng(seed)
+    found = rng.normal(size=(rows + queries, dim)).astype(np.float32)
+    return Vectors(found[:rows], found[rows:])
+
+
+def written(script: str, address: Address, folder: Path, given: Vectors) -> Collection:
+    """Run a script of `tests/support/frameworks`, and return what it made.
+
+    A test that needs it is skipped where uv or the framework's packages cannot be had, and fails
+    where `VECTRIAL_MUST_RUN` names "frameworks".
+
+    Raises:
+        AssertionError: the script failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "rows.npy", given.rows)
+    np.save(folder / "queries.npy", given.queries)
+    server = {"host": address.host, "ports": dict(address.ports), "secrets": dict(address.secrets)}
+    (folder / "server.json").write_text(json.dumps(server))
+    path = str(SCRIPTS / f"{script}.py")
+    _prepared(path)
+    done = _uv("run", "--no-project", "--offline", "--script", path, str(folder))
+    assert done.returncode == 0, f"{script}: {done.stderr[-4000:]}"
+    return Collection(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def _prepared(path: str) -> None:
+    """The script's environment is there after this; otherwise see `written`."""
+    try:
+        done = _uv("sync", "--script", path)
+    except FileNotFoundError as error:
+        not_here("frameworks", f"there is no uv: {error}")
+    if done.returncode:
+        not_here("frameworks", f"no environment for {path}: {done.stderr[-1000:]}")
+
+
+def _uv(*words: str) -> subprocess.CompletedProcess[str]:
+    uv = str(Path(sys.executable).with_name("uv"))
+    return subprocess.run(
+        [uv, *words], capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+
+
+def searched_as_by_its_application(
+    name: str, address: Address, made: Collection, given: Vectors, metric: Metric | None = None
+) -> tuple[Description, float]:
+    """Measure a collection, and compare its searches with those of its application.
+
+    Its gate must pass, and the search that `run --existing` measures first must find the rows that
+    the application found. metric: as a user gives it.
+
+    Returns:
+        Its description, and the recall of the application's answers.
+    """
+    reading, found, dataset = measured(name, address, made.existing, metric)
+    answers = _answers(reading, found, dataset, given)
+    each = [
+        len(set(a) & set(b)) / max(len(b), 1) for a, b in zip(answers, made.answers, strict=True)
+    ]
+    assert np.mean(each) >= SAME, f"{made.version}: {each}"
+    return found, _recall(made.answers, found, dataset, given)
+
+
+def _answers(
+    reading: Reading, found: Description, dataset: Dataset, given: Vectors
+) -> list[list[int]]:
+    """What the search that is measured first finds, as numbers of rows, query by query."""
+    suite = suite_of(reading, found, dataset, k=K, repeats=1, lane=None)
+    settings = (suite.experiments[0].model_extra or {})["search"]
+    params = reading.store.capabilities.indexes[found.index].search.model_validate(settings)
+    numbers = _numbers(dataset, given)
+    with closing(opened(reading, found, dataset)) as store:
+        search = store.searcher(K, params)
+        return [[numbers[one] for one in search(query)[0].tolist()] for query in given.queries]
+
+
+def _numbers(dataset: Dataset, given: Vectors) -> dict[int, int]:
+    """Numbers of the rows by their ids in the dataset: the vectors tell. They may have come back
+    normalised, or in half precision."""
+    scores = _normalised(np.asarray(dataset.vectors)) @ _normalised(given.rows).T
+    return dict(zip(dataset.ids.tolist(), scores.argmax(axis=1).tolist(), strict=True))
+
+
+def _normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths: NDArray[np.float32] = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / lengths
+
+
+def _recall(
+    answers: Sequence[Sequence[int]], found: Description, dataset: Dataset, given: Vectors
+) -> float:
+    """Part of the nearest rows of the dataset that these answers have."""
+    assert found.metric is not None
+    rows = np.asarray(dataset.vectors)
+    if found.metric is Metric.COSINE:
+        far = -(_normalised(given.queries) @ _normalised(rows).T)
+    elif found.metric is Metric.IP:
+        far = -(given.queries @ rows.T)
+    else:
+        far = np.linalg.norm(given.queries[:, None] - rows[None], axis=2)
+    numbers = _numbers(dataset, given)
+    nearest = np.argsort(far, axis=1)[:, :K]
+    each = [
+        len({numbers[int(dataset.ids[at])] for at in best} & set(own)) / K
+        for best, own in zip(nearest, answers, strict=True)
+    ]
+    return float(np.mean(each))
