@@ -57,7 +57,7 @@ def describe(client: Any, existing: Existing) -> Description:
         }
     if getattr(index, "multi_vector", None) is not None:
         raise UserError(f"an object of '{name}' has several vectors, which are not measured")
-    every = collection.iterator(include_vector=[vector], cache_size=_PAGE)
+    every = collection.iterator(include_vector=included(vector), cache_size=_PAGE)
     first = next((row for row in every if row.vector.get(vector)), None)
     if first is None:
         raise UserError(f"collection '{name}' holds no vectors '{vector}'")
@@ -73,6 +73,11 @@ def describe(client: Any, existing: Existing) -> Description:
         fields=_filterable(config),
         notes=("objects without a vector are counted here; they are not read, and in no answer",),
     )
+
+
+def included(vector: str) -> bool | list[str]:
+    """How a request asks for vectors of this name: one without a name comes with all alone."""
+    return True if vector == UNNAMED else [vector]
 
 
 def _vector(config: Any, wanted: str, name: str) -> tuple[str, Any]:

@@ -135,6 +135,8 @@ class Weaviate(vt.ServerStore):
         )
         self._collection: Any = client.collections.get(self._name)
         self._ef_search: int | None = None
+        #: Named in searches of a collection that somebody else made, which may have several.
+        self._target_vector: str | None = None
         return client
 
     def version(self) -> str:
@@ -171,6 +173,8 @@ class Weaviate(vt.ServerStore):
     def _attach(self) -> None:
         self._collection = self._client.collections.get(self._name)
         self._types = {field.name: vt.ARROW_TYPES[field.type] for field in self._schema.fields}
+        named = self._collection.config.get().vector_config
+        self._target_vector = self._vector_name if named else None
 
     @property
     def _attached(self) -> bool:
@@ -314,8 +318,7 @@ class Weaviate(vt.ServerStore):
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
         name, ids_of = self._vector_name, self._ids
-        vector_too = [name] if returning is vt.Returning.VECTORS else False
-        target = name if self._attached and name != weaviate_existing.UNNAMED else None
+        vector_too = returning is vt.Returning.VECTORS and weaviate_existing.included(name)
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(
@@ -325,7 +328,7 @@ class Weaviate(vt.ServerStore):
                 return_metadata=distance,
                 return_properties=properties or False,
                 include_vector=vector_too,
-                target_vector=target,
+                target_vector=self._target_vector,
             ).objects
             scores = np.array([row.metadata.distance for row in found], dtype=np.float32)
             return ids_of(found), scores
