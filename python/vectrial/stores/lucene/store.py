@@ -47,7 +47,8 @@ _PAGE = 10_000
 #: Bytes of a request that writes, by estimate; servers take 100 MB.
 _REQUEST_BYTES = 20_000_000
 _BYTES_PER_NUMBER = 12
-_KEEP = "5m"
+#: How long a server keeps what is read page by page, from one page to the next.
+KEEP = "5m"
 _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.INT: "long",
     vt.FieldType.FLOAT: "double",
@@ -314,11 +315,11 @@ class LuceneStore(vt.ServerStore):
     def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
         """The hits of a search, all of them, so many at a time."""
         search = self._client.search
-        page = search(index=self._name, body={**body, "size": size}, scroll=_KEEP)
+        page = search(index=self._name, body={**body, "size": size}, scroll=KEEP)
         try:
             while hits := page["hits"]["hits"]:
                 yield hits
-                page = self._client.scroll(body={"scroll_id": page["_scroll_id"], "scroll": _KEEP})
+                page = self._client.scroll(body={"scroll_id": page["_scroll_id"], "scroll": KEEP})
         finally:
             self._client.clear_scroll(body={"scroll_id": [page["_scroll_id"]]})
 
