@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class Collection:
     @property
     def existing(self) -> Existing:
         """It, in the words of `Reading`."""
-        own = {name: self.options[name] for name in ("id", "vector") if name in self.options}
+        own = {n: self.options[n] for n in ("id", "vector", "where") if n in self.options}
         return Existing(self.collection, **own)
 
 
@@ -68,8 +68,9 @@ def vectors(rows: int = 600, dim: int = 16, queries: int = 20, seed: int = 5) ->
     return Vectors(found[:rows], found[rows:])
 
 
-def written(script: str, address: Address, folder: Path, given: Vectors) -> Collection:
-    """Run a script of `tests/support/frameworks`, and return what it made.
+def written(script: str, address: Address, folder: Path, given: Vectors, *words: str) -> Collection:
+    """Run a script of `tests/support/frameworks`, and return what it made. words: its further
+    arguments.
 
     A test that needs it is skipped where uv or the framework's packages cannot be had, and fails
     where `VECTRIAL_MUST_RUN` names "frameworks".
@@ -84,7 +85,7 @@ def written(script: str, address: Address, folder: Path, given: Vectors) -> Coll
     (folder / "server.json").write_text(json.dumps(server))
     path = str(SCRIPTS / f"{script}.py")
     _prepared(path)
-    done = _uv("run", "--no-project", "--offline", "--script", path, str(folder))
+    done = _uv("run", "--no-project", "--offline", "--script", path, str(folder), *words)
     assert done.returncode == 0, f"{script}: {done.stderr[-4000:]}"
     return Collection(**json.loads(done.stdout.strip().splitlines()[-1]))
 
@@ -118,12 +119,17 @@ def searched_as_by_its_application(
         Its description, and the recall of the application's answers.
     """
     reading, found, dataset = measured(name, address, made.existing, metric)
+    reading = replace(reading, search=made.options.get("search", {}))
     answers = _answers(reading, found, dataset, given)
-    each = [
-        len(set(a) & set(b)) / max(len(b), 1) for a, b in zip(answers, made.answers, strict=True)
-    ]
-    assert np.mean(each) >= SAME, f"{made.version}: {each}"
+    same = overlap(answers, made.answers)
+    assert same >= SAME, f"{made.version}: {same} of the application's answers"
     return found, _recall(made.answers, found, dataset, given)
+
+
+def overlap(answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> float:
+    """Part of the rows of `others` that `answers` has as well, on average over the queries."""
+    each = [len(set(a) & set(b)) / len(b) for a, b in zip(answers, others, strict=True)]
+    return float(np.mean(each))
 
 
 def _answers(

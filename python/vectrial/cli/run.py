@@ -26,7 +26,9 @@ from vectrial.cli.run_existing import (
     LaneOption,
     MetricOption,
     QueriesOption,
+    SearchOption,
     VectorOption,
+    WhereOption,
     existing_suite,
 )
 from vectrial.cli.run_status import StatusFileView
@@ -115,6 +117,8 @@ def run(
     columns: ColumnsOption = None,
     metric: MetricOption = None,
     queries: QueriesOption = None,
+    where: WhereOption = None,
+    search: SearchOption = None,
     dataset: DatasetOption = None,
     lane: LaneOption = None,
     k: KOption = 10,
@@ -147,7 +151,18 @@ def run(
     check_resume(resume, out)
     stores = store or ()
     about = ExistingOptions(
-        address, collection, id_, vector, columns, metric, queries, dataset, lane, k
+        address=address,
+        collection=collection,
+        id=id_,
+        vector=vector,
+        columns=columns,
+        metric=metric,
+        queries=queries,
+        where=where,
+        search=search,
+        dataset=dataset,
+        lane=lane,
+        k=k,
     )
     if existing is None:
         about.refuse()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -78,6 +79,23 @@ QueriesOption = Annotated[
     str | None,
     _option("--queries", "N|FILE", f"File of queries, or rows to draw ({DEFAULT_QUERIES:,})."),
 ]
+WhereOption = Annotated[
+    str | None,
+    _option(
+        "--where",
+        "CONDITION",
+        'Condition of your application\'s searches, as it sends it, such as "deleted_at IS NULL".',
+    ),
+]
+SearchOption = Annotated[
+    str | None,
+    _option(
+        "--search",
+        "NAME=VALUE,…",
+        "Search parameters that your application sends, such as ef_search=100. Default: the"
+        " server's own.",
+    ),
+]
 DatasetOption = Annotated[
     str | None,
     _option(
@@ -108,6 +126,8 @@ class ExistingOptions:
     columns: str | None
     metric: str | None
     queries: str | None
+    where: str | None
+    search: str | None
     dataset: str | None
     lane: str | None
     k: int
@@ -143,10 +163,16 @@ def existing_suite(
         reading = Reading(
             kind,
             address,
-            Existing(options.collection, options.id or "", options.vector or ""),
+            Existing(
+                options.collection,
+                options.id or "",
+                options.vector or "",
+                where=options.where or "",
+            ),
             _names(options.columns),
             metric_of(options.metric),
             _queries(options.queries),
+            search=search_parameters(options.search),
         )
         found = describe(reading)
         for line in (_described(reading, found), *found.notes, *_filter_notes(reading, found)):
@@ -189,6 +215,26 @@ def _set_address(store: type[Store], text: str) -> None:
 
 def _names(text: str | None) -> Sequence[str]:
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+
+
+def search_parameters(text: str | None) -> dict[str, Any]:
+    """Names and values of search parameters, `NAME=VALUE` with commas between.
+
+    Raises:
+        UserError: one has no value.
+    """
+    found: dict[str, Any] = {}
+    for part in _names(text):
+        name, _, value = part.partition("=")
+        if not name or not value:
+            raise UserError(
+                f"'{part}' is no parameter", where="--search", remedy="--search ef_search=100"
+            )
+        try:
+            found[name.strip()] = json.loads(value)  # a number or a truth value
+        except json.JSONDecodeError:
+            found[name.strip()] = value.strip()
+    return found
 
 
 def _queries(text: str | None) -> int | Path:

@@ -30,6 +30,8 @@ class Existing:
         vector that a row has.
     columns: names of metadata columns → fields of the collection, where these differ.
     metric: in which it is searched, where it is searched in several; None: the only one.
+    where: condition that the application's searches have, in the store's own words: the rows that
+        it keeps are the collection. Empty: all are.
     """
 
     collection: str
@@ -37,6 +39,7 @@ class Existing:
     vector: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     metric: Metric | None = None
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,13 @@ class Attaching:
     settings: search parameters that are settings of the collection there: it is searched with those
         that it has.
     defaults: a search parameter that is not given is the server's own.
+    condition: an example of a condition in the store's own words, as `Existing.where`; empty: it
+        takes none.
     """
 
     settings: frozenset[str] = frozenset()
     defaults: bool = False
+    condition: str = ""
 
 
 class Keys(Protocol):

@@ -382,7 +382,9 @@ def _identity(
     if warm_up_s := warm_up_of(item.store, suite.warm_up_s):
         defining["warm_up_s"] = warm_up_s
     if item.existing is not None:
-        defining["existing"] = asdict(item.existing)
+        added = ("where",)
+        about = asdict(item.existing)
+        defining["existing"] = {n: v for n, v in about.items() if v or n not in added}
     return defining
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class Reading:
 
     address: of its server. columns: metadata columns to read, for filters.
     metric: None takes what the index says. queries: a file, or how many rows to draw.
+    search: search parameters that the application sends; what it leaves to the server is not here.
     """
 
     store: type[Store]
@@ -58,6 +60,7 @@ class Reading:
     metric: Metric | None = None
     queries: int | Path = DEFAULT_QUERIES
     seed: int = 0
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
@@ -89,13 +92,24 @@ def describe(reading: Reading) -> Description:
     """What the server says of the collection, with the metric filled in.
 
     Raises:
-        UserError: there is no such collection, field or column; or no metric is known.
+        UserError: there is no such collection, field, column or search parameter; no metric is
+            known; or the store takes no conditions.
     """
+    support = reading.store.capabilities.existing
+    assert support is not None, "`running` refuses"
+    if reading.existing.where and not support.condition:
+        raise UserError(
+            f"{reading.store.name} takes no condition in its own words",
+            where="--where",
+            remedy="leave it out",
+        )
     store = reading.store(Path(), replace(reading.address, read_only=True))
     try:
         found = store.describe(replace(reading.existing, metric=reading.metric))
     finally:
         store.close()
+    kind = reading.store.capabilities.indexes[found.index]
+    validated(kind.search, reading.search, "--search")
     if unknown := [name for name in reading.columns if name not in found.fields]:
         raise UserError(
             f"'{unknown[0]}' is no column that filters know",
@@ -181,7 +195,11 @@ def _batches(store: Store, schema: Schema, columns: Sequence[str]) -> Iterator[p
 
 def name_of(reading: Reading) -> str:
     """Name of the dataset that the rows are read into."""
-    return f"existing-{reading.store.name}-{legible(reading.existing.collection)}"[:100]
+    name = f"existing-{reading.store.name}-{legible(reading.existing.collection)}"[:100]
+    if not (where := reading.existing.where):
+        return name
+    # Rows under another condition are another dataset.
+    return f"{name[:91]}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
 def index_of(store: type[Store], found: Description) -> Index:
@@ -212,14 +230,16 @@ def suite_of(
     if kind.recall_parameter and kind.recall_parameter not in support.settings:
         search[kind.recall_parameter] = _spread(parameter_values(kind, k))
     # The application's own settings first; then others, which the labels name.
-    settings = [{}, search] if support.defaults and search else [search]
+    first = (support.defaults and search) or reading.search
+    settings = [dict(reading.search), search] if first else [search]
     experiments: list[Mapping[str, Any]] = [
         {"experiment": "search", "search": one, "clients": [1, 8]} for one in settings
     ]
     if reading.columns:
         only = {"predicates": ["column"], "payload_index": ["on"]}
         experiments += [
-            {"experiment": "filtered", "search": _middle(one, kind), **only} for one in settings
+            {"experiment": "filtered", "search": one, **only}
+            for one in [*settings[:-1], _middle(search, kind)]
         ]
     text_ids = dataset.own_ids is not None
     lanes = [one for one in lanes_of(reading.store) if not (text_ids and one is Lane.NATIVE)]
@@ -239,6 +259,7 @@ def suite_of(
                     "id": found.id,
                     "vector": found.vector,
                     "columns": dict(existing.columns),
+                    **({"where": existing.where} if existing.where else {}),
                 },
             }
         ],
@@ -291,6 +312,8 @@ def _provenance(reading: Reading) -> Provenance:
         else f"queries are rows of the collection, drawn with seed {reading.seed}"
     )
     source = f"collection '{reading.existing.collection}' of {reading.store.name}"
+    if reading.existing.where:
+        source += f", the rows with {reading.existing.where}"
     return Provenance(source, "not stated", "", notes=(read, drawn))
 
 

@@ -74,18 +74,21 @@ class ExistingRef(_Part):
 
     collection: its name in the server. id, vector: fields with the id and the vector of a row; the
     server's own id, and the only vector there is, unless set. columns: names of the dataset's
-    columns → fields of the collection, where these differ.
+    columns → fields of the collection, where these differ. where: condition that searches have, in
+    the store's own words.
     """
 
     collection: Name
     id: str = ""
     vector: str = ""
     columns: dict[Name, Name] = Field(default_factory=dict)
+    where: str = ""
 
     @property
     def existing(self) -> Existing:
         """The same, as a store takes it."""
-        return Existing(self.collection, self.id, self.vector, dict(self.columns))
+        columns = dict(self.columns)
+        return Existing(self.collection, self.id, self.vector, columns, where=self.where)
 
 
 class StoreRef(_Part):

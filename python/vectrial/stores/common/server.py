@@ -53,6 +53,8 @@ class ServerStore(Store):
     #: made here, unless `attach` says otherwise.
     _id_name: str = "id"
     _vector_name: str = "vector"
+    #: Condition of every search of a collection that somebody else made, in the store's own words.
+    _own_condition: str = ""
     _keys: Keys = IntegerKeys()
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
@@ -101,6 +103,7 @@ class ServerStore(Store):
         self._schema, self._index, self._names, self._keys = schema, index, own, keys
         self._name = existing.collection
         self._id_name, self._vector_name = existing.id, existing.vector
+        self._own_condition = existing.where
         self._attach()
         make_read_only(self)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing, only_vector
+from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 from vectrial.stores.common.sql import quoted
-from vectrial.stores.postgres.planned import OPERANDS, Ask, Searched, Used, used
+from vectrial.stores.postgres.planned import OPERANDS, Ask, Searched, Used, mentions, used
 from vectrial.stores.postgres.sql import INTEGERS, Place
 
 _TYPES: Mapping[str, FieldType] = {
@@ -70,8 +71,7 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
             f"table '{name}' has no primary key of one column",
             remedy="name the column with the ids: --id NAME",
         )
-    vectors = [column for column, about in columns.items() if about.kind in OPERANDS]
-    vector = existing.vector or only_vector(vectors, f"table '{name}'", "column")
+    vector, expression = _vector(existing, columns)
     for column in (id_name, vector):
         if column not in columns:
             raise UserError(
@@ -82,8 +82,9 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
             f"column '{vector}' is of type {operand}",
             remedy=f"columns of the types {' and '.join(OPERANDS)} are searched",
         )
-    over = used(ask, table, vector, operand, existing.metric)
-    searched = over.searched if over else Searched(vector, "", operand, "", ())
+    plain = Searched(vector, "", operand, existing.where, list(Metric))
+    over = used(ask, table, plain, existing.metric, expression)
+    searched = over.searched if over else plain
     namespace, _, own_name = name.rpartition(".")
     place = Place(
         own_name,
@@ -101,7 +102,7 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
     counted = f"SELECT count(*) FROM {table} WHERE {place.with_vector}"
     description = Description(
         id=id_name,
-        vector=vector,
+        vector=searched.expression or vector,
         rows=int(ask(counted).fetchone()[0]),
         dim=_dim(ask, place, columns[vector].modifier),
         metric=over.metric if over else None,
@@ -114,20 +115,37 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
             if about.kind in _TYPES and about.deterministic and column != id_name
         },
         search={"seqscan": False} if over and over.forced else {},
-        notes=tuple(_notes(ask, over)),
+        notes=tuple(_notes(ask, over, existing.where)),
     )
     return FoundTable(description, place)
 
 
-def _notes(ask: Ask, over: Used | None) -> Iterator[str]:
+def _vector(existing: Existing, columns: Mapping[str, _Column]) -> tuple[str, str | None]:
+    """The column with the vectors, and what of it is searched, as `used` takes that.
+
+    Raises:
+        UserError: it is not said which of several columns.
+    """
+    vectors = [column for column, about in columns.items() if about.kind in OPERANDS]
+    if not existing.vector:
+        return only_vector(vectors, f"table '{existing.collection}'", "column"), None
+    for column in vectors:
+        if existing.vector not in columns and mentions(existing.vector, column):
+            return column, existing.vector
+    return existing.vector, ""
+
+
+def _notes(ask: Ask, over: Used | None, where: str) -> Iterator[str]:
     """What a reader should know of how the table is searched."""
+    if where:
+        yield f"searches have the condition {where}, and the rows are those that it keeps"
     if over is None:
         yield "a search is planned over no index of its vectors: every row is compared"
         return
     yield f"a search is planned over {', '.join(over.names)}"
     if over.searched.expression:
         yield f"the index is over {over.searched.expression}, which is what is searched"
-    if over.searched.predicate:
+    if over.searched.predicate and not where:
         yield f"the index has the rows with {over.searched.predicate}, which are what is searched"
     if over.forced:
         yield (

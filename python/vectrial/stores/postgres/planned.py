@@ -89,20 +89,61 @@ class Used:
     forced: bool
 
 
-def used(ask: Ask, table: str, vector: str, operand: str, wanted: Metric | None) -> Used | None:
+def used(
+    ask: Ask, table: str, column: Searched, wanted: Metric | None, expression: str | None
+) -> Used | None:
     """The indexes that searches are planned over, first as the server has its settings; None where
     every row is read.
 
+    Args:
+        column: the column, with the condition that searches have, if they have one.
+        expression: what the application compares with a query; the column if it is empty, and None
+            where that is not said.
+
     Raises:
         UserError: there are some under several metrics or of several parts of the rows, or of a
-            kind that is not measured.
+            kind that is not measured; or it must be said what is searched.
     """
-    column, others, left_out = _candidates(ask, table, vector, operand)
+    others, left_out = _others(ask, table, column)
+    over = [one for one in others if one.expression]
+    if expression:
+        named = [one for one in over if _bare(one.expression) == _bare(expression)]
+        if not named:
+            has = ", ".join(dict.fromkeys(one.expression for one in over))
+            raise UserError(
+                f"no index that is measured is over {expression}",
+                where="--vector",
+                remedy=f"name the column, {column.column}" + (f", or one of {has}" if has else ""),
+            )
+        return _first_planned(ask, table, [named], wanted)
+    plain = [[column], [one for one in others if not one.expression]]
+    if found := _first_planned(ask, table, plain, wanted):
+        return found
+    if expression is None and (other := _first_planned(ask, table, [over], wanted)):
+        what = other.searched.expression
+        raise UserError(
+            f"an index is over {what}, which searches of {column.column} itself do not use",
+            where="--vector",
+            remedy=f"name what your application searches: --vector '{what}' or --vector"
+            f" {column.column}",
+        )
+    if left_out and wanted is None:
+        raise UserError(
+            f"the index of '{column.column}' is one that is not measured: {', '.join(left_out)}",
+            remedy="--metric cosine, l2 or ip has searches without it measured",
+        )
+    return None
+
+
+def _first_planned(
+    ask: Ask, table: str, groups: Sequence[Sequence[Searched]], wanted: Metric | None
+) -> Used | None:
+    """The indexes of the first group that has some which searches are planned over."""
     for forced in (False, True):
         if forced:
             ask("SELECT set_config('enable_seqscan', 'off', false)")
         try:
-            for some in ([column], others):
+            for some in groups:
                 planned = [
                     Used(one, metric, *about, forced)
                     for one in some
@@ -115,11 +156,6 @@ def used(ask: Ask, table: str, vector: str, operand: str, wanted: Metric | None)
         finally:
             if forced:
                 ask("RESET enable_seqscan")
-    if left_out and wanted is None:
-        raise UserError(
-            f"the index of '{vector}' is one that is not measured: {', '.join(left_out)}",
-            remedy="--metric cosine, l2 or ip has searches without it measured",
-        )
     return None
 
 
@@ -137,27 +173,33 @@ def _only(planned: Sequence[Used]) -> Used:
     return planned[0]
 
 
-def _candidates(
-    ask: Ask, table: str, vector: str, operand: str
-) -> tuple[Searched, list[Searched], list[str]]:
-    """What may be searched: the column, whose indexes the plans tell; what other indexes are over;
-    and indexes over the column that are not measured."""
+def _others(ask: Ask, table: str, column: Searched) -> tuple[list[Searched], list[str]]:
+    """What may be searched beside the column, whose indexes the plans tell: what other indexes are
+    over; and indexes over the column that are not measured. Where searches have a condition, the
+    server finds which indexes of a part of the rows have all that it keeps."""
     others: dict[tuple[str, str, str], list[Metric]] = {}
     left_out: list[str] = []
-    named = re.compile(rf'(?<![\w"]){re.escape(vector)}(?![\w"])|{re.escape(quoted(vector))}')
+    vector = column.column
     for key, predicate, operators, kind in ask(_KEYS, (table, _OTHERS)).fetchall():
         expression = _bare(key)
-        if not named.search(expression):
+        if not mentions(expression, vector):
             continue
         plain = expression in (vector, quoted(vector))
         metric = _METRICS.get(operators) if kind in _KINDS else None
         if metric is None:
             left_out.append(f"{kind} ({expression} {operators})")
-        elif predicate or not plain:
-            what = ("" if plain else f"({expression})", operators.partition("_")[0], predicate)
-            others.setdefault(what, []).append(metric)
-    column = Searched(vector, "", operand, "", list(Metric))
-    return column, [Searched(vector, *what, metrics) for what, metrics in others.items()], left_out
+        elif not plain or (predicate and not column.predicate):
+            operand, shown = operators.partition("_")[0], column.predicate or predicate
+            metrics = others.setdefault(("" if plain else f"({expression})", operand, shown), [])
+            if metric not in metrics:
+                metrics.append(metric)
+    return [Searched(vector, *what, metrics) for what, metrics in others.items()], left_out
+
+
+def mentions(expression: str, column: str) -> bool:
+    """True if an expression in SQL has this column's name."""
+    named = rf'(?<![\w"]){re.escape(column)}(?![\w"])|{re.escape(quoted(column))}'
+    return re.search(named, expression) is not None
 
 
 def _bare(key: str) -> str:

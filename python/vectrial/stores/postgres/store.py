@@ -84,7 +84,7 @@ class PgVector(vt.ServerStore):
             vt.Durability.BUFFERED: "synchronous_commit = off, fsync = on",
         },
         hybrid=pgvector_text.HYBRID,
-        existing=vt.Attaching(defaults=True),
+        existing=vt.Attaching(defaults=True, condition="deleted_at IS NULL"),
         caveats=(
             "the graph or the lists are built by CREATE INDEX after the load, not while it goes on",
             "the planner would rather scan small tables: for hnsw and ivf_flat enable_seqscan is"
@@ -122,8 +122,15 @@ class PgVector(vt.ServerStore):
 
     def _attach(self) -> None:
         metric = self._schema.metric
-        wanted = vt.Existing(self._name, self._id_name, self._vector_name, metric=metric)
+        wanted = vt.Existing(
+            self._name,
+            self._id_name,
+            self._vector_name,
+            metric=metric,
+            where=self._own_condition,
+        )
         self._place = pgvector_existing.find(self._sql, wanted).place
+        self._vector_name = self._place.vector
         # Rows without a vector are in no index, and in no answer.
         self._rows_with = f" WHERE {self._place.with_vector}"
         self._settings: dict[str, str] = {}
