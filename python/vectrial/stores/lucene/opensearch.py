@@ -173,8 +173,8 @@ class OpenSearch(LuceneStore):
             self._client.search(index=name, body=body)
         except TransportError as error:
             raise vt.UserError(
-                f"documents of index '{name}' derive their vectors from the index, and a search that"
-                f" returns them fails: {error.error}",
+                f"documents of index '{name}' derive their vectors from the index, and a search"
+                f" that returns them fails: {error.error}",
                 remedy="an index made with knn.derived_source.enabled = false is measured",
             ) from error
 
