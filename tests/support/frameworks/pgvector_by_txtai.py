@@ -33,10 +33,10 @@ ann = ANNFactory.create(
     {
         "backend": "pgvector",
         "dimensions": GIVEN.dim,
-        "pgvector": {"url": URL, "table": "vectors", "m": 4, "efconstruction": 16, "efsearch": 15},
+        "pgvector": {"url": URL, "table": "vectors", "m": 4, "efconstruction": 16},
     }
 )
 ann.index(normalised(GIVEN.rows))
 ann.save("")
 answers = [[int(at) for at, _ in found] for found in ann.search(normalised(GIVEN.queries), K)]
-finish("txtai", "vectors", answers, {"search": {"ef_search": 15}})
+finish("txtai", "vectors", answers)

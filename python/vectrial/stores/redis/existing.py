@@ -59,26 +59,29 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
         raise UserError(
             f"the index of '{attribute}' is {kind}", remedy="hnsw and flat are measured"
         )
-    first = [key[len(prefix) :] for key in matching(client, name, "*", attribute, SAMPLE)]
+    text = query_of(existing.where)
+    first = [key[len(prefix) :] for key in matching(client, name, text, attribute, SAMPLE)]
     description = Description(
         id="key",
         vector=attribute,
-        rows=count(client, name, attribute),
+        rows=count(client, name, text, attribute),
         dim=int(vector["dim"]),
         metric=_METRICS[as_text(vector["distance_metric"])],
         index=kind,
         params=params if kind == "hnsw" else {},
         text_ids=not are_integers(first),
         fields=_filterable(fields),
-        notes=tuple(_notes(fields, int(info["num_docs"]), definition)),
+        notes=tuple(_notes(fields, int(info["num_docs"]), definition, existing.where)),
     )
     return FoundIndex(description, prefix, as_text(vector["identifier"]))
 
 
 def _notes(
-    fields: list[dict[str, Any]], documents: int, definition: dict[str, Any]
+    fields: list[dict[str, Any]], documents: int, definition: dict[str, Any], where: str
 ) -> Iterator[str]:
     yield f"the index has {documents:,} documents: those with a vector are its rows"
+    if where:
+        yield f"searches have the condition {where}, and the rows are those that it keeps"
     if condition := definition.get("filter"):
         yield f"it follows the hashes with {as_text(condition)}"
     tags = [as_text(one["attribute"]) for one in fields if as_text(one["type"]) == "TAG"]
@@ -89,10 +92,17 @@ def _notes(
         )
 
 
-def count(client: Any, name: str, vector: str) -> int:
-    """Documents of an index that have a vector."""
+def query_of(where: str, further: str = "") -> str:
+    """The query for the documents that the application's condition keeps, and a further one. Empty:
+    there is none."""
+    both = [f"({one})" for one in (where, further) if one]
+    return f"({' '.join(both)})" if both else "*"
+
+
+def count(client: Any, name: str, text: str, vector: str) -> int:
+    """Documents of an index that match a query and have a vector."""
     reduced = ("GROUPBY", 0, "REDUCE", "COUNT", 0, "AS", "n")
-    rows = _with_vector(client, name, "*", vector, *reduced)
+    rows = _with_vector(client, name, text, vector, *reduced)
     return int(rows[0]["n"]) if rows else 0
 
 
@@ -113,10 +123,10 @@ def _with_vector(
     return [_properties(row["extra_attributes"]) for row in map(_properties, found["results"])]
 
 
-def keys(client: Any, name: str) -> Iterator[list[str]]:
-    """Keys of the documents of an index, page by page."""
-    asked = ("LOAD", 1, "@__key", "TIMEOUT", 0, "WITHCURSOR", "COUNT", SAMPLE)
-    page, cursor = client.execute_command("FT.AGGREGATE", name, "*", *asked)
+def keys(client: Any, name: str, text: str) -> Iterator[list[str]]:
+    """Keys of the documents of an index that match a query, page by page."""
+    asked = ("LOAD", 1, "@__key", "TIMEOUT", 0, "WITHCURSOR", "COUNT", SAMPLE, "DIALECT", 2)
+    page, cursor = client.execute_command("FT.AGGREGATE", name, text, *asked)
     try:
         while True:
             rows = [_properties(row)["extra_attributes"] for row in _properties(page)["results"]]

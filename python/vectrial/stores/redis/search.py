@@ -82,7 +82,7 @@ class RedisSearch(RedisStore):
             "is asked for no search by text: as a module it has no FT.HYBRID, so that the fusion"
             " would be the client's"
         ),
-        existing=vt.Attaching(defaults=True),
+        existing=vt.Attaching(defaults=True, condition="@price:[0 100]"),
         caveats=(
             "only indexed fields can be filtered, so every column is indexed",
             "under a filter the engine chooses between the graph and a scan of what the filter"
@@ -118,7 +118,8 @@ class RedisSearch(RedisStore):
 
     def _attach(self) -> None:
         found = redis_existing.describe(
-            self._client, vt.Existing(self._name, vector=self._vector_name)
+            self._client,
+            vt.Existing(self._name, vector=self._vector_name, where=self._own_condition),
         )
         self._prefix, self._stored_vector = found.prefix, found.stored_vector.encode()
         self._own = False
@@ -196,7 +197,8 @@ class RedisSearch(RedisStore):
     def count(self) -> int:
         if self._own:
             return self._found("*", 0)[0]
-        return redis_existing.count(self._client, self._name, self._vector_name)
+        text = self._condition(None)
+        return redis_existing.count(self._client, self._name, text, self._vector_name)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         page: list[str] = []
@@ -211,7 +213,7 @@ class RedisSearch(RedisStore):
     def _every_key(self) -> Iterator[str]:
         """`SCAN` may give a key twice: those that were given are remembered."""
         if not self._own:
-            for page in redis_existing.keys(self._client, self._name):
+            for page in redis_existing.keys(self._client, self._name, self._condition(None)):
                 yield from page
             return
         seen: set[str] = set()
@@ -248,9 +250,12 @@ class RedisSearch(RedisStore):
         return params.ef_search if self._own or "ef_search" in params.model_fields_set else None
 
     def _condition(self, where: vt.Filter | None) -> str:
-        if where is None:
-            return "*"
-        return query.condition(where, self._names, self._types, own=self._own)
+        further = ""
+        if where is not None:
+            further = query.condition(where, self._names, self._types, own=self._own)
+        if not self._own_condition:
+            return further or "*"
+        return redis_existing.query_of(self._own_condition, further)
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         params, where = request.params, request.where
@@ -260,7 +265,7 @@ class RedisSearch(RedisStore):
         returned = {}
         if request.returning is vt.Returning.METADATA:
             returned["returning"] = ",".join(self._names.values())
-        condition = None if where is None else self._condition(where).encode()
+        condition = None if (text := self._condition(where)) == "*" else text.encode()
         return vt.NativeSearch(self._prefixed(returned), options, condition)
 
     def native_rows(self) -> vt.NativeRows:
