@@ -92,7 +92,9 @@ class Weaviate(vt.ServerStore):
             " when it likes: there is no setting for more"
         },
         hybrid=weaviate_text.HYBRID,
-        existing=vt.Attaching(settings=frozenset({"ef_search"})),
+        existing=vt.Attaching(
+            settings=frozenset({"ef_search"}), condition=weaviate_existing.CONDITION
+        ),
         caveats=(
             "ef_search is a setting of the collection: of two searches, the one prepared last"
             " decides for both",
@@ -171,7 +173,7 @@ class Weaviate(vt.ServerStore):
         return weaviate_existing.describe(self._client, existing)
 
     def _attach(self) -> None:
-        self._collection = self._client.collections.get(self._name)
+        self._collection = weaviate_existing.opened(self._client, self._name, self._own_condition)
         self._types = {field.name: vt.ARROW_TYPES[field.type] for field in self._schema.fields}
         named = self._collection.config.get().vector_config
         self._target_vector = self._vector_name if named else None
