@@ -26,4 +26,4 @@ answers = []
 for text in rows.questions:
     found = retriever.run(query_embedding=rows.vector(text))["documents"]
     answers.append([row_of(one.content) for one in found])
-finish("elasticsearch-haystack", "haystack", answers)
+finish("elasticsearch-haystack", "haystack", answers, {"search": {"ef_search": 10 * K}})

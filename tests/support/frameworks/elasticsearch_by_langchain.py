@@ -19,4 +19,4 @@ answers = [
     [row_of(found.page_content) for found in store.similarity_search(text, k=K)]
     for text in rows.questions
 ]
-finish("langchain-elasticsearch", "langchain", answers)
+finish("langchain-elasticsearch", "langchain", answers, {"search": {"ef_search": 50}})
