@@ -8,6 +8,7 @@ from common import K, finish, given, row_of
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import VectorStoreQuery
 from llama_index.vector_stores.milvus import MilvusVectorStore
+from settled import settle
 
 rows = given()
 store = MilvusVectorStore(
@@ -19,6 +20,7 @@ store.add(
         for text, meta in zip(rows.texts, rows.metadatas, strict=True)
     ]
 )
+settle(store.client, "llamaindex")
 answers = []
 for text in rows.questions:
     query = VectorStoreQuery(query_embedding=rows.vector(text), similarity_top_k=K)
