@@ -11,10 +11,10 @@ class Lookup(Embeddings):
         self._rows = rows
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embeddings of texts of rows."""
-        return [self._rows.vector(text) for text in texts]
+        """Embeddings of texts of rows; of another text, by which a framework learns the number of
+        components, that of the first."""
+        return [self._rows.vector(one if one.startswith("row ") else "row 0") for one in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The embedding of the text of a query; of another text, by which a framework learns the
-        number of components, that of the first."""
+        """The embedding of the text of a query; of another text as above."""
         return self._rows.vector(text if text.startswith("query ") else "query 0")

@@ -113,7 +113,7 @@ class Milvus(vt.ServerStore):
             " ones or return fewer than k, whatever ef_search says, and differs from one time to"
             " the next; those of other indexes do not",
             "a query that was asked before may get another answer from the hnsw index than at first"
-            " (recall 0.824 and then 0.813 of 300 queries); 20,000 others later it got the first one"
+            " (recall 0.824 and then 0.813 of 300 queries); 20,000 others later it got the first"
             " again",
             "where a collection has several segments, each has an index of its own; build has them"
             " merged first, as the server does by itself in time",
