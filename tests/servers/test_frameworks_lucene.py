@@ -38,6 +38,9 @@ FORBIDDEN = Reply(
     403,
     {"error": {"type": "security_exception", "reason": "action is unauthorized"}, "status": 403},
 )
+#: Where anybody who is known is told who it is, and the answer.
+IDENTITY = ("/_security/_authenticate", "/_plugins/_security/authinfo")
+READER = Reply(200, {"username": "reader", "roles": ["narrow"]})
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +126,15 @@ def test_a_role_that_may_only_read_an_index(store: str, request: pytest.FixtureR
         for at, row in enumerate(GIVEN.rows):
             lines += [{"index": {"_id": str(at)}}, {"embedding": row.tolist()}]
         client.bulk(index="narrow", body=lines, refresh=True)
-    forbidden = ("/", "/_nodes", "/_cluster", "/_cat", "/_stats", "/narrow/_refresh")
-    with front(address, dict.fromkeys(forbidden, FORBIDDEN)) as narrow:
-        recipe = recipe_of(kind)
-        assert recipe is not None
-        with pytest.raises(Refused):
-            recipe.ready(narrow)  # nobody asks
-        recipe.ready(replace(narrow, secrets={"user": "reader", "password": "a password"}))
+    paths = ("/", "/_nodes", "/_cluster", "/_cat", "/_stats", "/narrow/_refresh")
+    forbidden = dict.fromkeys(paths, FORBIDDEN)
+    recipe = recipe_of(kind)
+    assert recipe is not None
+    nobody = {**forbidden, **dict.fromkeys(IDENTITY, FORBIDDEN)}
+    with front(address, nobody) as closed, pytest.raises(Refused):
+        recipe.ready(closed)
+    with front(address, {**forbidden, **dict.fromkeys(IDENTITY, READER)}) as narrow:
+        recipe.ready(narrow)
         reading, found, dataset = measured(store, narrow, Existing("narrow"))
         assert found.rows == 600
         with closing(opened(reading, found, dataset)) as attached:

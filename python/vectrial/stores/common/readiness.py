@@ -25,8 +25,7 @@ def http_ready(
 ) -> Any:
     """GET each of the paths; returns the JSON of the last one.
 
-    weak_role: a server that knows who asks, and refuses this to the role, is ready: None is
-        returned.
+    weak_role: None is returned where this is refused to the role (403), and not the secrets.
 
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
