@@ -13,10 +13,19 @@ from vectrial.servers.base import NotReady, Recipe
 from vectrial.servers.local import refused
 
 _ANSWER_S = 5.0
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
-def http_ready(recipe: Recipe, address: Address, headers: Mapping[str, str], *paths: str) -> Any:
+def http_ready(
+    recipe: Recipe,
+    address: Address,
+    headers: Mapping[str, str],
+    *paths: str,
+    weak_role: bool = False,
+) -> Any:
     """GET each of the paths; returns the JSON of the last one.
+
+    weak_role: None is returned where this is refused to the role (403), and not the secrets.
 
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
@@ -31,7 +40,9 @@ def http_ready(recipe: Recipe, address: Address, headers: Mapping[str, str], *pa
             connection.request("GET", path, headers=dict(headers))
             answer = connection.getresponse()
             body = answer.read()
-            if answer.status in (401, 403):
+            if answer.status == _FORBIDDEN and weak_role:
+                return None
+            if answer.status in (_UNAUTHORIZED, _FORBIDDEN):
                 raise refused(recipe, address, f"{path} answers {answer.status}")
             if answer.status != 200:
                 raise NotReady(f"{path} answers {answer.status}")

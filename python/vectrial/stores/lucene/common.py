@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.model.capabilities import Durability, Spreading
-from vectrial.model.errors import StoreError
+from vectrial.model.errors import StoreError, UserError
 from vectrial.model.metric import Metric, ScoreKind
 from vectrial.model.store import Address
 
@@ -20,6 +21,8 @@ SCORES: Mapping[Metric, ScoreKind] = {
     Metric.COSINE: ScoreKind.COSINE_SIMILARITY,
     Metric.IP: ScoreKind.INNER_PRODUCT,
 }
+#: An example of a condition of an application, a query.
+CONDITION = '{"term": {"on_sale": true}}'
 #: Error of such a score near 0: the server's own is a float32 near 1.
 SCORE_ERROR = 4 * 2.0**-24
 DURABILITY: Mapping[Durability, str] = {
@@ -58,6 +61,26 @@ def to_declared_scores(scores: NDArray[np.floating[Any]], metric: Metric) -> NDA
         case Metric.IP:
             declared = np.where(scores < 1.0, 1.0 - 1.0 / scores, scores - 1.0)
     return declared.astype(np.float32)
+
+
+def condition_of(text: str) -> dict[str, Any] | None:
+    """The query that an application's condition is, JSON as its searches have it; None of an empty
+    text.
+
+    Raises:
+        UserError: it is not.
+    """
+    if not text:
+        return None
+    try:
+        query = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"the condition is no JSON: {error}", where="--where", remedy=f"as in {CONDITION}"
+        ) from error
+    if not isinstance(query, dict):
+        raise UserError("the condition is no query", where="--where", remedy=f"as in {CONDITION}")
+    return query
 
 
 def authorization(address: Address) -> str | None:

@@ -126,7 +126,7 @@ ELASTICSEARCH: Recipe = Recipe(
     ports=("http", "transport"),
     public=("http",),
     command=_command,
-    ready=lambda address: lucene.ready(ELASTICSEARCH, address),
+    ready=lambda address: lucene.ready(ELASTICSEARCH, address, identity="/_security/_authenticate"),
     secrets=("user", "password", "api_key"),
     stop_s=60.0,
     cluster=Clustering(_node_command),

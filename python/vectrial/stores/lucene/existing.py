@@ -17,9 +17,12 @@ from vectrial.model.existing import (
 )
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
+from vectrial.stores.lucene.common import condition_of
+from vectrial.stores.lucene.filters import Query
 
 #: What rows are known by.
 ID = "_id"
+_BAD_REQUEST = 400
 _VECTORS = ("dense_vector", "knn_vector")
 _TYPES: Mapping[str, FieldType] = {
     **dict.fromkeys(("long", "integer", "short", "byte"), FieldType.INT),
@@ -69,10 +72,9 @@ def describe(
             f"the index of field '{vector}' is of the kind '{found.kind}'",
             remedy="hnsw, int8_hnsw and flat are measured",
         )
-    there = {"exists": {"field": vector}}
-    first = client.search(
-        index=name, body={"size": SAMPLE, "_source": False, "query": there, "sort": ["_doc"]}
-    )
+    there = rows_with(vector, condition_of(existing.where))
+    body = {"size": SAMPLE, "_source": False, "query": there, "sort": ["_doc"]}
+    first = _asked(existing, lambda: client.search(index=name, body=body))
     return Description(
         id=ID,
         vector=vector,
@@ -88,6 +90,32 @@ def describe(
             if about.get("type") in _TYPES and about.get("doc_values", True)
         },
     )
+
+
+def rows_with(vector: str, condition: Query | None) -> Query:
+    """The query for documents that have a vector in this field, and meet the condition."""
+    there: Query = {"exists": {"field": vector}}
+    return there if condition is None else {"bool": {"filter": [there, condition]}}
+
+
+def _asked(existing: Existing, ask: Callable[[], Any]) -> Any:
+    """The answer to the first question with the application's condition.
+
+    Raises:
+        UserError: the server does not take the condition.
+    """
+    try:
+        return ask()
+    except Exception as error:  # each client has errors of its own
+        if not existing.where or status_of(error) != _BAD_REQUEST:
+            raise
+        raise UserError(f"the server refuses the condition: {error}", where="--where") from error
+
+
+def status_of(error: Exception) -> int | None:
+    """The status of HTTP that an error of either client is about."""
+    status = getattr(error, "status_code", None)  # opensearchpy has words there without an answer
+    return status if isinstance(status, int) else None
 
 
 def _fields(

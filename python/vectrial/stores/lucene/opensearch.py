@@ -10,7 +10,7 @@ and making an index of faiss or nmslib ends the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +26,7 @@ from vectrial.stores.lucene.store import (
     CAVEATS,
     COMMON,
     CONNECTIONS,
+    KEEP,
     MERGE_S,
     REQUEST_S,
     LuceneStore,
@@ -155,12 +156,27 @@ class OpenSearch(LuceneStore):
             raise vt.UserError(f"the vectors of '{name}' have the graph that the server chooses")
         derived = settings.get("index.knn.derived_source.enabled", "true") != "false"
         if derived and settings.get("index.knn") == "true":
-            raise vt.UserError(
-                f"documents of index '{name}' derive their vectors from the index, and searches"
-                " that return vectors fail there in OpenSearch 3.5",
-                remedy="an index made with knn.derived_source.enabled = false is measured",
-            )
+            self._check_derived(name, found.vector)
         return found
+
+    def _check_derived(self, name: str, vector: str) -> None:
+        """Check that searches return vectors that documents derive from the index: of one index in
+        many, none did in 3.5.
+
+        Raises:
+            UserError: they do not.
+        """
+        from opensearchpy import TransportError
+
+        body = {"size": 1, "query": {"exists": {"field": vector}}, "_source": [vector]}
+        try:
+            self._client.search(index=name, body=body)
+        except TransportError as error:
+            raise vt.UserError(
+                f"documents of index '{name}' derive their vectors from the index, and a search"
+                f" that returns them fails: {error.error}",
+                remedy="an index made with knn.derived_source.enabled = false is measured",
+            ) from error
 
     def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "knn_vector":
@@ -177,6 +193,19 @@ class OpenSearch(LuceneStore):
             kind,
             {name: params[name] for name in ("m", "ef_construction") if name in params},
         )
+
+    def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
+        """At a point in time: the end of a scroll closes what derives the vectors of documents,
+        after which every search that returns vectors fails (3.5.0), the application's too."""
+        point = self._client.create_pit(index=self._name, params={"keep_alive": KEEP})["pit_id"]
+        try:
+            page = {**body, "size": size, "sort": ["_shard_doc"]}
+            page["pit"] = {"id": point, "keep_alive": KEEP}
+            while hits := self._client.search(body=page)["hits"]["hits"]:
+                yield hits
+                page["search_after"] = hits[-1]["sort"]
+        finally:
+            self._client.delete_pit(body={"pit_id": [point]})
 
     def _merge(self, segments: int) -> None:
         self._client.indices.forcemerge(

@@ -120,7 +120,9 @@ OPENSEARCH: Recipe = Recipe(
     ports=("http", "transport"),
     public=("http",),
     command=_command,
-    ready=lambda address: lucene.ready(OPENSEARCH, address),
+    ready=lambda address: lucene.ready(
+        OPENSEARCH, address, identity="/_plugins/_security/authinfo"
+    ),
     secrets=("user", "password"),
     stop_s=60.0,
     cluster=Clustering(_node_command),

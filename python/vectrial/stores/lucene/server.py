@@ -123,14 +123,21 @@ def node_settings(folder: Path, node: Node, nodes: Sequence[Node]) -> dict[str, 
     return own
 
 
-def ready(recipe: Recipe, address: Address) -> None:
+def ready(recipe: Recipe, address: Address, *, identity: str) -> None:
     """The cluster has a master, its nodes and its shards; asked of `_cluster/health`, since
-    Elasticsearch's distribution in the registry does not answer at `/`."""
+    Elasticsearch's distribution in the registry does not answer at `/`.
+
+    identity: path at which anybody who is known is told who it is: a role that may only read an
+        index may not ask for the cluster.
+    """
     allowed = authorization(address)
     headers = {"authorization": allowed} if allowed else {}
     nodes = max(1, len(address.nodes))
     path = f"/_cluster/health?wait_for_status=yellow&wait_for_nodes=>={nodes}&timeout=2s"
-    health = http_ready(recipe, address, headers, path)
+    health = http_ready(recipe, address, headers, path, weak_role=True)
+    if health is None:
+        http_ready(recipe, address, headers, identity)
+        return
     if (there := health["number_of_nodes"]) < nodes:
         raise NotReady(f"{there} of {nodes} nodes have joined")
     if health.get("timed_out", True):

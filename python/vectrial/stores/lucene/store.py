@@ -29,11 +29,13 @@ from vectrial.stores.lucene import files as lucene_files
 from vectrial.stores.lucene import filters as lucene_filters
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import (
+    CONDITION,
     DURABILITY,
     SCORE_ERROR,
     SCORES,
     SegmentParams,
     authorization,
+    condition_of,
     to_declared_scores,
 )
 
@@ -44,10 +46,13 @@ REQUEST_S, MERGE_S = 60.0, 3600.0
 CONNECTIONS = 64
 #: Rows that one answer may hold; more than the servers' own 10,000 are read page by page.
 _PAGE = 10_000
+#: The status of an answer to a role that may not ask.
+_FORBIDDEN = 403
 #: Bytes of a request that writes, by estimate; servers take 100 MB.
 _REQUEST_BYTES = 20_000_000
 _BYTES_PER_NUMBER = 12
-_KEEP = "5m"
+#: How long a server keeps what is read page by page, from one page to the next.
+KEEP = "5m"
 _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.INT: "long",
     vt.FieldType.FLOAT: "double",
@@ -74,7 +79,7 @@ COMMON = vt.Capabilities(
     durability=DURABILITY,
     buffered_s=10.0,  # twice sync_interval, 5 s
     warm_up_s=20.0,  # a JVM
-    existing=vt.Attaching(defaults=True),
+    existing=vt.Attaching(defaults=True, condition=CONDITION),
 )
 #: Caveats of both.
 CAVEATS = (
@@ -106,6 +111,8 @@ class LuceneStore(vt.ServerStore):
         #: Something was written here that no search may have seen.
         self._stale = True
         self._every_second = False
+        #: The application's condition, of a collection that somebody else made.
+        self._own_query: lucene_filters.Query | None = None
 
     @abstractmethod
     def _settings(self, index: vt.Index) -> Mapping[str, Any]:
@@ -134,7 +141,12 @@ class LuceneStore(vt.ServerStore):
         """Merge to at most so many segments, which may take `MERGE_S`."""
 
     def version(self) -> str:
-        node = next(iter(self._client.nodes.info()["nodes"].values()))
+        try:
+            node = next(iter(self._client.nodes.info()["nodes"].values()))
+        except Exception as error:  # each client has errors of its own
+            if not self._attached or lucene_existing.status_of(error) != _FORBIDDEN:
+                raise
+            return "not known: the role may not ask for nodes"
         return f"{node['version']} (Java {node['jvm']['version']})"
 
     def _create(self) -> None:
@@ -168,8 +180,8 @@ class LuceneStore(vt.ServerStore):
         return lucene_existing.describe(self._client, existing, self._described)
 
     def _attach(self) -> None:
-        self._major = int(self.version().partition(".")[0])
         self._stale = False
+        self._own_query = condition_of(self._own_condition)
 
     @property
     def _attached(self) -> bool:
@@ -288,7 +300,9 @@ class LuceneStore(vt.ServerStore):
 
     def _all_rows(self) -> lucene_filters.Query:
         """The query for every row; documents without a vector are none."""
-        return {"exists": {"field": self._vector_name}} if self._attached else {"match_all": {}}
+        if not self._attached:
+            return {"match_all": {}}
+        return lucene_existing.rows_with(self._vector_name, self._own_query)
 
     def _whole(self) -> dict[str, Any]:
         """Members of a search that have it return whole rows."""
@@ -314,11 +328,11 @@ class LuceneStore(vt.ServerStore):
     def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
         """The hits of a search, all of them, so many at a time."""
         search = self._client.search
-        page = search(index=self._name, body={**body, "size": size}, scroll=_KEEP)
+        page = search(index=self._name, body={**body, "size": size}, scroll=KEEP)
         try:
             while hits := page["hits"]["hits"]:
                 yield hits
-                page = self._client.scroll(body={"scroll_id": page["_scroll_id"], "scroll": _KEEP})
+                page = self._client.scroll(body={"scroll_id": page["_scroll_id"], "scroll": KEEP})
         finally:
             self._client.clear_scroll(body={"scroll_id": [page["_scroll_id"]]})
 
@@ -422,9 +436,11 @@ class LuceneStore(vt.ServerStore):
         return [answer["hits"]["hits"]]
 
     def _condition(self, where: vt.Filter | None) -> lucene_filters.Query | None:
+        own = self._own_query
         if where is None:
-            return None
-        return lucene_filters.query(vt.coerce_values(where, self._schema), self._names)
+            return own
+        asked = lucene_filters.query(vt.coerce_values(where, self._schema), self._names)
+        return asked if own is None else {"bool": {"filter": [own, asked]}}
 
     def _returned(self, returning: vt.Returning) -> tuple[str, ...]:
         own = () if self._attached else (ID,)

@@ -55,7 +55,10 @@ def entities_batch(schema: Schema, found: Sequence[Mapping[str, Any]]) -> pa.Rec
     return batch_of_rows(schema, ids, vectors, found)
 
 
-def strong_count(client: Any, name: str) -> int:
-    """Rows of a loaded collection, among them those of every write acknowledged before."""
-    found = client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+def strong_count(client: Any, name: str, condition: str = "") -> int:
+    """Rows of a loaded collection, among them those of every write acknowledged before. condition:
+    an expression that they meet."""
+    found = client.query(
+        name, filter=condition, output_fields=["count(*)"], consistency_level="Strong"
+    )
     return int(found[0]["count(*)"])

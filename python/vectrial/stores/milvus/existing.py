@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vectrial.model.errors import UserError
@@ -11,6 +11,8 @@ from vectrial.model.schema import FieldType
 from vectrial.stores.milvus.collection import METRICS, strong_count
 from vectrial.stores.milvus.indexes import KINDS
 
+#: A kind of index that leaves the kind to the server.
+_AUTOMATIC = "AUTOINDEX"
 _PARAMS = {"M": "m", "efConstruction": "ef_construction", "nlist": "nlist"}
 
 
@@ -37,13 +39,12 @@ def describe(client: Any, existing: Existing) -> Description:
         )
     vector = _vector(fields, existing.vector, name, DataType.FLOAT_VECTOR)
     index = _index(client, name, vector["name"])
-    state = str(client.get_load_state(name)["state"])
-    if "Loaded" not in state or "NotLoad" in state:
+    if not _loaded(client.get_load_state(name)):
         raise UserError(
             f"collection '{name}' is not loaded, and nothing is changed here",
             remedy=f"load it: MilvusClient(…).load_collection({name!r})",
         )
-    kinds = {theirs: ours for ours, theirs in KINDS.items()}
+    kinds = {theirs: ours for ours, theirs in KINDS.items()} | {_AUTOMATIC: "hnsw"}
     if index["index_type"] not in kinds:
         raise UserError(
             f"the index of '{vector['name']}' is of the kind {index['index_type']}",
@@ -52,7 +53,7 @@ def describe(client: Any, existing: Existing) -> Description:
     return Description(
         id=primary["name"],
         vector=vector["name"],
-        rows=strong_count(client, name),
+        rows=_count(client, existing),
         dim=int(vector["params"]["dim"]),
         metric={theirs: ours for ours, theirs in METRICS.items()}.get(index["metric_type"]),
         index=kinds[index["index_type"]],
@@ -63,7 +64,44 @@ def describe(client: Any, existing: Existing) -> Description:
             for one in fields
             if one["type"] in types and not one.get("is_primary")
         },
+        notes=(*_notes(client, name, index),),
     )
+
+
+def _count(client: Any, existing: Existing) -> int:
+    """Rows of the collection that meet the application's condition.
+
+    Raises:
+        UserError: the server does not take it.
+    """
+    from pymilvus import MilvusException
+
+    condition = existing.where and f"({existing.where})"
+    try:
+        return strong_count(client, existing.collection, condition)
+    except MilvusException as error:
+        if not condition:
+            raise
+        raise UserError(
+            f"the server refuses the condition: {error.message}", where="--where"
+        ) from error
+
+
+def _notes(client: Any, name: str, index: Mapping[str, Any]) -> Iterator[str]:
+    if index["index_type"] == _AUTOMATIC:
+        yield (
+            f"the index is {_AUTOMATIC}, whose kind the server's configuration says: it is searched"
+            " as the graph (HNSW) that a server makes which is not configured otherwise"
+        )
+    partitions = client.list_partitions(name)
+    loaded = [one for one in partitions if _loaded(client.get_load_state(name, one))]
+    if len(loaded) < len(partitions):
+        yield f"rows are those of the partitions that are loaded: {', '.join(loaded)}"
+
+
+def _loaded(state: Mapping[str, Any]) -> bool:
+    text = str(state["state"])
+    return "Loaded" in text and "NotLoad" not in text
 
 
 def _vector(

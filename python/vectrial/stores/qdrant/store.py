@@ -113,7 +113,7 @@ class Qdrant(vt.ServerStore):
             vt.Durability.BUFFERED: "wait=true: a write is in the log, a mapped file that the"
             " system writes out, and applied",
         },
-        existing=vt.Attaching(),
+        existing=vt.Attaching(defaults=True),
         hybrid=(
             "ranks no texts by their words (its text index only filters); sparse vectors, by which"
             " one could, are not asked for"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ _PAGE = 20
 #: What rows are known by, and the name of the vector of a collection that names none.
 ID, UNNAMED = "uuid", "default"
 _METRICS = {"l2-squared": Metric.L2, "cosine": Metric.COSINE, "dot": Metric.IP}
+#: A condition that names a tenant, and what the server calls one that can be read.
+CONDITION = "tenant = shop-1"
+_ACTIVE = ("ACTIVE", "HOT")
 _TYPES: Mapping[str, FieldType] = {
     "int": FieldType.INT,
     "number": FieldType.FLOAT,
@@ -29,10 +33,9 @@ def describe(client: Any, existing: Existing) -> Description:
     if not client.collections.exists(name):
         raise UserError(f"the server has no collection '{name}'", where="--collection")
     require_id(existing, ID, "their uuid")
-    collection = client.collections.get(name)
+    collection = opened(client, name, existing.where)
     config = collection.config.get()
-    if config.multi_tenancy_config.enabled:
-        raise UserError(f"collection '{name}' is one of many tenants, which are not measured")
+    _check_tenant(client, existing, many=config.multi_tenancy_config.enabled)
     vector, index = _vector(config, existing.vector, name)
     if index.quantizer is not None:
         raise UserError(
@@ -57,7 +60,7 @@ def describe(client: Any, existing: Existing) -> Description:
         }
     if getattr(index, "multi_vector", None) is not None:
         raise UserError(f"an object of '{name}' has several vectors, which are not measured")
-    every = collection.iterator(include_vector=[vector], cache_size=_PAGE)
+    every = collection.iterator(include_vector=included(vector), cache_size=_PAGE)
     first = next((row for row in every if row.vector.get(vector)), None)
     if first is None:
         raise UserError(f"collection '{name}' holds no vectors '{vector}'")
@@ -73,6 +76,55 @@ def describe(client: Any, existing: Existing) -> Description:
         fields=_filterable(config),
         notes=("objects without a vector are counted here; they are not read, and in no answer",),
     )
+
+
+def opened(client: Any, name: str, condition: str) -> Any:
+    """The collection, or the part of it that is of the tenant which the condition names.
+
+    Raises:
+        UserError: the condition is another one.
+    """
+    collection = client.collections.get(name)
+    return collection.with_tenant(_tenant(condition)) if condition else collection
+
+
+def _tenant(condition: str) -> str:
+    found = re.fullmatch(r"\s*tenant\s*=\s*(\S+)\s*", condition)
+    if found is None:
+        raise UserError(
+            f"'{condition}' is no condition that names a tenant",
+            where="--where",
+            remedy=f"as in '{CONDITION}'",
+        )
+    return found[1]
+
+
+def _check_tenant(client: Any, existing: Existing, *, many: bool) -> None:
+    """Check that one of many tenants is named, which is there and can be read as it is."""
+    name, condition = existing.collection, existing.where
+    if not many and not condition:
+        return
+    if not many:
+        raise UserError(f"collection '{name}' has no tenants", where="--where")
+    if not condition:
+        raise UserError(
+            f"collection '{name}' is one of many tenants, of which one is measured at a time",
+            remedy=f"name it: --where '{CONDITION}'",
+        )
+    found = client.collections.get(name).tenants.get_by_name(tenant := _tenant(condition))
+    if found is None:
+        raise UserError(f"collection '{name}' has no tenant '{tenant}'", where="--where")
+    if found.activity_status.value not in _ACTIVE:
+        raise UserError(
+            f"tenant '{tenant}' is {found.activity_status.value}, and nothing is changed here",
+            where="--where",
+            remedy="activate it first",
+        )
+
+
+def included(vector: str) -> bool | list[str]:
+    """How a request asks for vectors of this name: one without a name comes with all alone."""
+    return True if vector == UNNAMED else [vector]
 
 
 def _vector(config: Any, wanted: str, name: str) -> tuple[str, Any]:

@@ -92,7 +92,9 @@ class Weaviate(vt.ServerStore):
             " when it likes: there is no setting for more"
         },
         hybrid=weaviate_text.HYBRID,
-        existing=vt.Attaching(settings=frozenset({"ef_search"})),
+        existing=vt.Attaching(
+            settings=frozenset({"ef_search"}), condition=weaviate_existing.CONDITION
+        ),
         caveats=(
             "ef_search is a setting of the collection: of two searches, the one prepared last"
             " decides for both",
@@ -135,6 +137,8 @@ class Weaviate(vt.ServerStore):
         )
         self._collection: Any = client.collections.get(self._name)
         self._ef_search: int | None = None
+        #: Named in searches of a collection that somebody else made, which may have several.
+        self._target_vector: str | None = None
         return client
 
     def version(self) -> str:
@@ -169,8 +173,10 @@ class Weaviate(vt.ServerStore):
         return weaviate_existing.describe(self._client, existing)
 
     def _attach(self) -> None:
-        self._collection = self._client.collections.get(self._name)
+        self._collection = weaviate_existing.opened(self._client, self._name, self._own_condition)
         self._types = {field.name: vt.ARROW_TYPES[field.type] for field in self._schema.fields}
+        named = self._collection.config.get().vector_config
+        self._target_vector = self._vector_name if named else None
 
     @property
     def _attached(self) -> bool:
@@ -314,8 +320,7 @@ class Weaviate(vt.ServerStore):
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
         name, ids_of = self._vector_name, self._ids
-        vector_too = [name] if returning is vt.Returning.VECTORS else False
-        target = name if self._attached and name != weaviate_existing.UNNAMED else None
+        vector_too = returning is vt.Returning.VECTORS and weaviate_existing.included(name)
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(
@@ -325,7 +330,7 @@ class Weaviate(vt.ServerStore):
                 return_metadata=distance,
                 return_properties=properties or False,
                 include_vector=vector_too,
-                target_vector=target,
+                target_vector=self._target_vector,
             ).objects
             scores = np.array([row.metadata.distance for row in found], dtype=np.float32)
             return ids_of(found), scores
