@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vectrial.datasets.inspect import shortest_norm
+from vectrial.datasets.inspect import extreme_norms
 from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset, Provenance
@@ -17,6 +17,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.refusals import refuse, refuse_filters_on, refuse_k, refuse_rows
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
+from vectrial.stores.duckdb import DuckDB
 from vectrial.stores.faiss import FaissStore
 from vectrial.stores.lancedb.store import LanceDB
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
@@ -132,20 +133,22 @@ def test_long_texts_get_another_index_in_postgresql() -> None:
 
 def test_vectors_whose_direction_a_store_loses() -> None:
     """Qdrant leaves a vector as it is whose squares add up to less than float32's epsilon."""
-    short = Schema(2, Metric.COSINE, shortest=3e-4)
-    with pytest.raises(Unsupported, match=r"loses the direction of vectors shorter than 0.00035"):
+    short = Schema(2, Metric.COSINE, norms=(3e-4, 1.0))
+    with pytest.raises(Unsupported, match=r"shorter than 0.00035; the shortest has 0.0003"):
         refuse(QdrantEdge, short)
     refuse(MemoryStore, short)
-    refuse(QdrantEdge, replace(short, shortest=4e-4))
-    refuse(QdrantEdge, replace(short, shortest=None))
+    refuse(QdrantEdge, replace(short, norms=(4e-4, 1e14)))
+    refuse(QdrantEdge, replace(short, norms=None))
     refuse(QdrantEdge, replace(short, metric=Metric.L2))
+    with pytest.raises(Unsupported, match=r"longer than 3e\+09; the longest has 1e\+14"):
+        refuse(DuckDB, replace(short, norms=(4e-4, 1e14)))
 
 
-def test_the_shortest_vector_is_known_to_the_plan() -> None:
+def test_the_extreme_lengths_are_known_to_the_plan() -> None:
     rows = np.array([[3, 4], [0.6, 0.8]], np.float32)
     queries = np.array([[1, 0], [0, 2e-4]], np.float32)
     made = replace(dataset(), vectors=rows, queries=queries)
-    assert shortest_norm(made) is None, "nobody looked"
-    made = replace(made, facts={"norms": {"min": 1.0}})
-    assert shortest_norm(made) == pytest.approx(2e-4)
-    assert shortest_norm(replace(made, queries=rows)) == 1.0
+    assert extreme_norms(made) is None, "nobody looked"
+    made = replace(made, facts={"norms": {"min": 1.0, "max": 5.0}})
+    assert extreme_norms(made) == pytest.approx((2e-4, 5.0))
+    assert extreme_norms(replace(made, queries=2 * rows)) == pytest.approx((1.0, 10.0))

@@ -122,16 +122,17 @@ def norms(dataset: Dataset, *, progress: Progress = silent) -> dict[str, Any]:
     }
 
 
-def shortest_norm(dataset: Dataset) -> float | None:
-    """Length of the shortest vector, of rows and queries; None where that of the rows is not known,
-    since nobody looked."""
+def extreme_norms(dataset: Dataset) -> tuple[float, float] | None:
+    """Lengths of the shortest and of the longest vector, of rows and queries; None where those of
+    the rows are not known, since nobody looked."""
     if "norms" not in dataset.facts:
         return None
-    shortest = float(dataset.facts["norms"]["min"])
+    least, most = (float(dataset.facts["norms"][name]) for name in ("min", "max"))
     for rows in slices_of(dataset.queries, _BLOCK_BYTES):
         wide = dataset.queries[rows].astype(np.float64)
-        shortest = min(shortest, float(np.einsum("ij,ij->i", wide, wide).min()) ** 0.5)
-    return shortest
+        lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+        least, most = min(least, float(lengths.min())), max(most, float(lengths.max()))
+    return least, most
 
 
 def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:

@@ -49,8 +49,8 @@ _ALL = (
         Scope.EVERYTHING,
         "Of the loaded rows that are returned at the generous setting, as many are true neighbours "
         "as the recall floor of an exact index asks (at least 0.999), of another a tenth of its "
-        "floor: data without structure give a graph nothing to follow. Of a store that declares L2 "
-        "distances made of products, rows within the rounding of these count as one.",
+        "floor: data without structure give a graph nothing to follow. Of a store that declares "
+        "coarser distances (L2 of products, 1 - q·x), rows within their rounding count as one.",
     ),
     Check(
         "all_rows_kept",

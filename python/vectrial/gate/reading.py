@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -109,30 +109,45 @@ def answers(subject: Subject, report: Report) -> float:
         report("scores_agree", *_scores_agree(subject, queries, given, at))
     share, floor = true_share(subject, subject.judge, given), subject.on_any_data(subject.floor)
     reached, detail = share, f"{share:.4f} at the generous setting, at least {floor:g}"
-    if share < floor and subject.can.l2_of_products and subject.schema.metric is Metric.L2:
-        reached = _told_apart_share(subject, queries, given)
-        detail += (
-            f"; {reached:.4f} where rows count as one that products of float32 do not tell apart"
-        )
+    if share < floor and (rounding := _rounding(subject)):
+        reached = _told_apart_share(subject, queries, given, rounding)
+        detail += f"; {reached:.4f} if rows that its arithmetic does not tell apart count as one"
     report("recall", reached >= floor, detail)
     return share
 
 
-def _told_apart_share(subject: Subject, queries: Vectors, given: Sequence[Answer]) -> float:
-    """Mean share of rows in the answers whose squared distance is that of the k-th neighbour, but
-    for the rounding of products of float32, or less."""
-    rows = subject.rows
-    truth = exact_topk(rows.vectors, rows.ids, queries, Metric.L2, subject.k)
-    longest = float(np.linalg.norm(rows.vectors, axis=1).max())
+def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
+    """How coarse the distances are that a store declares to compare: the power of a distance that
+    it compares, and by how much two may differ that are the same to it, for a query of a length.
+    None where they are as fine as any sum of float32."""
+    score = subject.can.scores[subject.schema.metric]
+    if subject.schema.metric is Metric.L2 and subject.can.l2_of_products:
+        longest = float(np.linalg.norm(subject.rows.vectors, axis=1).max())
+        share = tie_tolerance(subject.schema.dim)
+        return 2, lambda length: share * (length + longest) ** 2
+    if score is ScoreKind.ONE_MINUS_INNER_PRODUCT:
+        return 1, lambda _: 2.0**-23  # of numbers near 1
+    return None
+
+
+def _told_apart_share(
+    subject: Subject,
+    queries: Vectors,
+    given: Sequence[Answer],
+    rounding: tuple[int, Callable[[float], float]],
+) -> float:
+    """Mean share of rows in the answers that are as near as the k-th neighbour, but for a rounding,
+    or nearer."""
+    rows, metric, (power, coarse) = subject.rows, subject.schema.metric, rounding
+    truth = exact_topk(rows.vectors, rows.ids, queries, metric, subject.k)
     shares = []
     for query, (ids, _), found, available in zip(
         queries, given, truth.distances, truth.available, strict=True
     ):
         known = rows.positions(np.unique(ids))
-        squares = distances(query, rows.vectors[known[known >= 0]], Metric.L2) ** 2
-        scale = (float(np.linalg.norm(query)) + longest) ** 2
-        rounding = tie_tolerance(subject.schema.dim) * scale
-        shares.append(float((squares <= found[available - 1] ** 2 + rounding).mean()))
+        near = distances(query, rows.vectors[known[known >= 0]], metric) ** power
+        kth = found[available - 1] ** power
+        shares.append(float((near <= kth + coarse(float(np.linalg.norm(query)))).mean()))
     return float(np.mean(shares))
 
 

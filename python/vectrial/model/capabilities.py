@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -212,7 +213,7 @@ class Capabilities:
     field_types: metadata column types; empty: no metadata at all.
     nulls: metadata values may be missing. nul_in_text: texts may have a U+0000. spaces_in_text:
         filters tell texts apart that differ by white space at an end.
-    least_norm: length of vectors below which its cosine is not that of their directions.
+    norms: lengths of vectors, least and most, between which its cosine is that of their directions.
     l2_of_products: a squared distance is |q|² - 2q·x + |x|² in float32, whose rounding is relative
         to the lengths; where it is the square of a difference, it is relative to the distance.
     text_bytes: of the longest text of a column; columns: the most of them; most_dim: of vectors;
@@ -258,7 +259,7 @@ class Capabilities:
     nulls: bool = False
     nul_in_text: bool = True
     spaces_in_text: bool = True
-    least_norm: float = 0.0
+    norms: tuple[float, float] = (0.0, math.inf)
     l2_of_products: bool = False
     text_bytes: int | None = None
     columns: int | None = None

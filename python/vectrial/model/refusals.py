@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from vectrial.model.capabilities import Capabilities, Index, IndexKind
@@ -60,13 +59,18 @@ def _refuse_vectors(store: type[Store], schema: Schema) -> None:
             f"{store.name} keeps vectors of up to {can.most_dim:,} dimensions; these have"
             f" {schema.dim:,}"
         )
-    shortest = math.inf if schema.shortest is None else schema.shortest
-    if schema.metric is Metric.COSINE and shortest < can.least_norm:
-        raise Unsupported(
-            f"{store.name} loses the direction of vectors shorter than {can.least_norm:.2g}; the"
-            f" shortest, of rows and queries, has a length of {shortest:.2g}",
-            remedy="scale the vectors before they are imported: their cosines stay as they are",
-        )
+    if schema.metric is not Metric.COSINE or schema.norms is None:
+        return
+    (least, most), (shortest, longest) = can.norms, schema.norms
+    for lost, what in (
+        (shortest < least, f"shorter than {least:.2g}; the shortest has {shortest:.2g}"),
+        (longest > most, f"longer than {most:.2g}; the longest has {longest:.2g}"),
+    ):
+        if lost:
+            raise Unsupported(
+                f"{store.name} loses the direction of vectors that are {what}",
+                remedy="scale the vectors before they are imported: their cosines stay as they are",
+            )
 
 
 def _kind(store: type[Store], schema: Schema, index: Index) -> IndexKind:

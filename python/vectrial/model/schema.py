@@ -59,14 +59,14 @@ class Field:
 class Schema:
     """Layout of the rows: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`.
 
-    shortest: length of the shortest vector, of the rows that are loaded first and of queries, for
-    stores that have a limit; None where it is not known.
+    norms: lengths of the shortest and of the longest vector, of the rows that are loaded first and
+    of queries, for stores that have limits; None where they are not known.
     """
 
     dim: int
     metric: Metric
     fields: tuple[Field, ...] = ()
-    shortest: float | None = None
+    norms: tuple[float, float] | None = None
 
     @cached_property
     def columns(self) -> Mapping[str, str]:

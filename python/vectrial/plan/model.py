@@ -29,8 +29,7 @@ class DatasetShape:
     """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
     load it. own_ids: the column with the user's own ids, where rows are numbered; else empty.
     part: not all of its rows are used. queries_are_rows: each query has itself among its
-    neighbours. shortest: length of its shortest vector, of rows and
-    queries; None where it is not known."""
+    neighbours. norms: as in `Schema`."""
 
     name: str
     rows: int
@@ -43,7 +42,7 @@ class DatasetShape:
     own_ids: str = ""
     part: bool = False
     queries_are_rows: bool = False
-    shortest: float | None = None
+    norms: tuple[float, float] | None = None
 
     def without_own_ids(self) -> DatasetShape:
         """The same without the column of the user's own ids, which is no column of a collection
@@ -54,7 +53,7 @@ class DatasetShape:
     @property
     def data(self) -> Data:
         """The same, as an experiment takes it."""
-        schema = Schema(self.dim, self.metric, self.fields, self.shortest)
+        schema = Schema(self.dim, self.metric, self.fields, self.norms)
         return Data(schema, self.rows, self.own_filters, self.query_fields)
 
 

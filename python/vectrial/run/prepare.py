@@ -16,7 +16,7 @@ import tomli_w
 
 from vectrial.datasets import catalog, library
 from vectrial.datasets.catalog.model import Entry
-from vectrial.datasets.inspect import repeated_queries, shortest_norm
+from vectrial.datasets.inspect import extreme_norms, repeated_queries
 from vectrial.model.capabilities import ALL_OPERATORS
 from vectrial.model.context import fields_of, own_filters
 from vectrial.model.dataset import OWN_IDS, QUERIES_ARE_ROWS, Dataset
@@ -71,13 +71,13 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
         labels = whole.query_metadata.column_names if whole.query_metadata is not None else []
         own_ids = "" if whole.own_ids is None else str(whole.facts[OWN_IDS])
         queries_are_rows = bool(whole.facts.get(QUERIES_ARE_ROWS))
-        shortest = shortest_norm(whole)
+        norms = extreme_norms(whole)
     else:
         whole = catalog.entry(ref.name)
         fields, queries = whole.fields, whole.queries
         own = (whole.operators or ALL_OPERATORS) if whole.filtered else None
         labels = [field.name for field in whole.query_fields]
-        own_ids, queries_are_rows, shortest = "", False, None
+        own_ids, queries_are_rows, norms = "", False, None
     for what, wanted, there in (("rows", ref.rows, whole.rows), ("queries", ref.queries, queries)):
         if wanted is not None and wanted > there:
             raise UserError(
@@ -96,7 +96,7 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
         own_ids,
         ref.rows not in (None, whole.rows),
         queries_are_rows,
-        shortest,
+        norms,
     )
 
 

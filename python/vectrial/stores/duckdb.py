@@ -71,8 +71,8 @@ class DuckDB(vt.Store):
             ),
             "flat": vt.IndexKind(exact=True),
         },
-        # It multiplies the squares of two lengths as float32, whose least normal number is 2^-126.
-        least_norm=2.0**-31.5,
+        # It multiplies the squares of two lengths as float32: these are from 2^-126 to 2^128.
+        norms=(2.0**-31.5, 2.0**31.5),
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from vectrial.stores.docarray.documents import (
 
 METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "inner_product"}
 #: A vector shorter than ten times float32's epsilon is not normalised under cosine.
-LEAST_NORM = 10 * 2.0**-23
+NORMS = (10 * 2.0**-23, math.inf)
 #: What a column may hold in AnnLite's own table; truth values are kept there as 0 and 1.
 _COLUMNS = {
     vt.FieldType.INT: int,
@@ -78,7 +79,7 @@ class AnnLiteStore(vt.Store):
         find=frozenset({"eq", "in", "range", "and", "or", "not"}),
         field_types=frozenset(_COLUMNS),
         nulls=True,
-        least_norm=LEAST_NORM,
+        norms=NORMS,
         persistent=True,
         caveats=(
             "a search under a filter is not offered: AnnLite's own ends its walk of the graph "

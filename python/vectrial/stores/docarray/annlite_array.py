@@ -11,8 +11,8 @@ import numpy as np
 
 from vectrial.stores import common as vt
 from vectrial.stores.docarray.annlite import (
-    LEAST_NORM,
     METRICS,
+    NORMS,
     AnnLiteStore,
     HnswBuild,
     HnswSearch,
@@ -42,7 +42,7 @@ class DocArrayAnnLite(IndexedDocumentArray):
         find_brings_rows=True,
         field_types=frozenset(_COLUMNS),
         nulls=True,
-        least_norm=LEAST_NORM,
+        norms=NORMS,
         persistent=True,
         scan=False,
         caveats=(

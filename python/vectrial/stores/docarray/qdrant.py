@@ -12,7 +12,7 @@ from pydantic import Field as Bound
 from vectrial.model.filters import Range
 from vectrial.stores import common as vt
 from vectrial.stores.docarray.indexed import CAVEATS, SERVED_CAVEATS, ServedDocumentArray
-from vectrial.stores.qdrant.common import LEAST_NORM
+from vectrial.stores.qdrant.common import NORMS
 from vectrial.stores.qdrant.filters import Words, translate
 
 _DISTANCES = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot"}
@@ -79,7 +79,7 @@ class DocArrayQdrant(ServedDocumentArray):
         find_brings_rows=True,
         field_types=frozenset(_COLUMNS),
         nulls=True,
-        least_norm=LEAST_NORM,
+        norms=NORMS,
         most_int=2**53,  # they are float64 there
         persistent=True,
         scan=False,

@@ -6,6 +6,7 @@ lie, each pickled into one row.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,7 +41,7 @@ _COMMON: dict[str, Any] = {
     "nulls": True,
     # 1e-7 is added to both sides of a fraction whose lower side is |q||x|: of two vectors of this
     # length that changes a cosine by 1e-5.
-    "least_norm": 0.1,
+    "norms": (0.1, math.inf),
     "l2_of_products": True,
 }
 

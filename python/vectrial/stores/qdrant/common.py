@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class HnswSearch(vt.Params):
 
 
 #: A vector whose squares add up to less than float32's epsilon is not normalised under cosine.
-LEAST_NORM = 2.0**-11.5
+NORMS = (2.0**-11.5, math.inf)
 
 
 def unsigned(ids: NDArray[np.int64]) -> list[Any]:

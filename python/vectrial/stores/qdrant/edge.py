@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vectrial.model.filters import Filter, Range, renamed
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant.common import (
-    LEAST_NORM,
+    NORMS,
     HnswBuild,
     HnswSearch,
     points_batch,
@@ -58,7 +58,7 @@ class QdrantEdge(vt.Store):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
-        least_norm=LEAST_NORM,
+        norms=NORMS,
         most_int=2**53,  # they are float64 there
         payload_index=True,
         persistent=True,

@@ -20,7 +20,7 @@ from vectrial.model.filters import Filter, Range, coerce_values, for_float64, re
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant import existing as qdrant_existing
 from vectrial.stores.qdrant.common import (
-    LEAST_NORM,
+    NORMS,
     HnswBuild,
     HnswSearch,
     points_batch,
@@ -103,7 +103,7 @@ class Qdrant(vt.ServerStore):
         find=vt.ALL_OPERATORS,
         field_types=frozenset(vt.FieldType),
         nulls=True,
-        least_norm=LEAST_NORM,
+        norms=NORMS,
         most_int=2**53,  # they are float64 there
         payload_index=True,
         persistent=True,

@@ -54,8 +54,9 @@ class Awkward:
         """As a plan makes it, with what limits of stores are compared with."""
         fields = () if self.metadata is None else fields_of_columns(self.metadata)
         both = np.vstack([self.vectors, self.queries]).astype(np.float64)
-        shortest = float(np.linalg.norm(both, axis=1).min())
-        return Schema(self.vectors.shape[1], metric, fields, shortest)
+        lengths = np.linalg.norm(both, axis=1)
+        norms = float(lengths.min()), float(lengths.max())
+        return Schema(self.vectors.shape[1], metric, fields, norms)
 
 
 def _plain(rng: Rng, rows: int = ROWS, dim: int = DIM) -> Vectors:
