@@ -18,7 +18,7 @@ from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.gate import GateResult, Rows, Subject, check_loaded_rows, reading, run_gate
 from vectrial.gate.checks import CHECKS
-from vectrial.model.capabilities import Capabilities, Index, NoParams
+from vectrial.model.capabilities import Capabilities, Index, IndexKind, NoParams
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
@@ -249,6 +249,48 @@ def test_rows_that_products_do_not_tell_apart_count_as_one(
     recall = next(result for result in found if result.name == "recall")
     assert recall.passed is passes, recall.detail
     assert float(recall.detail.split()[0]) < 0.9
+
+
+class LosesSight(MemoryStore):
+    """As a graph that no way leads to row 17 of, which it keeps."""
+
+    name = "loses-sight"
+    capabilities = replace(
+        MemoryStore.capabilities,
+        indexes={INDEX.kind: IndexKind(recall_floor=0.9)},
+    )
+
+    def searcher(self, k: int, params: Any, where: Filter | None = None) -> Searcher:
+        found = super().searcher(k + 1, params, where)
+
+        def search(vector: Any, /) -> Hits:
+            ids, scores = found(vector)
+            seen = ids != 17
+            return ids[seen][:k], scores[seen][:k]
+
+        return search
+
+
+class ExactAndBlind(LosesSight):
+    """As the other one, which says that it reads every row."""
+
+    capabilities = MemoryStore.capabilities
+
+
+@pytest.mark.parametrize(("kind", "passes"), [(LosesSight, True), (ExactAndBlind, False)])
+def test_a_graph_that_lost_a_row_cannot_answer_with_all(
+    kind: type[MemoryStore], passes: bool, tmp_path: Path
+) -> None:
+    vectors = np.random.default_rng(3).normal(size=(60, DIM)).astype(np.float32)
+    rows, schema = Rows(np.arange(60), vectors), Schema(DIM, Metric.L2)
+    store = kind(tmp_path)
+    store.create(schema, INDEX)
+    store.insert(batch_of(schema, rows.ids, vectors, {}))
+    truth = exact_topk(vectors, rows.ids, vectors[:9], Metric.L2, 60)
+    judge = Judge(60, truth.accept_offsets, truth.accept_ids, truth.available)
+    found = check_loaded_rows(Subject(store, kind, schema, INDEX, rows, vectors[:9], judge, 60))
+    length = next(result for result in found if result.name == "answer_length")
+    assert length.passed is passes, length.detail
 
 
 def test_truth_of_another_question_is_found(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from vectrial.gate.model import same_value, same_vector
 from vectrial.gate.scores import compare
-from vectrial.gate.sought import loss_found, may_be_lost
+from vectrial.gate.sought import look_for, loss_found, may_be_lost
 from vectrial.model.capabilities import IndexKind
-from vectrial.model.metric import Metric, ScoreKind
+from vectrial.model.metric import Metric, ScoreKind, distances, rounding_of
 from vectrial.model.schema import Schema
+from vectrial.model.store import Hits
 from vectrial.stores.lucene.common import SCORE_ERROR, to_declared_scores
 
 
@@ -118,3 +119,45 @@ def test_vectors_that_count_as_the_same(
     vector = np.array([3.0, 0.0, 4.0], dtype=np.float32)
     kind = IndexKind(exact_scores=exact)
     assert same_vector(vector * np.float32(factor), vector, Schema(3, metric), kind) is same
+
+
+@pytest.mark.parametrize(("off", "agree"), [(0.002, True), (0.2, False)])
+def test_estimates_of_copies_are_near_one_number_and_need_not_correlate(
+    off: float, agree: bool
+) -> None:
+    """The neighbours of a query are copies of one document, whose codes are coarser than they
+    differ."""
+    rng = np.random.default_rng(4)
+    query = rng.normal(size=16).astype(np.float32)
+    rows = (query * (1 + 0.01 * rng.normal(size=(30, 16)))).astype(np.float32)
+    exact = 1.0 - distances(query, rows, Metric.COSINE)
+    scores = (exact + off * rng.uniform(-1, 1, 30)).astype(np.float32)
+    told = compare(
+        Metric.COSINE, ScoreKind.COSINE_SIMILARITY, [query], [rows], [scores], exact=False
+    )
+    assert np.corrcoef(scores, exact)[0, 1] < 0.8
+    assert (told.wrong == 0) is agree, told.detail
+
+
+@pytest.mark.parametrize(("rounding", "lost"), [(2.0**-23, []), (0.0, [7])])
+def test_a_row_that_a_score_near_one_does_not_tell_apart_is_not_lost(
+    rounding: float, lost: list[int]
+) -> None:
+    """1 - q·x of vectors of a length of 1e-6 is 1 in float32, of every row."""
+    vectors = (1e-6 * np.random.default_rng(5).normal(size=(20, 4))).astype(np.float32)
+    others = np.array([1, 2, 3])
+
+    def search(_: Any, /) -> Hits:
+        return others, np.ones(3, np.float32)
+
+    found = look_for(
+        search,
+        [7],
+        [vectors[7]],
+        lambda ids: vectors[ids],
+        Metric.IP,
+        expected=3,
+        rounding=rounding,
+    )
+    assert found.lost == lost
+    assert rounding in (0.0, rounding_of(ScoreKind.ONE_MINUS_INNER_PRODUCT))

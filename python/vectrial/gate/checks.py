@@ -34,7 +34,12 @@ _ALL = (
         "Asked each by itself, every node of a cluster has the same version, counts as many rows "
         "as were loaded, has those that are read by id, and answers with k rows.",
     ),
-    Check("answer_length", Scope.EVERYTHING, "An answer has k rows, or all there are."),
+    Check(
+        "answer_length",
+        Scope.EVERYTHING,
+        "An answer has k rows, or all there are; of an approximate index, all but those that its "
+        "recall floor lets it lose.",
+    ),
     Check("no_duplicate_ids", Scope.EVERYTHING, "No answer names a row twice."),
     Check("known_ids", Scope.EVERYTHING, "Every row of an answer is one that was loaded."),
     Check("best_first", Scope.EVERYTHING, "By the store's own scores the best row comes first."),
@@ -42,7 +47,8 @@ _ALL = (
         "scores_agree",
         Scope.EVERYTHING,
         "Scores are those recomputed in float64, up to float32; estimates from compressed vectors "
-        "correlate (0.8) and have the right size (median within half).",
+        "correlate (0.8, unless all are nearly one number) and have the right size (median within "
+        "half).",
     ),
     Check(
         "recall",

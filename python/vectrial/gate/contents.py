@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vectrial.gate.model import Ids, Report, Subject, Vectors
 from vectrial.gate.sought import NEIGHBOURS, Sought, look_for, loss_found, may_be_lost
+from vectrial.model.metric import rounding_of
 from vectrial.stores.common.arrow import ids_of
 
 CHECKS = ("all_rows_kept", "rows_found_by_search")
@@ -91,6 +92,7 @@ def searchable(subject: Subject, report: Report, true_share: float) -> None:
         subject.schema.metric,
         expected=expected,
         budget_s=SEARCH_S,
+        rounding=rounding_of(subject.can.scores[subject.schema.metric]),
     )
     structured = true_share >= subject.floor
     floor = subject.floor if structured else subject.on_any_data(subject.floor)

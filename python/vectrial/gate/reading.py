@@ -13,11 +13,13 @@ from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
 from vectrial.gate.scores import compare
+from vectrial.gate.sought import may_be_lost
 from vectrial.model.metric import (
     LARGER_IS_CLOSER,
     Metric,
     ScoreKind,
     distances,
+    rounding_of,
     tie_tolerance,
 )
 
@@ -90,8 +92,11 @@ def answers(subject: Subject, report: Report) -> float:
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)
     given = subject.answer(queries, least=LEAST, budget_s=BUDGET_S)
     queries = queries[: len(given)]
-    answer_length = min(subject.k, len(subject.rows.ids))
-    odd = [i for i, (ids, _) in enumerate(given) if len(ids) != answer_length]
+    answer_length = min(subject.k, rows := len(subject.rows.ids))
+    # A graph that has lost sight of a few rows cannot answer with all of them.
+    seen = rows if subject.kind.exact else rows - may_be_lost(rows, subject.floor)
+    least = min(answer_length, seen)
+    odd = [i for i, (ids, _) in enumerate(given) if not least <= len(ids) <= answer_length]
     report(
         "answer_length", not odd, _found(odd, given, f"answers do not have {answer_length} rows")
     )
@@ -125,9 +130,8 @@ def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
         longest = float(np.linalg.norm(subject.rows.vectors, axis=1).max())
         share = tie_tolerance(subject.schema.dim)
         return 2, lambda length: share * (length + longest) ** 2
-    if score is ScoreKind.ONE_MINUS_INNER_PRODUCT:
-        return 1, lambda _: 2.0**-23  # of numbers near 1
-    return None
+    absolute = rounding_of(score)
+    return (1, lambda _: absolute) if absolute else None
 
 
 def _told_apart_share(

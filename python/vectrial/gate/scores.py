@@ -19,6 +19,9 @@ from vectrial.model.metric import (
 
 #: For estimates from compressed vectors: least correlation, and largest median relative error.
 CORRELATION, OFF = 0.8, 0.5
+#: Range of scores, and of their errors, relative to the lengths of vectors, within which they are
+#: not expected to correlate.
+ALIKE = 0.01
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def compare(
     elif kind is ScoreKind.L2_SQUARED:
         s = s * s
     if not exact:
-        return _estimates(g, w)
+        return _estimates(g, w, s)
     off = np.abs(g - w)
     bad = ~(off <= error + slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # NaN is bad
     detail = f"{int(bad.sum())} of {len(g)} scores differ from the {kind} computed again"
@@ -87,10 +90,16 @@ def _scale(
     return np.asarray(norms + query_norm if metric is Metric.L2 else norms * query_norm)
 
 
-def _estimates(got: NDArray[Any], want: NDArray[Any]) -> Compared:
-    """Compare scores from compressed vectors, which must correlate and have the same magnitude."""
+def _estimates(got: NDArray[Any], want: NDArray[Any], scale: NDArray[Any]) -> Compared:
+    """Compare scores from compressed vectors, which must correlate and have the same magnitude.
+
+    Where rows are copies of each other, all scores are nearly one number, and codes that are much
+    coarser are right: these must be near it.
+    """
     correlation = float(np.corrcoef(got, want)[0, 1]) if np.ptp(want) > 0 else 1.0
     off = float(np.median(np.abs(got - want) / np.maximum(np.abs(want), 1e-30)))
     detail = f"estimates: correlation {correlation:.3f}, median relative error {off:.2f}"
-    agree = correlation >= CORRELATION and off <= OFF
+    typical = float(np.median(scale))
+    alike = max(float(np.ptp(want)), float(np.abs(got - want).max())) <= ALIKE * typical
+    agree = (correlation >= CORRELATION or alike) and off <= OFF
     return Compared(0 if agree else len(got), len(got), detail)

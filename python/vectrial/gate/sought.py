@@ -54,6 +54,7 @@ def look_for(
     *,
     expected: int,
     budget_s: float = math.inf,
+    rounding: float = 0.0,
 ) -> Sought:
     """Search for rows, by their ids, near their own vectors, (d,) each.
 
@@ -63,7 +64,7 @@ def look_for(
     Args:
         vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for missing rows.
         expected: rows that an answer should have.
-        budget_s: as of `answers`.
+        budget_s: as of `answers`. rounding: of distances, as in `rounding_of`.
     """
     out = Sought()
     mine, theirs = itertools.tee(vectors)
@@ -71,13 +72,13 @@ def look_for(
     for id_, ids, vector in zip(rows, found, mine, strict=False):
         if id_ in ids:
             out.tried += 1
-        elif len(ids) < expected or not _all_as_near(vector, vectors_of(ids), metric):
+        elif len(ids) < expected or not _all_as_near(vector, vectors_of(ids), metric, rounding):
             out.tried += 1
             out.lost.append(id_)
     return out
 
 
-def _all_as_near(vector: Vectors, others: Vectors, metric: Metric) -> bool:
+def _all_as_near(vector: Vectors, others: Vectors, metric: Metric, rounding: float) -> bool:
     """True if all of `others` (n, d) are as near to a row's vector (d,) as the row itself."""
     own = float(distances(vector, vector[None], metric)[0])
     far = distances(vector, others, metric)
@@ -86,7 +87,7 @@ def _all_as_near(vector: Vectors, others: Vectors, metric: Metric) -> bool:
     if metric is Metric.L2:
         return bool((far**2 <= own**2 + FLOAT32_SLACK * (norm + norms) ** 2).all())
     scale = np.ones(len(norms)) if metric is Metric.COSINE else norm * norms
-    return bool((far <= own + FLOAT32_SLACK * scale).all())
+    return bool((far <= own + FLOAT32_SLACK * scale + rounding).all())
 
 
 def may_be_lost(tried: int, floor: float) -> int:

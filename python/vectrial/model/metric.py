@@ -55,6 +55,12 @@ LARGER_IS_CLOSER = frozenset(
 )
 
 
+def rounding_of(kind: ScoreKind) -> float:
+    """Least difference of two distances that float32 scores of a kind tell apart, however short the
+    vectors are: numbers near 1 are multiples of 2^-23 or 2^-24. 0 where there is none."""
+    return 2.0**-23 if kind is ScoreKind.ONE_MINUS_INNER_PRODUCT else 0.0
+
+
 def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDArray[np.float64]:
     """Distances, in float64, from one query (d,) to each of `vectors` (n, d); shape (n,).
 

@@ -17,7 +17,7 @@ from vectrial.gate.sought import (
     may_be_lost,
 )
 from vectrial.model.context import Context
-from vectrial.model.metric import distances
+from vectrial.model.metric import distances, rounding_of
 from vectrial.model.phase import Phase
 from vectrial.model.store import Searcher
 
@@ -120,14 +120,16 @@ class Changes:
         return context.store.searcher(k, kind.nearly_exact(k, **kind.strong_consistency_params))
 
     def _look_for(self, ids: Ids, vectors: Vectors) -> Sought:
+        metric = self._context.schema.metric
         return look_for(
             self._searcher(),
             ids.tolist(),
             vectors,
             self.vectors,
-            self._context.schema.metric,
+            metric,
             expected=min(self._context.k, NEIGHBOURS, self._dataset.rows),
             budget_s=BUDGET_S,
+            rounding=rounding_of(self._context.store.capabilities.scores[metric]),
         )
 
     def _missed(self, sought: Sought) -> list[_Fault]:
