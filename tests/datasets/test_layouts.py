@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import reader_layouts as layouts
+from reader_layouts import at, save, shards
 
 from vectrial.datasets.ingest import read_queries
 from vectrial.datasets.readers import Options, open_source
@@ -33,33 +34,6 @@ Build = Callable[[Path], object]
 def rows_of(source: Source) -> np.ndarray:
     with source:
         return np.concatenate([block.vectors for block in source.blocks(7)])
-
-
-def at(folder: Path, name: str) -> Path:
-    """A file of a folder, which is made."""
-    file = folder / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return file
-
-
-def save(folder: Path, name: str, x: np.ndarray, **columns: object) -> None:
-    file = at(folder, name)
-    if name.endswith(".parquet"):
-        layouts.parquet(file, x, **columns)
-    elif name.endswith(".jsonl"):
-        layouts.jsonl(file, x)
-    elif name.endswith(".npy"):
-        np.save(file, x)
-    elif name.endswith("vecs"):
-        layouts.vecs(file, x, "<f4")
-    else:
-        layouts.xbin(file, x, "<f4")
-
-
-def parts(folder: Path, *names: str) -> None:
-    """Shards of X, in the order of their names here."""
-    for name, some in zip(names, np.array_split(X, len(names)), strict=True):
-        save(folder, name, some)
 
 
 def with_queries(rows: str, queries: str) -> Build:
@@ -100,7 +74,7 @@ def packed(opener: Callable[..., object], suffix: str) -> Build:
 
 
 def numbered(count: int, name: str) -> Build:
-    return lambda folder: parts(folder, *(name.format(number) for number in range(count)))
+    return layouts.numbered(count, name, X)
 
 
 #: What a folder holds; whether its queries are Q; what a note says.
@@ -182,7 +156,7 @@ def test_a_folder_is_read_as_it_is_meant(name: str, tmp_path: Path) -> None:
 
 
 def delta(folder: Path) -> None:
-    parts(folder, "part-0.parquet", "part-1.parquet")
+    shards(X, "part-0.parquet", "part-1.parquet")(folder)
     added = [{"add": {"path": "part-0.parquet"}}, {"remove": {"path": "part-1.parquet"}}]
     at(folder, "_delta_log/0.json").write_text("\n".join(map(json.dumps, added)))
 

@@ -169,3 +169,40 @@ FILES: dict[str, Callable[[Path, Matrix], Path]] = {
     "a.parquet": lambda path, x: parquet(path, x, id=np.arange(len(x)), t=["é"] * len(x)),
     "a.jsonl": lambda path, x: jsonl(path, x, n=[1, *[None] * (len(x) - 1)], t=["é"] * len(x)),
 }
+
+
+def at(folder: Path, name: str) -> Path:
+    """A file of a folder, which is made."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def save(folder: Path, name: str, x: Matrix, **columns: Any) -> None:
+    """Vectors in a file of the format that its name says."""
+    file = at(folder, name)
+    if name.endswith(".parquet"):
+        parquet(file, x, **columns)
+    elif name.endswith(".jsonl"):
+        jsonl(file, x)
+    elif name.endswith(".npy"):
+        np.save(file, x)
+    elif name.endswith("vecs"):
+        vecs(file, x, "<f4")
+    else:
+        xbin(file, x, "<f4")
+
+
+def shards(x: Matrix, *names: str) -> Callable[[Path], None]:
+    """Makes shards of the rows, in the order of their names here."""
+
+    def build(folder: Path) -> None:
+        for name, some in zip(names, np.array_split(x, len(names)), strict=True):
+            save(folder, name, some)
+
+    return build
+
+
+def numbered(count: int, name: str, x: Matrix) -> Callable[[Path], None]:
+    """Makes shards whose number is in their name."""
+    return shards(x, *(name.format(number) for number in range(count)))

@@ -20,7 +20,7 @@ from vectrial.datasets.readers import bigann, texmex
 from vectrial.datasets.readers.base import Block, Options, Source, joined, reading, unpacked
 from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
-from vectrial.datasets.readers.layout import Role, files_of, natural, role_of
+from vectrial.datasets.readers.layout import Role, files_of, natural, role_of, whole_sets
 from vectrial.datasets.readers.numpy_files import open_npy, open_npz
 from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
@@ -180,48 +180,61 @@ def _open_folder(folder: Path, options: Options, archive: Path | None = None) ->
     below = {file.relative_to(folder).parts[0] for file in every}
     if len(below) == 1 and (only := folder / below.pop()).is_dir():
         return _open_folder(only, options, archive)
-    what = "the archive" if archive is not None else "the folder"
-    if not every:
-        raise UserError(
-            f"no known layout in {what}",
-            where=str(archive or folder),
-            remedy=f"known: {FORMATS}",
-        )
     if len(every) == 1 and archive is not None:
         return _open_file(every[0], options)
-    roles: dict[Role, list[Path]] = {role: [] for role in Role}
-    for file in every:
-        roles[role_of(file.relative_to(folder).parts)].append(file)
-    rows = roles[Role.ROWS]
-    shards = {shard_pattern(file.relative_to(folder).parts): file for file in reversed(rows)}
-    parquet = all(_suffix(file) in _PARQUET for file in rows)
-    if not rows:
-        raise UserError(
-            f"the names of the files in {what} say that they hold {_named(roles)}, and none rows",
-            where=str(archive or folder),
-            remedy=f"name the file to import: {every[0].name}",
-        )
-    if len(shards) > 1 and (archive is not None or not parquet):
-        names = ", ".join(
-            sorted((str(file.relative_to(folder)) for file in shards.values()), key=natural)[:3]
-        )
-        raise UserError(
-            f"{what} holds several files of vectors: {names}",
-            where=str(archive or folder),
-            remedy="name one of them" if archive is None else "unpack it, and name one of them",
-        )
-    if parquet:
-        source = open_shards(folder, rows, _fitting(open_shards, folder, options))
-    elif len(rows) == 1:
-        source = _open_file(rows[0], options)
-    else:
-        source = joined(folder, [_open_file(file, options) for file in rows], options)
-    source = _with_sides(source, folder, roles, options)
+    roles = _roles(folder, every, archive)
+    source = _with_sides(_open_rows(folder, roles[Role.ROWS], options), folder, roles, options)
     unknown = [file for file in there if file not in every]
     if not unknown:
         return source
     note = f"passed over: {_listed(folder, unknown)}, of no format that is read"
     return replace(source, notes=(*source.notes, note))
+
+
+def _roles(
+    folder: Path, every: Sequence[Path], archive: Path | None
+) -> Mapping[Role, Sequence[Path]]:
+    """The files of each role.
+
+    Raises:
+        UserError: none is of rows, or they are of several datasets.
+    """
+    what, where = ("the folder", folder) if archive is None else ("the archive", archive)
+    if not every:
+        raise UserError(f"no known layout in {what}", where=str(where), remedy=f"known: {FORMATS}")
+    roles: dict[Role, list[Path]] = {role: [] for role in Role}
+    for file in every:
+        roles[role_of(file.relative_to(folder).parts)].append(file)
+    rows = roles[Role.ROWS]
+    if not rows:
+        raise UserError(
+            f"the names of the files in {what} say that they hold {_named(roles)}, and none rows",
+            where=str(where),
+            remedy=f"name the file to import: {every[0].name}",
+        )
+    parquet = archive is None and all(_suffix(file) in _PARQUET for file in rows)
+    patterns = {shard_pattern(file.relative_to(folder).parts): file for file in reversed(rows)}
+    if whole := whole_sets(rows):
+        several, files = "whole datasets", whole
+    elif len(patterns) > 1 and not parquet:
+        several, files = "files of vectors", list(patterns.values())
+    else:
+        return roles
+    names = sorted((str(file.relative_to(folder)) for file in files), key=natural)[:3]
+    raise UserError(
+        f"{what} holds several {several}: {', '.join(names)}",
+        where=str(where),
+        remedy="name one of them" if archive is None else "unpack it, and name one of them",
+    )
+
+
+def _open_rows(folder: Path, rows: Sequence[Path], options: Options) -> Source:
+    """The rows of a dataset, in one file or in shards."""
+    if all(_suffix(file) in _PARQUET for file in rows):
+        return open_shards(folder, list(rows), _fitting(open_shards, folder, options))
+    if len(rows) == 1:
+        return _open_file(rows[0], options)
+    return joined(folder, [_open_file(file, options) for file in rows], options)
 
 
 def _with_sides(

@@ -77,3 +77,16 @@ def role_of(parts: Sequence[str]) -> Role:
     """The role of a file by the words of its name, and of the folders that it lies in."""
     words = {word for part in parts for word in re.findall(r"[a-z]+", part.lower())}
     return next((role for role, known in _WORDS.items() if words & known), Role.ROWS)
+
+
+def whole_sets(files: Sequence[Path]) -> Sequence[Path]:
+    """Where the whole sets of shards lie that the names tell (`00001-of-00004`), if there are
+    several: these are several datasets. Their folders; the first file of each where they share one.
+    Empty: there is one, or none."""
+    shards: dict[tuple[Path, str, int], list[Path]] = {}
+    for file in files:
+        if found := re.fullmatch(r"(.*?)\d+-of-0*(\d+).*", file.name):
+            shards.setdefault((file.parent, found[1], int(found[2])), []).append(file)
+    whole = [some[0] for (_, _, wanted), some in shards.items() if len(some) == wanted]
+    folders = list(dict.fromkeys(file.parent for file in whole))
+    return () if len(whole) < 2 else folders if len(folders) == len(whole) else whole
