@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.model.errors import DataError
-from vectrial.model.metric import MOST_NORM, Metric, least_norm
+from vectrial.model.metric import MOST_NORM, Metric, least_norm, squared_lengths
 
 
 def check_vectors(
@@ -62,13 +62,12 @@ def _check_lengths(
 ) -> None:
     """Refuse rows that no store which computes in float32 could compare with others."""
     with np.errstate(over="ignore"):
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
-    least, many = least_norm(rows.shape[1]), MOST_NORM
-    # Squares in float32 are exact enough to suspect a row by; float64 decides.
-    suspects = np.flatnonzero((lengths < 2 * least) | ~(lengths < many / 2))
+        lengths = np.sqrt(squared_lengths(rows))
+    # Squares of long rows are exact enough in float32 to suspect them; float64 decides.
+    suspects = np.flatnonzero(~(lengths < MOST_NORM / 2))
     lengths[suspects] = np.linalg.norm(rows[suspects].astype(np.float64), axis=1)
-    long = suspects[lengths[suspects] >= many]
-    short = suspects[lengths[suspects] < least]
+    long = np.flatnonzero(lengths >= MOST_NORM)
+    short = np.flatnonzero(lengths < least_norm(rows.shape[1]))
     if long.size:
         raise DataError(
             f"the vector has a length of {lengths[long[0]]:.3g}, whose square is beyond float32"

@@ -78,6 +78,17 @@ def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDA
     return np.asarray(1.0 - dots / norms)
 
 
+def squared_lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The squares of the lengths of `vectors` (n, d), (n,): in float32, and in float64 those of
+    short vectors, of whose squares float32 loses a part, or all."""
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)
+    short = squares < SHORT_SQUARE
+    if short.any():
+        few = vectors[short]
+        squares[short] = np.einsum("ij,ij->i", few, few, dtype=np.float64)
+    return squares
+
+
 def tie_tolerance(dim: int) -> float:
     """How far two distances may be apart that float32 cannot tell apart, relative to |q||x| under
     ip, to 1 under cosine, and to the distance itself under l2.
@@ -97,6 +108,8 @@ def least_norm(dim: int) -> float:
     return math.sqrt(dim * _LEAST_NORMAL)
 
 
+#: Square of a length below which underflow may take more of it than rounding does.
+SHORT_SQUARE = 2.0**-80
 #: Length of a vector from which squares of sums of two exceed float32.
 MOST_NORM = 2.0**63
 

@@ -26,8 +26,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
+from vectrial.model.metric import squared_lengths
 from vectrial.stores import common as vt
-from vectrial.stores.common.exact import length, squared_lengths
+from vectrial.stores.common.exact import length
 
 #: Rows that a centroid is trained with at most (`ClusteringParameters.max_points_per_centroid`),
 #: and rows that are copied at once while an index is built.

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.metric import Metric, distances
+from vectrial.model.metric import SHORT_SQUARE, Metric, distances, squared_lengths
 
 _UNIT_ROUNDOFF = 2.0**-24
 #: What underflow may take from a product, or all of it where a processor flushes it to zero.
 _UNDERFLOW = 2.0**-126
-#: The square of a length below which that may be more than rounding.
-_SHORT = 2.0**-80
 
 
 @dataclass(frozen=True)
@@ -112,15 +110,4 @@ def _slack(rows: Block, query: NDArray[np.float32]) -> float:
 def length(vector: NDArray[np.float32]) -> float:
     """The length of a vector (d,), to float32, however short it is."""
     square = vector @ vector
-    return float(np.sqrt(square if square >= _SHORT else squared_lengths(vector[None])[0]))
-
-
-def squared_lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The squares of the lengths of `vectors` (n, d), (n,): in float32, and in float64 those of
-    short vectors, of whose squares float32 loses a part, or all."""
-    squares: NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)
-    short = squares < _SHORT
-    if short.any():
-        few = vectors[short]
-        squares[short] = np.einsum("ij,ij->i", few, few, dtype=np.float64)
-    return squares
+    return float(np.sqrt(square if square >= SHORT_SQUARE else squared_lengths(vector[None])[0]))
