@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,9 @@ from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.gate import GateResult, Rows, Subject, check_loaded_rows, reading, run_gate
 from vectrial.gate.checks import CHECKS
-from vectrial.model.capabilities import Capabilities, Index, IndexKind, NoParams
+from vectrial.model.capabilities import Capabilities, Index, IndexKind, NoParams, Params
+from vectrial.model.errors import UserError
+from vectrial.model.existing import Attaching, Description
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
@@ -35,6 +38,12 @@ FIELDS = (
     Field("colour", FieldType.STRING),
     Field("flag", FieldType.BOOL),
 )
+
+
+class Links(Params):
+    """m: links of a node."""
+
+    m: int = 8
 
 
 def rows_of_a_user() -> Rows:
@@ -93,7 +102,7 @@ def judge_store(
     subject = Subject(store, kind, schema, INDEX, rows, queries, judge, K, at_node=at_node)
     results = run_gate(subject, folder / "scratch")
     assert not (folder / "scratch").exists()
-    expected = sorted(CHECKS.keys() - (set() if nodes else {"nodes_agree"}))
+    expected = sorted(CHECKS.keys() - {"index_is_asked"} - (set() if nodes else {"nodes_agree"}))
     assert sorted(result.name for result in results) == expected, "each once"
     store.close()
     return {result.name: result for result in results}
@@ -302,8 +311,61 @@ def test_truth_of_another_question_is_found(tmp_path: Path) -> None:
 
 def test_every_check_catches_something() -> None:
     caught = {fault[1] for fault in ONE} | {fault[2] for fault in SEVERAL}
-    apart = {"recall", "nodes_agree"}  # see above and below
+    apart = {"recall", "nodes_agree", "index_is_asked"}  # see above and below
     assert caught | apart == set(CHECKS)
+
+
+class Describing(MemoryStore):
+    """Says what it has built."""
+
+    name = "describing"
+    capabilities = replace(
+        MemoryStore.capabilities,
+        indexes={"hnsw": IndexKind(Links)},
+        default_index="hnsw",
+        existing=Attaching(),
+    )
+    built: ClassVar[Mapping[str, Any]] = {}
+
+    def described(self) -> Description:
+        if not self.built:
+            raise UserError("of a kind that is not read")
+        return Description("id", "v", 60, DIM, None, "hnsw", self.built, False)
+
+
+@pytest.mark.parametrize(
+    ("built", "passes", "says"),
+    [
+        ({"m": 8, "other": 1}, True, "the server says index hnsw, m 8"),
+        ({"m": 16}, False, "the server says m 16, not 8"),
+        ({}, None, "not read: of a kind"),
+    ],
+)
+def test_the_index_that_was_built_is_the_one_that_was_asked_for(
+    built: Mapping[str, int],
+    passes: bool | None,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Describing, "built", built)
+    vectors = np.random.default_rng(3).normal(size=(60, DIM)).astype(np.float32)
+    rows, schema, index = (
+        Rows(np.arange(60), vectors),
+        Schema(DIM, Metric.L2),
+        Index("hnsw", Links()),
+    )
+    store = Describing(tmp_path)
+    store.create(schema, index)
+    store.insert(batch_of(schema, rows.ids, vectors, {}))
+    truth = exact_topk(vectors, rows.ids, vectors[:9], Metric.L2, K)
+    judge = Judge(K, truth.accept_offsets, truth.accept_ids, truth.available)
+    subject = Subject(store, Describing, schema, index, rows, vectors[:9], judge, K)
+    found = {one.name: one for one in check_loaded_rows(subject)}["index_is_asked"]
+    assert found.passed is passes
+    assert says in found.detail
+    own = check_loaded_rows(replace(subject, read_only=True))
+    assert "index_is_asked" not in {one.name for one in own}, "nothing was asked for"
 
 
 def test_what_a_store_does_not_declare_is_not_held_against_it(tmp_path: Path) -> None:

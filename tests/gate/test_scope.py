@@ -132,7 +132,7 @@ def test_a_failed_check_invalidates_what_rests_on_it(
     assert len(found) == 4
     for key, trial in found.items():
         # Every trial keeps every answer of the gate, relevant to it or not.
-        assert {row.name for row in trial.gate} == CHECKS.keys() - {"nodes_agree"}
+        assert {row.name for row in trial.gate} == CHECKS.keys() - {"nodes_agree", "index_is_asked"}
         failed = {row.name: row.relevant for row in trial.gate if row.passed is False}
         if check is not None:
             assert failed[check] is (key in invalid)

@@ -75,6 +75,9 @@ def _loaded_rows(subject: Subject, report: Report, rng: np.random.Generator) -> 
     if subject.at_node:
         with report.check("nodes_agree"):
             reading.nodes_agree(subject, report, rng)
+    if subject.can.existing is not None and not subject.read_only:
+        with report.check("index_is_asked"):
+            reading.index_is_asked(subject, report)
     true_share = 0.0
     with report.check(*reading.ANSWER_CHECKS):
         true_share = reading.answers(subject, report)

@@ -35,6 +35,12 @@ _ALL = (
         "as were loaded, has those that are read by id, and answers with k rows.",
     ),
     Check(
+        "index_is_asked",
+        Scope.EVERYTHING,
+        "Of a server that describes its index: it is of the kind, and has the build parameters, "
+        "that were asked for.",
+    ),
+    Check(
         "answer_length",
         Scope.EVERYTHING,
         "An answer has k rows, or all there are; of an approximate index, all but those that its "

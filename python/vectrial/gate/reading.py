@@ -14,6 +14,7 @@ from vectrial.datasets.exact import exact_topk
 from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
 from vectrial.gate.scores import compare
 from vectrial.gate.sought import may_be_lost
+from vectrial.model.errors import UserError
 from vectrial.model.metric import (
     LARGER_IS_CLOSER,
     Metric,
@@ -84,6 +85,22 @@ def _differences(subject: Subject, wanted: Ids) -> list[str]:
             if short:
                 faults.append(f"{short} of {LEAST} answers of node {number} are short")
     return faults
+
+
+def index_is_asked(subject: Subject, report: Report) -> None:
+    """What the server says of the index that it has built is what was asked for."""
+    try:
+        found = subject.store.described()
+    except UserError as error:
+        report("index_is_asked", None, f"the server's description is not read: {error}")
+        return
+    asked = {"index": subject.index.kind, **subject.index.params.model_dump(exclude_none=True)}
+    built = {"index": found.index, **found.params}
+    known = [name for name in asked if name in built]
+    differ = [name for name in known if built[name] != asked[name]]
+    wrong = [f"{name} {built[name]}, not {asked[name]}" for name in differ]
+    told = ", ".join(f"{name} {built[name]}" for name in known)
+    report("index_is_asked", not wrong, f"the server says {', '.join(wrong) or told}")
 
 
 def answers(subject: Subject, report: Report) -> float:

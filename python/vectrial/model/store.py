@@ -223,6 +223,14 @@ class Store(ABC):
         """
         raise Unsupported(f"{self.name} reads no collections that were made by others")
 
+    def described(self) -> Description:
+        """What the server says of the collection that is open here.
+
+        Raises:
+            UserError: it is of a kind that is not read.
+        """
+        raise Unsupported(f"{self.name} does not say what it has built")
+
     def attach(self, existing: Existing, schema: Schema, index: Index, keys: Keys) -> None:
         """Open a collection that somebody else made, to read and search it. From then on whatever
         would change it, or a setting of its server, raises `Unsupported`.

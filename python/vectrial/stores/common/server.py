@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.existing import Existing, IntegerKeys, Keys
+from vectrial.model.existing import Description, Existing, IntegerKeys, Keys
 from vectrial.model.filters import Filter
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Searcher, Store
@@ -97,6 +97,9 @@ class ServerStore(Store):
 
     def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index, self._names = schema, index, schema.columns
+
+    def described(self) -> Description:
+        return self.describe(Existing(self._name))
 
     def attach(self, existing: Existing, schema: Schema, index: Index, keys: Keys) -> None:
         own = {field.name: existing.columns.get(field.name, field.name) for field in schema.fields}
