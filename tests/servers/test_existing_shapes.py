@@ -17,15 +17,12 @@ from vectrial.model.store import Address
 from vectrial.run.existing import Reading, describe
 from vectrial.stores import registry
 
+pytestmark = pytest.mark.usefixtures("home")
+
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield from served("redis-search", tmp_path_factory.mktemp("redis"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 #: The index's definition, the keys before their numbers, what else is done, and the rows.

@@ -23,6 +23,8 @@ from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of
 from vectrial.stores.common import SearchRequest
 
+pytestmark = pytest.mark.usefixtures("home")
+
 TEXTS = ["[" + ",".join(f"{one:.6g}" for one in row) + "]" for row in VECTORS]
 HNSW = "USING hnsw ({} vector_cosine_ops) WITH (m = 8, ef_construction = 32)"
 
@@ -30,11 +32,6 @@ HNSW = "USING hnsw ({} vector_cosine_ops) WITH (m = 8, ef_construction = 32)"
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield from served("pgvector", tmp_path_factory.mktemp("postgres"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 @dataclass(frozen=True)

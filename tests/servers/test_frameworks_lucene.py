@@ -22,6 +22,8 @@ from vectrial.servers.base import Refused
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 
+pytestmark = pytest.mark.usefixtures("home")
+
 GIVEN = vectors()
 #: What frameworks ask first. The distribution for tests has no answer to it.
 ROOT = Reply(
@@ -51,11 +53,6 @@ def elasticsearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]
 @pytest.fixture(scope="module")
 def opensearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield from served("opensearch", tmp_path_factory.mktemp("opensearch"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 @pytest.mark.server("elasticsearch")

@@ -16,7 +16,7 @@ from vectrial.model.store import Address
 from vectrial.run.existing import Reading, describe
 from vectrial.stores import registry
 
-pytestmark = pytest.mark.server("milvus")
+pytestmark = [pytest.mark.server("milvus"), pytest.mark.usefixtures("home")]
 #: Enough for an index.
 GIVEN = vectors(3_000, dim=32)
 
@@ -24,11 +24,6 @@ GIVEN = vectors(3_000, dim=32)
 @pytest.fixture(scope="module")
 def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield from served("milvus", tmp_path_factory.mktemp("milvus"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 def test_a_collection_of_langchain(milvus: Address, tmp_path: Path) -> None:

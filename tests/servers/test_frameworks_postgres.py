@@ -34,6 +34,8 @@ from vectrial.run.existing import Reading, describe, name_of, read_rows
 from vectrial.stores import registry
 from vectrial.stores.attached import without_own_ids
 
+pytestmark = pytest.mark.usefixtures("home")
+
 #: So many that the server searches its graphs and does not read the tables instead.
 GIVEN = vectors(3_000)
 STORE = registry.load("pgvector")
@@ -42,11 +44,6 @@ STORE = registry.load("pgvector")
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield from served("pgvector", tmp_path_factory.mktemp("postgres"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

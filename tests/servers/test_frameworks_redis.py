@@ -33,6 +33,8 @@ from vectrial.stores import registry
 from vectrial.stores.redis.server import QUERY_ENGINE, REDIS_SEARCH
 from vectrial.testing.server_programs import prepared
 
+pytestmark = pytest.mark.usefixtures("home")
+
 GIVEN = vectors()
 STORE = registry.load("redis-search")
 
@@ -50,11 +52,6 @@ def client(redis: Address) -> Iterator[Any]:
     with closing(connect(redis, 10.0)) as one:
         one.flushall()
         yield one
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 @pytest.mark.server("redis-search")

@@ -15,18 +15,13 @@ from vectrial.model.store import Address
 from vectrial.run.existing import Reading, describe
 from vectrial.stores import registry
 
-pytestmark = pytest.mark.server("weaviate")
+pytestmark = [pytest.mark.server("weaviate"), pytest.mark.usefixtures("home")]
 GIVEN = vectors()
 
 
 @pytest.fixture(scope="module")
 def weaviate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield from served("weaviate", tmp_path_factory.mktemp("weaviate"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 @pytest.mark.parametrize(
