@@ -77,7 +77,7 @@ def right(stores: list[str], seeds: int) -> tuple[Counter[str], list[str]]:
     return ends, said
 
 
-def told(kind: type[MemoryStore], one: Awkward, metric: Metric, folder: Path) -> str:
+def outcome(kind: type[MemoryStore], one: Awkward, metric: Metric, folder: Path) -> str:
     """What came of a lie: "caught" by a check of the gate, "missed", or "no lie" on these rows."""
     with loaded(kind, one, metric, folder / "big") as store:
         schema = one.schema(metric)
@@ -141,7 +141,7 @@ def wrong(seeds: int) -> tuple[Counter[str], Counter[tuple[str, str]]]:
                     if (lie.kind, metric) in _NO_LIE:
                         continue
                     with TemporaryDirectory() as folder:
-                        end = told(lie.kind, replace(one, ids=ids), metric, Path(folder))
+                        end = outcome(lie.kind, replace(one, ids=ids), metric, Path(folder))
                     ends[end] += 1
                     if end == "missed":
                         missed[lie.kind.__name__, one.what] += 1

@@ -132,7 +132,7 @@ def answers(subject: Subject, report: Report) -> float:
     share, floor = true_share(subject, subject.judge, given), subject.on_any_data(subject.floor)
     reached, detail = share, f"{share:.4f} at the generous setting, at least {floor:g}"
     if share < floor and (rounding := _rounding(subject)):
-        reached = _told_apart_share(subject, queries, given, rounding)
+        reached = _share_within_rounding(subject, queries, given, rounding)
         detail += f"; {reached:.4f} if rows that its arithmetic does not tell apart count as one"
     report("recall", reached >= floor, detail)
     return share
@@ -151,7 +151,7 @@ def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
     return (1, lambda _: absolute) if absolute else None
 
 
-def _told_apart_share(
+def _share_within_rounding(
     subject: Subject,
     queries: Vectors,
     given: Sequence[Answer],
@@ -168,7 +168,8 @@ def _told_apart_share(
         known = rows.positions(np.unique(ids))
         near = distances(query, rows.vectors[known[known >= 0]], metric) ** power
         kth = found[available - 1] ** power
-        shares.append(float((near <= kth + coarse(float(np.linalg.norm(query)))).mean()))
+        right = near <= kth + coarse(float(np.linalg.norm(query)))
+        shares.append(float(right.mean()) if len(right) else 0.0)
     return float(np.mean(shares))
 
 

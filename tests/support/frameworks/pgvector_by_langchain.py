@@ -11,8 +11,8 @@ the column or on a cast of it; "second" searches the second collection.
 import sys
 
 from common import K, finish, given, row_of
-from langchain_core.embeddings import Embeddings
 from langchain_postgres import PGVector
+from lookup import Lookup
 from sqlalchemy import text
 
 GIVEN = given()
@@ -23,19 +23,9 @@ URL = (
 )
 
 
-class Known(Embeddings):
-    """Embeddings that are there already."""
-
-    def embed_documents(self, texts):
-        return [GIVEN.vector(one) for one in texts]
-
-    def embed_query(self, text):
-        return GIVEN.vector(text)
-
-
 def made(name, length):
     return PGVector(
-        embeddings=Known(), collection_name=name, connection=URL, embedding_length=length
+        embeddings=Lookup(GIVEN), collection_name=name, connection=URL, embedding_length=length
     )
 
 

@@ -5,9 +5,9 @@
 """A table of LangChain's `PGVectorStore`, with the index of `apply_vector_index`."""
 
 from common import K, finish, given, row_of
-from langchain_core.embeddings import Embeddings
 from langchain_postgres import PGEngine, PGVectorStore
 from langchain_postgres.v2.indexes import HNSWIndex
+from lookup import Lookup
 
 GIVEN = given()
 S = GIVEN.secrets
@@ -17,20 +17,10 @@ URL = (
 )
 
 
-class Known(Embeddings):
-    """Embeddings that are there already."""
-
-    def embed_documents(self, texts):
-        return [GIVEN.vector(one) for one in texts]
-
-    def embed_query(self, text):
-        return GIVEN.vector(text)
-
-
 engine = PGEngine.from_connection_string(url=URL)
 engine.init_vectorstore_table(table_name="vectorstore", vector_size=GIVEN.dim)
 store = PGVectorStore.create_sync(
-    engine=engine, table_name="vectorstore", embedding_service=Known()
+    engine=engine, table_name="vectorstore", embedding_service=Lookup(GIVEN)
 )
 store.add_texts(GIVEN.texts, metadatas=GIVEN.metadatas)
 store.apply_vector_index(HNSWIndex(m=4, ef_construction=16))

@@ -8,21 +8,11 @@ argument "graph" is given."""
 import sys
 
 from common import K, finish, given, row_of
-from langchain_core.embeddings import Embeddings
 from langchain_redis import RedisConfig, RedisVectorStore
+from lookup import Lookup
 
 GIVEN = given()
 URL = f"redis://:{GIVEN.secrets.get('password', '')}@{GIVEN.host}:{GIVEN.ports['redis']}"
-
-
-class Known(Embeddings):
-    """Embeddings that are there already."""
-
-    def embed_documents(self, texts):
-        return [GIVEN.vector(one) for one in texts]
-
-    def embed_query(self, text):
-        return GIVEN.vector(text)
 
 
 config = RedisConfig(
@@ -32,7 +22,7 @@ config = RedisConfig(
     metadata_schema=[{"name": "n", "type": "numeric"}],
     **({"indexing_algorithm": "HNSW"} if "graph" in sys.argv else {}),
 )
-store = RedisVectorStore(Known(), config=config)
+store = RedisVectorStore(Lookup(GIVEN), config=config)
 store.add_texts(GIVEN.texts, metadatas=GIVEN.metadatas)
 answers = [
     [row_of(found.page_content) for found in store.similarity_search(question, k=K)]

@@ -74,7 +74,7 @@ def describe(
         )
     there = rows_with(vector, condition_of(existing.where))
     body = {"size": SAMPLE, "_source": False, "query": there, "sort": ["_doc"]}
-    first = _asked(existing, lambda: client.search(index=name, body=body))
+    first = _first_answer(existing, lambda: client.search(index=name, body=body))
     return Description(
         id=ID,
         vector=vector,
@@ -98,7 +98,7 @@ def rows_with(vector: str, condition: Query | None) -> Query:
     return there if condition is None else {"bool": {"filter": [there, condition]}}
 
 
-def _asked(existing: Existing, ask: Callable[[], Any]) -> Any:
+def _first_answer(existing: Existing, ask: Callable[[], Any]) -> Any:
     """The answer to the first question with the application's condition.
 
     Raises:

@@ -50,7 +50,7 @@ _RECALL, _BYTES = 0.01, 0.02
 def test_every_parameter_has_an_effect(case: Case, tmp_path: Path) -> None:
     world = hard_world(case.metric)
     for name, (low, high) in of(case.kind.build, _BUILD).items():
-        also = known(case.kind.build, _ALWAYS | _WITH.get(name, {}))
+        also = supported(case.kind.build, _ALWAYS | _WITH.get(name, {}))
         few = built(case, world, {**also, name: low}, folder(tmp_path, f"{name}-low"))
         many = built(case, world, {**also, name: high}, folder(tmp_path, f"{name}-high"))
         told = f"{name} of {low} and {high}: recall and bytes are {few} and {many}"
@@ -75,7 +75,7 @@ def of(model: type[Params], ends: Mapping[str, tuple[int, int]]) -> dict[str, tu
     return found
 
 
-def known(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
+def supported(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
     """Those of `values` that are of parameters of a model."""
     return {name: value for name, value in values.items() if name in model.model_fields}
 
@@ -132,7 +132,7 @@ def test_every_search_parameter_has_an_effect(case: Case, tmp_path: Path) -> Non
     if not of(case.kind.search, _SEARCH):
         return
     world = hard_world(case.metric)
-    poor = known(case.kind.build, _ALWAYS | _POOR)
+    poor = supported(case.kind.build, _ALWAYS | _POOR)
     store = case.make(folder(tmp_path, "one"))
     try:
         fill(store, world, Index(case.index, case.kind.build.model_validate(poor)))
