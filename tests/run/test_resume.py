@@ -26,7 +26,7 @@ from vectrial.model.metric import Metric
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.run import prepare
-from vectrial.run.prepare import keep, toml_of
+from vectrial.run.prepare import keep, new_folder, toml_of
 from vectrial.run.runner import Outcome
 from vectrial.suite.model import parse_suite, read_suite
 
@@ -270,3 +270,12 @@ def test_who_cannot_look_on_does_not_end_the_run(
     done = inside("run", str(tiny), "--no-report")
     assert done.code == 0, done.err
     assert done.err.count("progress.json cannot be written: No space left on device") == 1
+
+
+def test_runs_of_one_second_are_numbered(tmp_path: Path) -> None:
+    suite = parse_suite(TINY, "tiny.toml")
+    made = []
+    for _ in range(3):
+        made.append(new_folder(tmp_path, suite))
+        made[-1].mkdir()
+    assert len(set(made)) == 3

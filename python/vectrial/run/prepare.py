@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -101,12 +102,12 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
 
 
 def new_folder(out: Path | None, suite: Suite) -> Path:
-    """The path of a new run folder in `out`, by default `RUNS`; it is not created yet."""
+    """The path of a new run folder in `out`, by default `RUNS`; it is not created yet. Runs of one
+    second are numbered."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    folder = ((out or RUNS) / f"{stamp}-{legible(suite.name)}".rstrip("-")).resolve()
-    if folder.exists():
-        raise UserError("the run folder exists already", where=str(folder))
-    return folder
+    name = f"{stamp}-{legible(suite.name)}".rstrip("-")
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(folder for one in names if not (folder := ((out or RUNS) / one).resolve()).exists())
 
 
 def check_machine(plan: Plan, *, here: bool = True) -> None:
