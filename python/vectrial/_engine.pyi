@@ -168,6 +168,15 @@ class LoadControl:
         """True when a held run waits."""
     def begin(self, at_ns: int) -> None:
         """Measure from this instant on; at once where it has passed."""
+    def in_turns(self) -> None:
+        """Have the run, once it has connected and warmed up, wait for `take_turn`, again and again.
+        Called before it."""
+    def take_turn(self, begin_ns: int, length_ns: int) -> LoadOutcome | None:
+        """Let the run measure from this instant on, or from now where it has passed, for so long.
+        Blocks without the GIL until all is answered. The first outcome has the warm-up. None: the
+        run is over."""
+    def end_turns(self) -> None:
+        """There are no more turns: the run ends."""
     def began_ns(self) -> int:
         """When the last thread began to measure; 0 before."""
     def progress(self) -> tuple[int, int, int, int]:
@@ -177,9 +186,10 @@ class LoadControl:
         """What each of so many classes did in the last second that is over, all threads together;
         None where it did nothing and before there is one. Cheap enough to ask often."""
 
-def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOutcome:
+def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOutcome | None:
     """Drive a server as the plan says. Blocks without the GIL; requests are encoded before the
-    clock starts. What the server does wrong is counted in the records and never raised.
+    clock starts. What the server does wrong is counted in the records and never raised. None where
+    it was measured in turns.
 
     Raises ValueError for a plan or options that do not fit together."""
 

@@ -38,7 +38,7 @@ pub fn drive(
     target: Target,
     plan: Plan,
     control: &Control,
-) -> Result<Outcome, InvalidArgument> {
+) -> Result<Option<Outcome>, InvalidArgument> {
     match protocol {
         "elasticsearch" => run::run::<elasticsearch::Elasticsearch>(target, plan, control),
         "flight" => run::run::<flight::Flight>(target, plan, control),

@@ -47,6 +47,24 @@ impl LoadControl {
         self.0.begin(at_ns);
     }
 
+    fn in_turns(&self) {
+        self.0.turns.want();
+    }
+
+    fn take_turn<'py>(
+        &self,
+        py: Python<'py>,
+        begin_ns: i64,
+        length_ns: i64,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let outcome = py.detach(|| self.0.turns.take(begin_ns, length_ns));
+        outcome.map(|outcome| outcome_out(py, outcome)).transpose()
+    }
+
+    fn end_turns(&self) {
+        self.0.turns.end();
+    }
+
     fn began_ns(&self) -> i64 {
         self.0.began_ns.load(Relaxed)
     }
@@ -316,7 +334,8 @@ fn run_load<'py>(
     target: TargetIn,
     plan: &Bound<'py, PyAny>,
     control: &LoadControl,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let _over = Over(control.0.clone());
     let mut plan = plan.extract::<PlanIn<'_>>()?.plan()?;
     plan.failover = target.nodes.len() > 1;
     let tls = target.tls.map(|tls| Tls::new(&tls.roots, &tls.name));
@@ -331,7 +350,16 @@ fn run_load<'py>(
     };
     let control = control.0.clone();
     let outcome = py.detach(|| protocols::drive(&target.protocol, to, plan, &control))?;
-    outcome_out(py, outcome)
+    outcome.map(|outcome| outcome_out(py, outcome)).transpose()
+}
+
+/// Tells whoever waits for a turn that there will be none, however the run ended.
+struct Over(Arc<run::Control>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.turns.over();
+    }
 }
 
 fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
@@ -356,6 +384,7 @@ fn outcome_out(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> 
     out.set_item("classes", classes)?;
     out.set_item("started_ns", outcome.started)?;
     out.set_item("ended_ns", outcome.ended)?;
+    out.set_item("busy_s", outcome.busy_ns as f64 / 1e9)?;
     out.set_item("cpu_ns", outcome.cpu_ns)?;
     out.set_item("unsent", outcome.unsent)?;
     out.set_item("in_flight_limit_hits", outcome.in_flight_limit_hits)?;

@@ -17,12 +17,13 @@ mod plan;
 mod request_log;
 mod request_order;
 mod stage;
+mod turns;
 mod wait;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
@@ -36,17 +37,18 @@ use connection_pool::ConnectionPool;
 use plan::StageOutcome;
 pub use plan::{Class, ClassOutcome, Limit, Outcome, Pace, Plan, Share, Source};
 pub use request_log::RequestLog;
-use stage::Stage;
+use stage::{Place, Stage};
+use turns::{Turn, Turns};
 
 /// How often counters are published and a request to stop is looked for.
 const TICK: Duration = Duration::from_millis(20);
 /// Seconds that are remembered for whoever looks on.
 const SECONDS: usize = 8;
-/// From the meeting of the threads to their common start.
+/// From the meeting of the threads, or the giving of a turn, to their common start.
 const LEAD_NS: i64 = 500_000;
 
 /// What the caller holds while a run is under way.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Control {
     cancelled: AtomicBool,
     /// Of the measured stage, at most 20 ms old.
@@ -65,6 +67,8 @@ pub struct Control {
     begin_ns: AtomicI64,
     /// When the last thread began to measure.
     pub began_ns: AtomicI64,
+    /// Where the measured stage is taken in turns.
+    pub turns: Turns,
 }
 
 /// What the threads have told of one second.
@@ -78,6 +82,7 @@ impl Control {
     /// End the run within some 20 ms; its outcome is what was recorded until then.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
+        self.turns.end();
     }
 
     /// Have the run wait for [`Control::begin`] before it measures.
@@ -158,14 +163,17 @@ struct Shared<P> {
     starts: [AtomicI64; 2],
     /// A thread has failed: nobody waits for it.
     broken: AtomicBool,
+    /// What threads have seen in the current turn.
+    handed_in: Mutex<Vec<Vec<StageOutcome>>>,
 }
 
-/// Encode everything, connect, warm up, measure. Blocks until done.
+/// Encode everything, connect, warm up, measure. Blocks until done. What is measured in turns is handed
+/// in turn by turn: then there is nothing left at the end.
 pub fn run<P: Protocol>(
     target: Target,
     mut plan: Plan,
     control: &Control,
-) -> Result<Outcome, InvalidArgument> {
+) -> Result<Option<Outcome>, InvalidArgument> {
     plan.check()?;
     let only_first = only_first::<P>(&target, &plan)?;
     let protocol = Arc::new(P::new(target.clone())?);
@@ -181,14 +189,10 @@ pub fn run<P: Protocol>(
         ready: Default::default(),
         starts: Default::default(),
         broken: AtomicBool::new(false),
+        handed_in: Mutex::default(),
     });
-    for (number, busy) in shared.busy.iter().enumerate() {
-        let threads = 0..shared.plan.threads;
-        let of = |thread| stage::sources(&shared, number, thread);
-        let foreground = threads
-            .flat_map(of)
-            .filter(|(_, source, _)| !source.background);
-        busy.store(foreground.map(|(_, _, loops)| loops).sum(), Relaxed);
+    for number in 0..shared.busy.len() {
+        shared.expect_loops(number);
     }
     let seen = std::thread::scope(|scope| {
         let start = |thread| {
@@ -203,7 +207,46 @@ pub fn run<P: Protocol>(
         let joined: Vec<Result<_, _>> = spawned.into_iter().map(join).collect();
         joined.into_iter().collect::<Result<Vec<_>, _>>()
     })?;
-    plan::merge(&shared.plan, seen.into_iter(), control.is_cancelled())
+    if control.turns.are_wanted() {
+        return Ok(None);
+    }
+    let plan = &shared.plan;
+    let length_ns = plan.limit.duration_ns;
+    plan::merge(plan, length_ns, seen.into_iter(), control.is_cancelled()).map(Some)
+}
+
+impl<P: Protocol> Shared<P> {
+    /// A stage is about to begin, which waits for all its foreground loops.
+    fn expect_loops(&self, number: usize) {
+        let loops = (0..self.plan.threads)
+            .flat_map(|thread| stage::sources(self, number, thread))
+            .filter(|(_, source, _)| !source.background)
+            .map(|(_, _, loops)| loops);
+        self.busy[number].store(loops.sum(), Relaxed);
+    }
+
+    /// What a thread has seen in a turn. With that of the last thread the turn is over, and the next
+    /// one may be given.
+    fn hand_in(
+        &self,
+        seen: Vec<StageOutcome>,
+        turn: Turn,
+        control: &Control,
+    ) -> Result<(), InvalidArgument> {
+        let mut handed_in = self
+            .handed_in
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        handed_in.push(seen);
+        if handed_in.len() == self.plan.threads {
+            self.expect_loops(1);
+            let (length_ns, all) = (Some(turn.length_ns), std::mem::take(&mut *handed_in));
+            let cancelled = control.is_cancelled();
+            let outcome = plan::merge(&self.plan, length_ns, all.into_iter(), cancelled)?;
+            control.turns.hand_in(outcome);
+        }
+        Ok(())
+    }
 }
 
 /// Whether the connections of each source go to the first node alone: it writes, and that is the one
@@ -228,7 +271,7 @@ fn client_thread<P: Protocol>(
     thread: usize,
     control: &Control,
 ) -> Result<Vec<StageOutcome>, InvalidArgument> {
-    let leaving = Leaving(&shared.broken);
+    let leaving = Leaving(&shared.broken, &control.turns);
     if let Some(core) = shared.plan.cores.get(thread) {
         wait::pin(*core)?;
     }
@@ -242,11 +285,12 @@ fn client_thread<P: Protocol>(
 }
 
 /// Tells the other threads that this one has failed, however it did.
-struct Leaving<'a>(&'a AtomicBool);
+struct Leaving<'a>(&'a AtomicBool, &'a Turns);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
+        self.1.end();
     }
 }
 
@@ -272,10 +316,40 @@ async fn stages<P: Protocol>(
         if number == 1 {
             control.started_ns.store(start, Relaxed);
         }
-        let stage = Stage::new(shared.clone(), pool.clone(), (thread, number), start)?;
+        if number == 1 && control.turns.are_wanted() {
+            take_turns(shared, &pool, thread, control, std::mem::take(&mut out)).await?;
+            break;
+        }
+        let place = Place::of_stage(thread, number);
+        let stage = Stage::new(shared.clone(), pool.clone(), place, start, None)?;
         out.push(Rc::new(stage).run(control).await?);
     }
     Ok(out)
+}
+
+/// The measured stage, turn by turn. warmup: what was seen before it goes with the first.
+async fn take_turns<P: Protocol>(
+    shared: &Arc<Shared<P>>,
+    pool: &Rc<ConnectionPool<P>>,
+    thread: usize,
+    control: &Control,
+    mut warmup: Vec<StageOutcome>,
+) -> Result<(), InvalidArgument> {
+    let mut cursors = None;
+    for number in 1.. {
+        let Some(turn) = control.turns.next(number).await else {
+            break;
+        };
+        wait::until(turn.begin_ns).await;
+        let (place, start) = (Place::of_turn(thread, turn), turn.begin_ns);
+        let stage = Stage::new(shared.clone(), pool.clone(), place, start, cursors.take())?;
+        let mut seen = Rc::new(stage).run(control).await?;
+        cursors = Some(std::mem::take(&mut seen.cursors));
+        let mut stages = std::mem::take(&mut warmup);
+        stages.push(seen);
+        shared.hand_in(stages, turn, control)?;
+    }
+    Ok(())
 }
 
 /// Wait until every thread is ready for a stage, and for the start that they share.
@@ -286,6 +360,10 @@ async fn meet<P>(shared: &Shared<P>, number: usize, control: &Control) -> i64 {
         && !control.is_cancelled()
     {
         tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    if number == 1 && control.turns.are_wanted() {
+        control.ready.store(true, Relaxed);
+        return now_ns();
     }
     if number == 1 && control.held.load(Relaxed) {
         control.ready.store(true, Relaxed);

@@ -12,6 +12,7 @@ use crate::run::arrival::Arrival;
 use crate::run::backlog::{Backlog, QUARTERS};
 use crate::run::class_record::ClassRecord;
 use crate::run::request_log::RequestLog;
+use crate::run::request_order::Cursor;
 
 /// Requests of one kind, recorded apart from others.
 #[derive(Clone, Debug)]
@@ -216,6 +217,10 @@ pub struct StageOutcome {
     pub records: Vec<ClassRecord>,
     pub started: i64,
     pub last_done: i64,
+    /// From the start until each client of a closed loop had its last answer, added up.
+    pub busy_ns: i64,
+    /// Where the next turn goes on.
+    pub cursors: Vec<Cursor>,
     pub cpu_ns: i64,
     pub unsent: u64,
     pub in_flight_limit_hits: u64,
@@ -247,6 +252,8 @@ pub struct Outcome {
     pub classes: Vec<ClassOutcome>,
     pub started: i64,
     pub ended: i64,
+    /// From the start until each client of a closed loop had its last answer, added up.
+    pub busy_ns: i64,
     /// Processor time of the client threads in the measured stage.
     pub cpu_ns: i64,
     /// Arrivals that were due and not sent: the bound on requests in flight was met to the end.
@@ -260,16 +267,18 @@ pub struct Outcome {
     pub in_flight_ns: i128,
     pub reconnects: u64,
     pub cancelled: bool,
-    /// As the plan has it.
+    /// As the plan or the turn has it.
     pub duration_ns: Option<i64>,
     /// Of the open sources, at the end of each quarter of the time given: arrivals that were due
     /// and neither answered nor failed by then. None without a time, or without a schedule.
     pub backlog: Option<[u64; QUARTERS]>,
 }
 
-/// One outcome of what the threads saw, each of the stages in order.
+/// One outcome of what the threads saw, each of the stages in order, the last of which was given that
+/// long.
 pub fn merge(
     plan: &Plan,
+    duration_ns: Option<i64>,
     seen: impl Iterator<Item = Vec<StageOutcome>>,
     cancelled: bool,
 ) -> Result<Outcome, InvalidArgument> {
@@ -287,7 +296,7 @@ pub fn merge(
     let last_done = stages.iter().map(|stage| stage.last_done).max();
     let mut ended = last_done.unwrap_or(started).max(started);
     let by_schedule = |source: &Source| matches!(source.pace, Pace::Open { .. });
-    if let (Some(duration), false) = (plan.limit.duration_ns, cancelled) {
+    if let (Some(duration), false) = (duration_ns, cancelled) {
         // What an open loop offers is offered until the end, also when the last answer is before.
         if plan.sources.iter().any(by_schedule) {
             ended = ended.max(started + duration);
@@ -297,6 +306,7 @@ pub fn merge(
         classes: vec![],
         started,
         ended,
+        busy_ns: stages.iter().map(|stage| stage.busy_ns).sum(),
         cpu_ns: stages.iter().map(|stage| stage.cpu_ns).sum(),
         unsent: sum(|stage| stage.unsent),
         in_flight_limit_hits: sum(|stage| stage.in_flight_limit_hits),
@@ -304,7 +314,7 @@ pub fn merge(
         in_flight_ns: stages.iter().map(|stage| stage.in_flight_ns).sum(),
         reconnects: sum(|stage| stage.reconnects),
         cancelled,
-        duration_ns: plan.limit.duration_ns,
+        duration_ns,
         backlog: backlog(&stages),
     };
     let mut warm = by_class(warmups)?;

@@ -18,15 +18,54 @@ use crate::run::connection::{Sender, BACKOFF_NS};
 use crate::run::connection_pool::ConnectionPool;
 use crate::run::in_flight::InFlight;
 use crate::run::open_loop;
-use crate::run::plan::{part, Limit, Pace, Source, StageOutcome};
+use crate::run::plan::{part, Limit, Pace, Plan, Source, StageOutcome};
 use crate::run::request_order::{Cursor, Mix};
+use crate::run::turns::Turn;
 use crate::run::{Control, Shared, TICK};
+
+/// Which stage it is, and on which thread.
+#[derive(Clone, Copy)]
+pub struct Place {
+    thread: usize,
+    /// 0: the warm-up; 1: what is measured.
+    number: usize,
+    /// Where that is taken in turns.
+    turn: Option<Turn>,
+}
+
+impl Place {
+    pub fn of_stage(thread: usize, number: usize) -> Self {
+        let turn = None;
+        Self {
+            thread,
+            number,
+            turn,
+        }
+    }
+
+    pub fn of_turn(thread: usize, turn: Turn) -> Self {
+        Self {
+            thread,
+            number: 1,
+            turn: Some(turn),
+        }
+    }
+
+    fn limit(&self, plan: &Plan) -> Limit {
+        match self.turn {
+            Some(turn) => Limit {
+                duration_ns: Some(turn.length_ns),
+                count: None,
+            },
+            None => [plan.warmup, plan.limit][self.number],
+        }
+    }
+}
 
 /// What the loops of a thread share while a stage lasts.
 pub struct Stage<P: Protocol> {
     pub shared: Arc<Shared<P>>,
-    thread: usize,
-    number: usize,
+    place: Place,
     limit: Limit,
     pub pool: Rc<ConnectionPool<P>>,
     pub start: i64,
@@ -36,6 +75,8 @@ pub struct Stage<P: Protocol> {
     records: RefCell<Vec<ClassRecord>>,
     in_flight: InFlight,
     last_done: Cell<i64>,
+    /// From the start until each client of a closed loop had its last answer, added up.
+    busy_ns: Cell<i64>,
     /// Loops that may still send.
     loops: Cell<usize>,
     changed: Notify,
@@ -73,18 +114,21 @@ impl<P: Protocol> Stage<P> {
     pub fn new(
         shared: Arc<Shared<P>>,
         pool: Rc<ConnectionPool<P>>,
-        (thread, number): (usize, usize),
+        place: Place,
         start: i64,
+        cursors: Option<Vec<Cursor>>,
     ) -> Result<Self, InvalidArgument> {
         let plan = &shared.plan;
-        let limit = [plan.warmup, plan.limit][number];
+        let limit = place.limit(plan);
+        let Place { thread, number, .. } = place;
         let cursor = |(class, ring): (usize, &Vec<_>)| {
             let seed = derive(plan.seed, 2 * class as u64 + number as u64);
             let once = plan.classes[class].once;
             let threads = plan.threads_that_send(class);
             Cursor::new(ring.len(), once, seed, plan.number_of(thread), threads)
         };
-        let cursors = shared.rings.iter().enumerate().map(cursor).collect();
+        let anew = || shared.rings.iter().enumerate().map(cursor).collect();
+        let cursors = cursors.unwrap_or_else(anew);
         let record = |class| ClassRecord::new(class, plan.window_ns, start);
         let records = plan.classes.iter().map(record).collect::<Result<_, _>>()?;
         let in_flight = InFlight::default();
@@ -93,8 +137,7 @@ impl<P: Protocol> Stage<P> {
         let length = limit.duration_ns.filter(|_| plan.sources.iter().any(open));
         let backlog = length.map(|length| Backlog::new(start, length));
         Ok(Self {
-            thread,
-            number,
+            place,
             limit,
             pool,
             start,
@@ -105,6 +148,7 @@ impl<P: Protocol> Stage<P> {
             records: RefCell::new(records),
             in_flight,
             last_done: Cell::new(start),
+            busy_ns: Cell::new(0),
             loops: Cell::new(0),
             changed: Notify::new(),
             fault: RefCell::default(),
@@ -129,7 +173,7 @@ impl<P: Protocol> Stage<P> {
                 () = self.changed.notified() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
-            if self.number == 1 {
+            if self.place.number == 1 {
                 self.publish(control, &mut published);
             }
             let idle = self.loops.get() == 0;
@@ -157,6 +201,8 @@ impl<P: Protocol> Stage<P> {
             records: self.records.take(),
             started: self.start,
             last_done: self.last_done.get(),
+            busy_ns: self.busy_ns.get(),
+            cursors: self.cursors.take(),
             cpu_ns,
             unsent: self.unsent.get() + self.handed.get(),
             in_flight_limit_hits: self.in_flight_limit_hits.get(),
@@ -168,16 +214,19 @@ impl<P: Protocol> Stage<P> {
     }
 
     fn spawn(self: &Rc<Self>) {
-        for (at, source, loops) in sources(&self.shared, self.number, self.thread) {
-            let count = source
-                .count
-                .filter(|_| self.number == 1)
-                .or(self.limit.count);
+        let Place {
+            thread,
+            number,
+            turn,
+        } = self.place;
+        for (at, source, loops) in sources(&self.shared, number, thread) {
+            let count = source.count.filter(|_| number == 1).or(self.limit.count);
             let threads = self.shared.plan.threads_of(source);
             let count =
                 count.map(|all| part(all as usize, threads, self.number_of_thread()) as u64);
             let left = Rc::new(Cell::new(count.unwrap_or(u64::MAX)));
-            let seed = derive(self.shared.plan.seed, !(2 * at as u64 + self.number as u64));
+            let seed = derive(self.shared.plan.seed, !(2 * at as u64 + number as u64));
+            let seed = turn.map_or(seed, |turn| derive(seed, turn.number));
             let mix = match &source.pace {
                 // Every thread draws the same for an arrival; clients draw on their own.
                 Pace::Open { .. } => Mix::new(&source.mix, seed),
@@ -186,7 +235,7 @@ impl<P: Protocol> Stage<P> {
                 }
             };
             let mix = Rc::new(RefCell::new(mix));
-            let passes = source.passes_ns.filter(|_| self.number == 1);
+            let passes = source.passes_ns.filter(|_| number == 1);
             let whole = passes.map_or(i64::MAX, |after| self.start.saturating_add(after));
             for client in 0..loops {
                 let guard = Loop::begin(self.clone(), source.background);
@@ -252,11 +301,13 @@ impl<P: Protocol> Stage<P> {
                 tokio::time::sleep(backoff).await;
             }
         }
+        let busy_ns = (now_ns() - self.start).max(0);
+        self.busy_ns.set(self.busy_ns.get() + busy_ns);
     }
 
     /// Its thread's number among those of all machines.
     pub fn number_of_thread(&self) -> usize {
-        self.shared.plan.number_of(self.thread)
+        self.shared.plan.number_of(self.place.thread)
     }
 
     /// The next request of a class.
@@ -266,7 +317,7 @@ impl<P: Protocol> Stage<P> {
 
     /// Nobody waits for this thread's requests any more.
     pub fn is_over(&self) -> bool {
-        self.halted.get() || self.shared.busy[self.number].load(Relaxed) == 0
+        self.halted.get() || self.shared.busy[self.place.number].load(Relaxed) == 0
     }
 
     /// Nothing will be sent, and nothing is in flight.
@@ -391,7 +442,7 @@ impl<P: Protocol> Drop for Loop<P> {
             stage.end_at_fault(InvalidArgument("a client task panicked".into()));
         }
         if !self.background {
-            stage.shared.busy[stage.number].fetch_sub(1, Relaxed);
+            stage.shared.busy[stage.place.number].fetch_sub(1, Relaxed);
         }
         stage.loops.set(stage.loops.get() - 1);
         stage.changed.notify_one();

@@ -6,6 +6,8 @@ use rustix::time::{
     Timespec,
 };
 use std::os::fd::OwnedFd;
+use std::time::Duration;
+
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::now_ns;
@@ -20,6 +22,20 @@ pub fn pin(core: usize) -> Result<(), InvalidArgument> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores).map_err(|error| refused(error.to_string()))
+}
+
+/// Before an instant by so much the timer of the runtime, whose ticks are milliseconds, is left.
+const NEAR_NS: i64 = 2_000_000;
+
+/// Wait until an instant that is near.
+pub async fn until(instant: i64) {
+    let far_ns = instant - now_ns() - NEAR_NS;
+    if far_ns > 0 {
+        tokio::time::sleep(Duration::from_nanos(far_ns as u64)).await;
+    }
+    while now_ns() < instant {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Waits for instants: in a timer of the kernel's, or in a loop that lets others run.

@@ -234,39 +234,137 @@ def drive(
         "dedicated": dedicated,
         "window_ns": window_ns,
     }
-    control = LoadControl()
+    run = _Run(to, plan)
     if share.start is not None:
-        control.hold()
-    outcomes: list[LoadOutcome] = []
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            outcomes.append(run_load(to, plan, control))
-        except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
-            failures.append(failure)
-
-    thread = threading.Thread(target=work, name="load", daemon=True)
-    thread.start()
+        run.control.hold()
+    run.start()
     try:
-        if share.start is not None:
-            while thread.is_alive() and not control.is_ready():
-                thread.join(_READY_POLL_S)
-            if thread.is_alive():
-                control.begin(share.start())
-        while thread.is_alive():
-            thread.join(PROGRESS_S)
+        if share.start is not None and run.is_ready():
+            run.control.begin(share.start())
+        while run.is_alive():
+            run.join(PROGRESS_S)
             if progress is not None:
-                progress(control)
+                progress(run.control)
     finally:
-        control.cancel()
-        thread.join()
-    share.began(control.began_ns())
-    if failures:
-        if isinstance(failures[0], ValueError):
-            raise UserError(str(failures[0])) from failures[0]
-        raise failures[0]
-    return outcomes[0]
+        run.end()
+    share.began(run.control.began_ns())
+    run.fail()
+    assert run.outcome is not None, "it was not measured in turns"
+    return run.outcome
+
+
+class _Run(threading.Thread):
+    """A run of the engine in a thread of its own."""
+
+    def __init__(self, to: LoadTarget, plan: LoadPlan) -> None:
+        super().__init__(name="load", daemon=True)
+        self.control = LoadControl()
+        self.outcome: LoadOutcome | None = None
+        self._to, self._plan = to, plan
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.outcome = run_load(self._to, self._plan, self.control)
+        except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+            self._failure = failure
+
+    def is_ready(self) -> bool:
+        """Wait until it has connected and warmed up; False if it has ended."""
+        while self.is_alive() and not self.control.is_ready():
+            self.join(_READY_POLL_S)
+        return self.is_alive()
+
+    def end(self) -> None:
+        """End it now."""
+        self.control.cancel()
+        self.join()
+
+    def fail(self) -> None:
+        """Raise what it has failed with, if it has.
+
+        Raises:
+            UserError: the plan or its options do not fit together.
+        """
+        if isinstance(self._failure, ValueError):
+            raise UserError(str(self._failure)) from self._failure
+        if self._failure is not None:
+            raise self._failure
+
+
+class Session:
+    """A load that is sent in turns, over connections that stay open in between. The `with` block
+    begins when it is connected and warm.
+
+    Args:
+        to, requests, source: as of `drive`.
+        warmup_s, warmup_count, threads, cores, timeout_s, seed, dedicated: as of `drive`.
+
+    Raises:
+        UserError: on entry, a plan or options that do not fit together.
+    """
+
+    def __init__(
+        self,
+        to: LoadTarget,
+        requests: Requests,
+        source: LoadSource,
+        *,
+        warmup_s: float | None = None,
+        warmup_count: int | None = None,
+        threads: int = 1,
+        cores: Sequence[int] = (),
+        timeout_s: float = 30.0,
+        seed: int = 0,
+        dedicated: bool = False,
+    ) -> None:
+        plan: LoadPlan = {
+            "classes": [requests.plain()],
+            "sources": [source],
+            "duration_s": 1.0,  # each turn has its own
+            "warmup_s": warmup_s,
+            "warmup_count": warmup_count,
+            "threads": threads,
+            "machine": 0,
+            "machines": 1,
+            "cores": list(cores),
+            "connections": None,
+            "timeout_s": timeout_s,
+            "drain_s": timeout_s + 1.0,
+            "seed": seed,
+            "dedicated": dedicated,
+            "window_ns": WINDOW_NS,
+        }
+        self._run = _Run(to, plan)
+        self._run.control.in_turns()
+
+    def __enter__(self) -> Session:
+        self._run.start()
+        try:
+            ready = self._run.is_ready()
+        except BaseException:
+            self._run.end()
+            raise
+        if not ready:
+            self._run.fail()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._run.end()
+
+    def take(self, length_ns: int, begin_ns: int = 0) -> LoadOutcome:
+        """Send for so long, from an instant on (now where it has passed), and wait for all answers.
+        The first outcome has the warm-up.
+
+        Raises:
+            StoreError: the run has ended.
+        """
+        outcome = self._run.control.take_turn(begin_ns, length_ns)
+        if outcome is None:
+            self._run.join()
+            self._run.fail()
+            raise StoreError("the load has ended before its time")
+        return outcome
 
 
 def unfailed(outcome: LoadOutcome, what: str) -> LoadRecord:

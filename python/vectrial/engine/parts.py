@@ -16,6 +16,7 @@ from vectrial.model.target import LoadTarget
 
 #: Fields of an outcome that the parts of a load add up to.
 _SUMS = (
+    "busy_s",
     "cpu_ns",
     "unsent",
     "in_flight_limit_hits",
@@ -185,3 +186,43 @@ def _joined(logs: Sequence[tuple[Any, ...] | None]) -> Any:
     if len(kept) < len(logs):
         return None
     return tuple(np.concatenate(columns) for columns in zip(*kept, strict=True))
+
+
+def joined(
+    outcomes: Sequence[LoadOutcome], recorder: Recorder, warmup: Recorder, started_ns: int
+) -> LoadOutcome:
+    """The outcome of a load of one class that was sent in turns, as if these had followed one
+    another.
+
+    Args:
+        outcomes: at least one, in order. recorder: of all of them, begun at `started_ns`.
+    """
+    fields: dict[str, Any] = {name: sum(one[name] for one in outcomes) for name in _SUMS}  # type: ignore[literal-required]
+    length_ns = sum(one["ended_ns"] - one["started_ns"] for one in outcomes)
+    recorder.finish(started_ns + length_ns)
+    records = [one["classes"][0] for one in outcomes]
+    backlogs = [one["backlog"] for one in outcomes]
+    durations = [one["duration_s"] for one in outcomes]
+    record: LoadRecord = {
+        "name": records[0]["name"],
+        "recorder": recorder,
+        "warmup": warmup,
+        "lag": histogram_merge([one["lag"] for one in records]),
+        "issued": sum(one["issued"] for one in records),
+        "in_flight": sum(one["in_flight"] for one in records),
+        "rows": sum(one["rows"] for one in records),
+        "answers": None,
+        "requests": None,
+    }
+    known = [backlog for backlog in backlogs if backlog is not None]
+    return {
+        **fields,  # type: ignore[typeddict-item]
+        "classes": [record],
+        "peak_in_flight": max(one["peak_in_flight"] for one in outcomes),
+        "started_ns": started_ns,
+        "ended_ns": started_ns + length_ns,
+        "cancelled": any(one["cancelled"] for one in outcomes),
+        "duration_s": sum(one or 0.0 for one in durations),
+        # A queue that grows in every turn is as overloaded as one that grows on.
+        "backlog": [sum(quarter) for quarter in zip(*known, strict=True)] if known else None,
+    }

@@ -134,6 +134,7 @@ class LoadWindow(TypedDict):
 class LoadOutcome(TypedDict):
     """The counts and times of a run.
 
+    busy_s: from the start until each client of a closed loop had its last answer, added up.
     cpu_ns: processor time of the client threads in the measured stage. unsent: arrivals due
     before the end for which there was no room in flight. in_flight_limit_hits: arrivals that
     had to wait for room, by the plan or by what the server lets be in flight on its
@@ -146,6 +147,7 @@ class LoadOutcome(TypedDict):
     classes: list[LoadRecord]
     started_ns: int
     ended_ns: int
+    busy_s: float
     cpu_ns: int
     unsent: int
     in_flight_limit_hits: int
