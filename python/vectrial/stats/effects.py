@@ -59,6 +59,12 @@ class Effect:
         exponent = least + student.quantile(power, self.df) * self.se
         return math.expm1(exponent) if exponent < 700 else math.inf
 
+    def at_level(self, level: float) -> Effect:
+        """The same with the interval of another level: 0.01 is one of 99 %."""
+        half = student.quantile(1 - level / 2, self.df) * self.se
+        shift = math.log(self.ratio)
+        return replace(self, low=_ratio(shift - half), high=_ratio(shift + half))
+
     def is_decided(self, n: int, more: int, level: float, threshold: float) -> bool:
         """Whether so many more repeats of each side, beyond n, would show this ratio to be what it
         is with a chance of `POWER`: by the threshold or more from 1 (at this level), or within it.
@@ -84,7 +90,7 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect:
     # Welch–Satterthwaite.
     by_df = sum(part**2 / (len(x) - 1) for part, x in zip(parts, (logs_a, logs_b), strict=True))
     df = total**2 / by_df if by_df > 0 else float(len(a) + len(b) - 2)
-    return _effect(float(np.mean(logs_b) - np.mean(logs_a)), math.sqrt(total), df, paired=False)
+    return effect_of(float(np.mean(logs_b) - np.mean(logs_a)), math.sqrt(total), df, paired=False)
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
@@ -98,7 +104,7 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
         raise ValueError("pairs need as many repeats on both sides")
     apart = logs_b - logs_a
     se = float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
-    return _effect(float(np.mean(apart)), se, float(len(apart) - 1), paired=True)
+    return effect_of(float(np.mean(apart)), se, float(len(apart) - 1), paired=True)
 
 
 def at_equal_pace(
@@ -136,7 +142,7 @@ def at_equal_pace(
     variance = sum(float(np.dot(one, one)) for one in residuals) / df
     se = math.sqrt(variance * (1 / len(a) + 1 / len(b) + apart**2 / xx))
     shift = float(y[1].mean() - y[0].mean()) - slope * apart
-    return replace(_effect(shift, se, df, paired=False), at_pace=True)
+    return replace(effect_of(shift, se, df, paired=False), at_pace=True)
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,8 @@ def _logs(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64
     return np.log(np.asarray(values, dtype=np.float64))
 
 
-def _effect(shift: float, se: float, df: float, *, paired: bool) -> Effect:
+def effect_of(shift: float, se: float, df: float, *, paired: bool) -> Effect:
+    """Effect whose logarithm is `shift`, with this standard error and degrees of freedom."""
     # Rounding of logarithms is no spread: figures that are the same every time differ exactly.
     if se <= 1e-12:
         ratio = _ratio(shift) if abs(shift) > 1e-12 else 1.0

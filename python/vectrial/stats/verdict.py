@@ -16,8 +16,8 @@ from vectrial.stats.effects import ALPHA, POWER, Effect, holm, unpaired
 #: Least difference that is called one, as a share, unless another is asked for.
 THRESHOLD = 0.05
 
-#: More repeats than so many are not advised.
-MOST_REPEATS = 100
+#: More repeats, or rounds of turns, than so many are not advised; rounds are advised in steps.
+MOST_REPEATS, _MOST_ROUNDS, _ROUNDS = 100, 2_000, 20
 
 
 class Kind(StrEnum):
@@ -38,6 +38,7 @@ class Evidence:
         case of one side each. open: verdicts that no repeat speaks for, since all that could were
         disturbed. disturbed: where the machine was, in words. n: repeats of the side with fewer.
     measured: the change before a correction for the machine's pace, a share of A; None without.
+    by_round: n are rounds of turns, and no repeats.
     """
 
     effect: Effect
@@ -47,6 +48,7 @@ class Evidence:
     open: frozenset[Kind] = frozenset()
     disturbed: str = ""
     measured: float | None = None
+    by_round: bool = False
 
     @property
     def side(self) -> Kind:
@@ -76,9 +78,9 @@ class Evidence:
 @dataclass(frozen=True)
 class Decision:
     """A verdict. p_adjusted: after Holm over the family. minimum: the least true rise that would
-    have been found with a chance of `POWER`, as a share of A. more: repeats of each side that would
-    likely decide what is undecided; None where that is more than `MOST_REPEATS`. disturbed: it is
-    undecided for repeats on a disturbed machine alone."""
+    have been found with a chance of `POWER`, as a share of A. more: repeats of each side (of turns,
+    rounds) that would likely decide what is undecided; None where that is too many. disturbed: it
+    is undecided for repeats on a disturbed machine alone."""
 
     kind: Kind
     reason: str
@@ -135,7 +137,8 @@ def _as_measured(one: Evidence, threshold: float, level: float) -> Kind | None:
 
 def _more_repeats(one: Evidence, threshold: float, level: float) -> int | None:
     """Repeats of each side until the ratio found, if it is the true one, is called what it is."""
-    for more in range(1, MOST_REPEATS + 1):
+    most, step = (_MOST_ROUNDS, _ROUNDS) if one.by_round else (MOST_REPEATS, 1)
+    for more in range(step, most + 1, step):
         if one.effect.is_decided(one.n, one.n + more, level, threshold):
             return more
     return None
