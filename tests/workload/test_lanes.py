@@ -378,3 +378,29 @@ def test_a_native_search_returns_only_what_the_server_can_put_into_it() -> None:
         ("sdk", "ids"),
         ("sdk", "vectors"),
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lane", ["native", "sdk"])
+def test_clients_of_a_server_take_turns(folder: Path, lane: str) -> None:
+    text = SUITE.replace('name = "lanes"', 'name = "lanes"\norder = "turns"')
+    text = text.replace('index = "flat"', f'index = "flat"\nlane = "{lane}"')
+    rows = measured(folder, text + EASY)
+    figures = {(load_of(row), row["metric"]): row["value"] for row in rows}
+    for load in ("1 client", "4 clients"):
+        assert figures[load, "count"] > 20
+        assert figures[load, "qps"] > 0
+        assert 0 < figures[load, "littles_law"] <= 1.000001
+    with RunReader(folder) as run:
+        found = run.rows(
+            "select p.phase_id, count(*) as n, sum(s.count) as answers from slice s"
+            " join phase p using (phase_id) group by p.phase_id order by p.phase_id"
+        )
+        loops = run.rows("select status, reason from trial where experiment = 'search'")
+    loads = ["1 client", "4 clients", *(["rate"] if lane == "native" else [])]
+    # Arrivals of Python clients are measured alone.
+    assert [row["n"] for row in found] == [found[0]["n"]] * len(loads)
+    assert {row["answers"] for row in found} == {figures[load, "count"] for load in loads}
+    assert figures["rate", "offered_rate"] == pytest.approx(400, rel=0.2)
+    assert {row["status"] for row in loops} <= {"ok", "invalid"}
+    assert all(row["reason"] is None or "answers" in row["reason"] for row in loops)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -35,7 +35,9 @@ from vectrial.model.limits import Limits
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
+from vectrial.model.slices import TurnTime
 from vectrial.model.store import Searcher, Store
+from vectrial.workload.search import SearchLoad
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
@@ -255,9 +257,25 @@ class Experiment(ExactModel, ABC):
         returning, clients = target.point(point).returning, self.clients_at(point) or 1
         refuse_returning(store, target.index, target.data.schema, lane, returning, clients)
 
-    @abstractmethod
+    def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
+        """True if the phases of a point are those of `loads`, which through this lane can take
+        turns with those of other stores."""
+        return False
+
+    def turn_time(self, point: Mapping[str, Any]) -> TurnTime:
+        """How long each load of a point takes turns."""
+        own: float | None = getattr(self, "duration_s", None)
+        return TurnTime(own or 1.5 * float(getattr(self, "min_s", 1.0)))
+
+    def loads(self, context: Context, point: OperatingPoint) -> Generator[SearchLoad]:
+        """The loads of a point, in order, where `run` is not overridden. Each is measured, alone or
+        in turns, before the next one is asked for; then it has its phase."""
+        raise NotImplementedError(f"{self.name} has neither `run` nor `loads`")
+
     def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
         """Measure one operating point."""
+        for load in self.loads(context, point):
+            yield load.alone()
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Clients of the closed loop that is offered at a point; None when the loop is open."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -31,8 +31,9 @@ from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Seconds, Warmup, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.phase import Phase, Role
-from vectrial.workload import dispatch
+from vectrial.model.phase import Role
+from vectrial.model.slices import TurnTime
+from vectrial.workload.search import SearchLoad
 
 if TYPE_CHECKING:
     from vectrial.analysis.analysis import Facet
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 _TRACE_BYTES = 64 << 20
 #: Seconds of an open loop that is not given any.
 _OPEN_S = 10.0
+#: Seconds of a slice of it, at least.
+_OPEN_SLICE_S = 0.5
 
 
 def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
@@ -235,11 +238,24 @@ class Search(Experiment):
             rate, length_s, self.arrivals, offsets, self.in_flight, self._name()
         )
 
-    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        load = self.offered(point)
-        phase = dispatch.search(context, point, load, warmup_queries=self.warmup_queries)
-        phase.role = Role.SEARCH
-        yield phase
+    def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
+        """Clients do that wait for their answers; and the engine's arrivals, but for a trace."""
+        return not self.open or (lane is Lane.NATIVE and not self.trace)
+
+    def turn_time(self, point: Mapping[str, Any]) -> TurnTime:
+        """Of arrivals longer slices: what waits at the end of one is little of it then."""
+        if self.open:
+            return TurnTime(self.duration_s or _OPEN_S, _OPEN_SLICE_S)
+        return super().turn_time(point)
+
+    def loads(self, context: Context, point: Mapping[str, Any]) -> Generator[SearchLoad]:
+        yield SearchLoad(
+            context,
+            point,
+            self.offered(point),
+            warmup_queries=self.warmup_queries,
+            role=Role.SEARCH,
+        )
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The duration, or the least time and half as much again."""

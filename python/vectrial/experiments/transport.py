@@ -25,6 +25,7 @@ from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
+from vectrial.workload.opening import opening_of
 from vectrial.workload.python.bulk_io import (
     BulkClient,
     FullScan,
@@ -217,7 +218,7 @@ class Transport(Experiment):
             started = began.at_ns
         else:
             cores = context.certificate.placement.pins
-            shares = [BulkClient(dispatch.opening(context), work, cores)] * clients
+            shares = [BulkClient(opening_of(context), work, cores)] * clients
             started, told = together(shares, context.progress, "get")
         phase = _phase("get", told, [one.gets for one in told], started, load_1m)
         phase.params = {**phase.params, "page_rows": self.page_rows, **_by(context)}
@@ -250,9 +251,7 @@ class Transport(Experiment):
                 started = began.at_ns
             else:
                 cores = context.certificate.placement.pins
-                shares = [
-                    BulkClient(dispatch.opening(context, store), work, cores) for store in stores
-                ]
+                shares = [BulkClient(opening_of(context, store), work, cores) for store in stores]
                 started, told = together(shares, context.progress, "mixed")
             # Within: what taking the collections away costs is no part of it.
             puts, gets = [one.puts for one in told], [one.gets for one in told]

@@ -95,6 +95,43 @@ def phase_of(
     )
 
 
+def phase_of_slices(
+    name: str,
+    recorder: Recorder,
+    started_ns: int,
+    seconds: float,
+    *,
+    cpu_s: float,
+    issued: int,
+    clients: int,
+    more: Mapping[str, float | None],
+    params: Mapping[str, Any],
+    no_recall: str,
+) -> Phase:
+    """The phase of a closed loop that took turns with others, checked against itself: as if its
+    slices had followed one another.
+
+    Args:
+        recorder: of all slices, shifted to begin at `started_ns`, and not yet finished.
+        seconds: of all slices, each the mean over its clients.
+        more: further metrics.
+    """
+    ended_ns = started_ns + round(seconds * 1e9)
+    recorder.finish(ended_ns)
+    return _phase(
+        name,
+        recorder,
+        (started_ns, ended_ns),
+        cpu_s=cpu_s,
+        issued=issued,
+        clients=clients,
+        more=more,
+        params=params,
+        no_recall=no_recall,
+        by_second=False,
+    )
+
+
 def phase_of_outcome(
     name: str,
     outcome: LoadOutcome,
@@ -105,6 +142,7 @@ def phase_of_outcome(
     params: Mapping[str, Any],
     no_recall: str,
     expect_errors: bool = False,
+    by_second: bool = True,
 ) -> Phase:
     """The phase that one class of a run of the engine describes, checked against itself.
 
@@ -115,6 +153,7 @@ def phase_of_outcome(
         load_1m: the machine's load average when the run began.
         no_recall: why recall may be missing, for the reader.
         expect_errors: errors, and a load that is not sustained, are what is measured.
+        by_second: it has windows.
     """
     recorder = record["recorder"]
     seconds = (outcome["ended_ns"] - outcome["started_ns"]) / 1e9
@@ -143,6 +182,7 @@ def phase_of_outcome(
         params=params,
         no_recall=no_recall,
         expect_errors=expect_errors,
+        by_second=by_second,
     )
     for fault in [] if expect_errors else _run_faults(outcome, seconds):
         phase.invalidate(fault)
@@ -192,6 +232,7 @@ def outcome_of_clients(
         "classes": [record(*one) for one in classes],
         "started_ns": started_ns,
         "ended_ns": ended_ns,
+        "busy_s": in_flight_ns / 1e9,
         "cpu_ns": cpu_ns,
         "unsent": unsent,
         # A client that is late is what these lanes measure; a fault where requests were lost.
@@ -295,9 +336,10 @@ def _phase(
     params: Mapping[str, Any],
     no_recall: str,
     expect_errors: bool = False,
+    by_second: bool = True,
 ) -> Phase:
     """A phase from a finished recorder. clients: None for an open loop, whose `littles_law` is
-    among `more`."""
+    among `more`. by_second: its windows are those of its seconds."""
     seen = recorder.summary()
     metrics: dict[str, float | None] = dict(seen)
     count, errors = int(seen["count"] or 0), int(seen["errors"] or 0)
@@ -312,8 +354,10 @@ def _phase(
     histograms = {"latency": recorder.histogram("latency")} if count else {}
     if errors:
         histograms["error"] = recorder.histogram("error")
-    windows = recorder.windows()
-    told = None if clients is None else _stalled(windows, metrics)
+    windows: dict[str, Mapping[str, Sequence[float | int | None]]] = {}
+    if by_second:
+        windows[name] = recorder.windows()
+    told = None if clients is None or not windows else _stalled(windows[name], metrics)
     phase = Phase(
         name=name,
         started_ns=between_ns[0],
@@ -322,7 +366,7 @@ def _phase(
         metrics=metrics,
         missing=_missing(metrics, count, errors, no_recall),
         histograms=histograms,
-        windows={name: windows},
+        windows=windows,
         errors=recorder.errors(),
         valid=reason is None,
         reason="; ".join(filter(None, (reason, told))) or None,

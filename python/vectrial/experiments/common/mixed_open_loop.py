@@ -19,8 +19,8 @@ from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
 from vectrial.model.workload import OpenLoop
-from vectrial.workload import dispatch
 from vectrial.workload.ceiling import certify
+from vectrial.workload.opening import opening_of
 from vectrial.workload.python.open_loop import due_times
 from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.streams import (
@@ -131,7 +131,7 @@ def _send(context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: 
     if context.lane is Lane.EMBEDDED:
         return by_clients([store], *asked, **common)
     with ExitStack() as stack:
-        opening = dispatch.opening(context)
+        opening = opening_of(context)
         stores = [stack.enter_context(closing(opening.open(at))) for at in range(mix.clients)]
         return by_clients(stores, *asked, **common)
 

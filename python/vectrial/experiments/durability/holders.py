@@ -14,9 +14,9 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
-from vectrial.workload import dispatch
 from vectrial.workload.crash import CrashWriter, Script
 from vectrial.workload.ledger import Outcome
+from vectrial.workload.opening import opening_of
 from vectrial.workload.python.sdk_process import Opening
 
 #: Seconds that a disk is full, that a server stands still, and that a node is away.
@@ -79,7 +79,7 @@ class Holder(ABC):
         """Begin to make the changes."""
         self._close()
         if self._writer is None:
-            opening = replace(dispatch.opening(self.context), schema=self.schema)
+            opening = replace(opening_of(self.context), schema=self.schema)
             self._writer = CrashWriter(self._addressed(opening), create=not self._created)
             self._created = True
         self._writer.begin(script)

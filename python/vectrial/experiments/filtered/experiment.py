@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -48,6 +48,7 @@ from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
+from vectrial.workload.search import SearchLoad
 from vectrial.workload.searchers import searchers
 
 if TYPE_CHECKING:
@@ -263,11 +264,14 @@ class Filtered(Experiment):
 
     # -- measuring -----------------------------------------------------------------------------
 
-    def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
+    def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
+        return True
+
+    def loads(self, context: Context, point: OperatingPoint) -> Generator[SearchLoad]:
         if "selectivity" in point:
             can = context.store.capabilities.under(context.index.kind)
             arm = "on" if can.payload_index else "fixed"
-            yield from self._phase(context, point, arm, _on_data(context, point["selectivity"]))
+            yield from self._searches(context, point, arm, _on_data(context, point["selectivity"]))
             return
         arm = str(point["payload_index"])
         made = make(
@@ -293,7 +297,7 @@ class Filtered(Experiment):
             target = Target(type(store), context.index, Data(schema, dataset.rows), context.lane)
             for one in self._conditions(context, made, arm):
                 for asked in self._search_points(target):
-                    yield from self._phase(there, asked, arm, one)
+                    yield from self._searches(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
         """Conditions that an arm's store is searched under, after the search without a filter."""
@@ -311,25 +315,30 @@ class Filtered(Experiment):
                 where = shaped(made, shape, depth, share)
                 yield _Condition(shape, share, where, {"depth": depth})
 
-    def _phase(
+    def _searches(
         self, context: Context, point: OperatingPoint, arm: str, asked: _Condition
-    ) -> Iterator[Phase]:
+    ) -> Iterator[SearchLoad]:
         """The searches under a condition. Their answers are looked at when they have ended."""
         where = asked.where
         load = ClosedLoop(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
-        phase = dispatch.search(
-            context, point, load, warmup_queries=self.warmup_queries, where=where
-        )
         about = {"predicate": asked.predicate, "selectivity": asked.selectivity, **asked.about}
-        phase.params = {**phase.params, **about, "payload_index": arm}
+        about["payload_index"] = arm
+        if asked.predicate == "column" and not isinstance(where, Sequence | None):
+            about["filter"] = to_json(where)
+        searches = SearchLoad(
+            context,
+            point,
+            load,
+            warmup_queries=self.warmup_queries,
+            where=where,
+            about=about,
+        )
+        yield searches
+        phase = searches.phase
         if where is None:
             phase.metrics |= {"selectivity": 1.0, "filter_correlation": None, "violations": None}
             phase.missing |= dict.fromkeys(("filter_correlation", "violations"), "no filter")
-            yield phase
             return
-        if asked.predicate == "column" and not isinstance(where, Sequence):
-            phase.params = {**phase.params, "filter": to_json(where)}
-        yield phase
         answers: dict[int, NDArray[np.int64]] = {}
         try:
             self._look(context, point, where, answers)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.context import Context
 from vectrial.model.store import Store
-from vectrial.workload import dispatch
+from vectrial.workload.opening import opening_of
 from vectrial.workload.python.timed import describe
 
 _POLL_S = 0.5
@@ -51,7 +51,7 @@ class Aftermath:
 def look(context: Context, writes: Writes) -> Aftermath:
     """Ask every node. Whatever a store raises goes on."""
     assert context.address is not None
-    opening = dispatch.opening(context)
+    opening = opening_of(context)
     missing, returned, counts = [], [], []
     for node in range(len(context.address.nodes)):
         with closing(opening.open(node)) as store:

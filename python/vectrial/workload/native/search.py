@@ -73,7 +73,7 @@ def run(
         outcome = drive(
             search.native.target,
             [search.requests(name, queries, judge=judge)],
-            [_source(load)],
+            [source_of(load)],
             threads=placement.threads,
             cores=placement.pins,
             progress=follower(load, placement.threads, name, progress, show, until),
@@ -86,7 +86,7 @@ def run(
             to=search.native.target,
             requests=search.requests(name, queries),
             truth=(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
-            source=_source(load),
+            source=source_of(load),
             settings=settings,
             threads=placement.threads,
             longest_s=_longest_s(load) + WARMUP_S,
@@ -100,7 +100,7 @@ def run(
         record,
         clients=clients,
         load_1m=load_1m,
-        params=_params(load),
+        params=params_of(load),
         no_recall="no ground truth was given",
     )
     certify(phase, clients, certificate)
@@ -118,16 +118,26 @@ def probed(
     queries: NDArray[np.float32],
     truth: Truth,
     answers: PhaseAnswers,
+    warm_up: NDArray[np.float32] | None = None,
 ) -> PhaseAnswers:
     """The answers of a phase that has ended, and some asked for right after it, one at a time: to
     queries moved so that nobody has asked for them before, and to the same again. The engine keeps
     no answer under the clock.
 
     Args:
-        queries: float32 (q, d), the dataset's, moved. answers: of the phase.
+        queries: float32 (q, d), the dataset's, moved. answers: of the phase. warm_up: others
+            (w, d), asked before where the store has done nothing for a while: it would answer the
+            first slowly, as if it remembered the later ones.
     """
     requests = search.requests("probe", queries, judge=judge_of(truth), keep=True)
     source = closed(1, count=min(PROBED, len(queries)))
+    if warm_up is not None:
+        drive(
+            search.native.target,
+            [search.requests("warm-up", warm_up)],
+            [closed(1, count=min(PROBED, len(warm_up)))],
+            duration_s=PROBED_S,
+        )
     first, later = (
         drive(search.native.target, [requests], [source], duration_s=PROBED_S)["classes"][0]
         for _ in range(2)
@@ -157,9 +167,10 @@ def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArra
     return [row[row >= 0] for row in ids[np.argsort(which)]]
 
 
-def _source(load: Load) -> LoadSource:
+def source_of(load: Load, *, by_clock: bool = False) -> LoadSource:
+    """A load as the engine takes it. by_clock: a closed loop is ended by the clock alone."""
     if isinstance(load, ClosedLoop):
-        return closed(load.clients, passes_s=None if load.by_clock else load.min_s)
+        return closed(load.clients, passes_s=None if by_clock or load.by_clock else load.min_s)
     return arrivals(load.rate, kind=load.arrivals, offsets=load.offsets, in_flight=load.in_flight)
 
 
@@ -167,7 +178,8 @@ def _longest_s(load: Load) -> float:
     return load.max_s if isinstance(load, ClosedLoop) else load.duration_s
 
 
-def _params(load: Load) -> Mapping[str, Any]:
+def params_of(load: Load) -> Mapping[str, Any]:
+    """How a load is offered, as parameters of its phase."""
     if isinstance(load, ClosedLoop):
         return {"loop": "closed", "clients": load.clients}
     return {"loop": "open", "arrivals": load.pattern, "rate": load.rate}

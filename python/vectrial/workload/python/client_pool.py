@@ -82,7 +82,7 @@ class ClientPool:
         self.recorders = [Recorder(judge) for _ in range(clients)]
         self._firsts = [Recorder(judge) for _ in range(clients)]
         self._warm_answers = [Recorder(judge) for _ in range(clients)]
-        self._judge, self.answer_logs = judge, [AnswerLog() for _ in range(clients)]
+        self.judge, self.answer_logs = judge, [AnswerLog() for _ in range(clients)]
         self._blocks = [0] * clients
         self.warmed, self.warmup_errors = [0] * clients, [0] * clients
         self.issued, self.ended = [0] * clients, [0] * clients
@@ -118,18 +118,26 @@ class ClientPool:
 
     def merged(self) -> Recorder:
         """One record of all clients."""
-        return merge([Recorder(self._judge), *self._firsts, *self.recorders])
+        return merge([Recorder(self.judge), *self._firsts, *self.recorders])
 
     def answers(self) -> PhaseAnswers:
         """Recorders of the answers by pass, and those that were logged."""
+        first, later = (
+            merge([Recorder(self.judge), *recorders])
+            for recorders in (self._firsts, self.recorders)
+        )
+        return PhaseAnswers(self.warmed_up(), first, later, self.logged())
+
+    def warmed_up(self) -> Recorder:
+        """Recorder of the answers before the clock started."""
+        return merge([Recorder(self.judge), *self._warm_answers])
+
+    def logged(self) -> AnswerLog:
+        """The answers that were logged."""
         logged = AnswerLog()
         for log in self.answer_logs:
             logged.extend(log)
-        warmup, first, later = (
-            merge([Recorder(self._judge), *recorders])
-            for recorders in (self._warm_answers, self._firsts, self.recorders)
-        )
-        return PhaseAnswers(warmup, first, later, logged)
+        return logged
 
     def _begin(self) -> None:
         """Run by the last client that is warm, while all others wait."""
@@ -141,8 +149,7 @@ class ClientPool:
         """One client: warm up, wait for the others, search."""
         rng = np.random.default_rng([self.seed, self.first + client])
         try:
-            self._warm(client, rng)
-            begins = list(self._first_pass(self.first + client, rng))
+            begins = self.warm_up(client, rng)
             self.barrier.wait()
             started = self.phase_start.started_ns
             stop = _FOREVER if self.max_s is None else started + int(self.max_s * 1e9)
@@ -157,6 +164,11 @@ class ClientPool:
             # Only the recorder raises here: what the searcher raises is caught and counted.
             raise StoreError(f"an answer cannot be judged: {error}") from error
 
+    def warm_up(self, client: int, rng: np.random.Generator) -> list[Part]:
+        """Warm a client up; returns its first pass."""
+        self._warm(client, rng)
+        return list(self._first_pass(self.first + client, rng))
+
     def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[Part]:
         """The first pass of the client of that number, of all: its share of the queries, then
         those that others begin with."""
@@ -168,7 +180,7 @@ class ClientPool:
         if others:
             yield Part(_order(others, rng), False, True)
 
-    def _passes(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+    def passes(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
         """Passes over all queries, each round in an order drawn anew, without end."""
         yield from begins
         turn, rounds = self.first + client, len(self.rounds)
@@ -181,13 +193,13 @@ class ClientPool:
         """Passes until this client has done its part."""
         if self.count is None:
             end = self.phase_start.started_ns + int(self.min_s * 1e9)
-            for part in self._passes(client, begins, rng):
+            for part in self.passes(client, begins, rng):
                 yield part
                 if part.ends_pass and _clock() >= end:
                     return
             return
         left = self.count // self.clients + (client < self.count % self.clients)
-        for part in self._passes(client, begins, rng):
+        for part in self.passes(client, begins, rng):
             if left <= 0:
                 return
             yield Part(part.requests[:left], part.first, part.ends_pass)
@@ -225,14 +237,21 @@ class ClientPool:
 
     def _search(self, client: int, part: Part, stop: int, report: Callable[[], None]) -> bool:
         """Send the requests of a part, block by block. Returns whether there is time for more."""
-        length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
-        for begin in range(0, len(part.requests), max(1, length)):
-            block = part.requests[begin : begin + length]
+        for block in self.blocks(part):
             recorder = (self._firsts if part.first else self.recorders)[client]
-            log = self.answer_logs[client] if self._logs(client) else None
-            if not self._send(client, block, recorder, log, stop, report):
+            if not self.send(client, iter(block), recorder, self.log(client), stop, report):
                 return False
         return True
+
+    def blocks(self, part: Part) -> Iterator[list[Request]]:
+        """The requests of a part in blocks, which are logged, or not, as a whole."""
+        length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
+        for begin in range(0, len(part.requests), max(1, length)):
+            yield part.requests[begin : begin + length]
+
+    def log(self, client: int) -> AnswerLog | None:
+        """Where the answers of a client's next block are logged; None where they are not."""
+        return self.answer_logs[client] if self._logs(client) else None
 
     def _logs(self, client: int) -> bool:
         """True if the answers of a client's next block are logged: the first `MIN_LOGGED` of all
@@ -243,18 +262,18 @@ class ClientPool:
         early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
         return self.logs_answers and (early or nth & (nth - 1) == 0)
 
-    def _send(
+    def send(
         self,
         client: int,
-        batch: list[Request],
+        rest: Iterator[Request],
         recorder: Recorder,
         log: AnswerLog | None,
         stop: int,
         report: Callable[[], None],
     ) -> bool:
-        """Send the requests of `batch`. Returns whether there is time for more."""
-        clock = _clock
-        answer, rest, done = self._answer_sink(client, recorder), iter(batch), self.ended[client]
+        """Send what is left of a list of requests. Returns whether there is time for more."""
+        clock, before = _clock, length_hint(rest)
+        answer, done = self._answer_sink(client, recorder), self.ended[client]
         going = clock() < stop  # a client delayed on the way here sends nothing
         try:
             while going:
@@ -284,7 +303,7 @@ class ClientPool:
                 going = now < stop and not self.halt
                 self.report_at[client] = now + int(PROGRESS_S * 1e9)
         finally:
-            self.issued[client] += len(batch) - length_hint(rest)
+            self.issued[client] += before - length_hint(rest)
             self.ended[client] = done
         return going and done < stop and not self.halt
 

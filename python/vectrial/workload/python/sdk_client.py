@@ -24,6 +24,7 @@ from vectrial.workload.python.open_loop import WorkerResult, serve
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Done, Failed, done, wait_for_start
 from vectrial.workload.python.sdk_search import Share
+from vectrial.workload.python.sdk_turns import PackedRest, take_turns
 from vectrial.workload.python.timed import describe
 from vectrial.workload.record import PhaseStart
 
@@ -53,12 +54,14 @@ def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
     return pool
 
 
-def _measure(share: Share, pipe: Connection) -> Done | WorkerResult:
+def _measure(share: Share, pipe: Connection) -> Done | WorkerResult | PackedRest:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
     store = share.question.opening.open(share.first)
     try:
         pool = _pool(share, store, pipe)
+        if share.in_turns:
+            return take_turns(pool, pipe)
         if share.schedule is not None:
             return serve(pool, share.schedule)
         return done(pool, pool.run(lambda: None, in_threads=share.clients > 1))

@@ -96,7 +96,8 @@ class HybridQuestion:
 class Share:
     """The task of one process: `clients` of those of `load`, numbered from `first`, on `cores`; in
     an open loop with the arrivals of `schedule`. judgments: by which answers of a closed loop are
-    graded. logs_answers: some answers are logged, to be checked afterwards."""
+    graded. logs_answers: some answers are logged, to be checked afterwards. in_turns: it sends when
+    it is told to."""
 
     question: SearchTask
     queries: NDArray[np.float32] | Queries
@@ -108,6 +109,7 @@ class Share:
     name: str
     judgments: RelevanceJudgments | None = None
     logs_answers: bool = False
+    in_turns: bool = False
     clients: int = 0
     first: int = 0
     schedule: Schedule | None = None

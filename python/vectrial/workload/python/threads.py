@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 #: Seconds between two reports of progress.
 PROGRESS_S = 0.5
@@ -56,3 +59,55 @@ def run_threads(
                 thread.join()
     if failures:
         raise failures[0]
+
+
+class Crew:
+    """Threads that do one piece of work after another together, and sleep in between; a crew of one
+    is the calling thread."""
+
+    def __init__(self, size: int) -> None:
+        self._begin, self._end = (threading.Barrier(size + 1) for _ in range(2))
+        self._work: Callable[[int], object] | None = None
+        self._done: list[Any] = [None] * size
+        self._failures: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._member, args=(at,), name=f"client-{at}", daemon=True)
+            for at in range(size if size > 1 else 0)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Let the threads end. Harmless if it is called again."""
+        for barrier in (self._begin, self._end):
+            barrier.abort()
+        for thread in self._threads:
+            thread.join()
+
+    def do(self, work: Callable[[int], T]) -> list[T]:
+        """Have every member do its part; the results in their order.
+
+        Raises:
+            BaseException: what the first member that failed raised.
+        """
+        if not self._threads:
+            return [work(0)]
+        self._work, self._failures = work, []
+        self._begin.wait()
+        self._end.wait()
+        if self._failures:
+            raise self._failures[0]
+        return list(self._done)
+
+    def _member(self, at: int) -> None:
+        try:
+            while True:
+                self._begin.wait()
+                assert self._work is not None, "there is work when they begin"
+                try:
+                    self._done[at] = self._work(at)
+                except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
+                    self._failures.append(failure)
+                self._end.wait()
+        except threading.BrokenBarrierError:
+            pass  # the crew goes home

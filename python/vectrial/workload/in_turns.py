@@ -1,0 +1,189 @@
+"""A closed loop that takes turns with those of other stores: it sends for a while, and then nothing
+until its next turn. Every lane has its own `Taker`; what comes of them is put together here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+from vectrial._engine import Judge, Recorder
+from vectrial.engine.parts import joined
+from vectrial.engine.recorders import merge
+from vectrial.engine.types import LoadOutcome
+from vectrial.model.errors import StoreError
+from vectrial.model.phase import Phase
+from vectrial.model.slices import HEAD_SHARE, Slice, Turn
+from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
+from vectrial.workload.record import phase_of_outcome, phase_of_slices
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What was sent without a pause.
+
+    began_ns: the start of the recorders. ended_ns: the last answer. seconds: until the last answer
+        of each client, mean over the clients. issued: requests sent. cpu_s: processor time of the
+        clients.
+    first: answers to queries that nobody had asked before in the phase; later: other answers.
+    outcome: of the engine, of which both are.
+    """
+
+    began_ns: int
+    ended_ns: int
+    seconds: float
+    issued: int
+    cpu_s: float
+    first: Recorder
+    later: Recorder
+    outcome: LoadOutcome | None = None
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What a load leaves beside its pieces: the recorder of its warm-up, requests of it that
+    failed, and the timed answers that were logged."""
+
+    warmup: Recorder
+    warmup_errors: int
+    log: AnswerLog
+
+
+class Taker(Protocol):
+    """A load that is connected and warm, and sends when it is told to."""
+
+    @property
+    def clients(self) -> int | None:
+        """Of a closed loop; None of a schedule, which does not wait for answers."""
+        ...
+
+    def send(self, length_ns: int) -> Piece:
+        """Send for so long, and wait for all answers.
+
+        Raises:
+            StoreError: the load has broken down.
+        """
+        ...
+
+    def end(self) -> Rest:
+        """Send nothing any more, and close what was opened. Harmless if it is called again."""
+        ...
+
+
+class Turns:
+    """The turns of one load."""
+
+    def __init__(self, taker: Taker, judge: Judge, params: Mapping[str, Any]) -> None:
+        """params: how the load was offered."""
+        self._taker, self._judge, self._params = taker, judge, params
+        self._load_1m = os.getloadavg()[0]
+        self._first, self._later = Recorder(judge), Recorder(judge)
+        self._started_ns, self._longest_ns = 0, 0
+        self._seconds = self._cpu_s = 0.0
+        self._issued = 0
+        self._outcomes: list[LoadOutcome] = []
+
+    def take(self, turn: Turn) -> Slice:
+        """Take a turn.
+
+        Raises:
+            StoreError: the load has broken down.
+        """
+        head_ns = int(turn.length_ns * HEAD_SHARE)
+        head = self._taker.send(head_ns)
+        body = self._taker.send(turn.length_ns - head_ns)
+        both = merge([Recorder(self._judge), body.first, body.later])
+        errors = _errors(both)
+        count = both.samples() - errors
+        found = Slice(
+            turn,
+            body.began_ns,
+            body.seconds,
+            count,
+            errors,
+            both.histogram("latency") if count else b"",
+            head.seconds,
+            sum(one.samples() - _errors(one) for one in (head.first, head.later)),
+            both.summary()["recall_mean"],
+        )
+        if turn.round >= 0:  # those by which lengths are found do not count
+            self._add(body)
+        return found
+
+    def _add(self, body: Piece) -> None:
+        """As if it had followed the piece before: all begin at the same instant."""
+        self._started_ns = self._started_ns or body.began_ns
+        for whole, part in ((self._first, body.first), (self._later, body.later)):
+            part.shift(self._started_ns - body.began_ns)
+            whole.merge(part)
+        self._longest_ns = max(self._longest_ns, body.ended_ns - body.began_ns)
+        self._seconds += body.seconds
+        self._cpu_s += body.cpu_s
+        self._issued += body.issued
+        if body.outcome is not None:
+            self._outcomes.append(body.outcome)
+
+    def close(self) -> None:
+        """Close what was opened; there is no phase."""
+        self._taker.end()
+
+    def phase(self, name: str) -> tuple[Phase, PhaseAnswers]:
+        """End the load: the phase of all turns, as if they had followed one another, and its
+        answers."""
+        rest = self._taker.end()
+        whole = merge([Recorder(self._judge), self._first, self._later])
+        answers = PhaseAnswers(rest.warmup, self._first, self._later, rest.log)
+        clients = self._taker.clients
+        if clients is None:
+            return self._open_phase(name, whole, rest), answers
+        if not self._started_ns:  # it never had a turn
+            self._started_ns = perf_counter_ns()
+            whole.start(self._started_ns)
+        phase = phase_of_slices(
+            name,
+            whole,
+            self._started_ns,
+            max(self._seconds, self._longest_ns / 1e9),
+            cpu_s=self._cpu_s,
+            issued=self._issued,
+            clients=clients,
+            more={
+                "load_1m": self._load_1m,
+                "warmup_count": (rest.warmup.summary()["count"] or 0) + rest.warmup_errors,
+                "warmup_errors": rest.warmup_errors,
+            },
+            params=self._params,
+            no_recall="no ground truth was given",
+        )
+        return phase, answers
+
+    def _open_phase(self, name: str, whole: Recorder, rest: Rest) -> Phase:
+        """The phase of a schedule whose pieces followed one another.
+
+        Raises:
+            StoreError: it never had a turn.
+        """
+        if not self._outcomes:
+            raise StoreError("it never had a turn")
+        outcome = joined(self._outcomes, whole, rest.warmup, self._started_ns)
+        return phase_of_outcome(
+            name,
+            outcome,
+            outcome["classes"][0],
+            clients=None,
+            load_1m=self._load_1m,
+            params=self._params,
+            no_recall="no ground truth was given",
+            by_second=False,
+        )
+
+
+def _errors(recorder: Recorder) -> int:
+    return sum(count for _, count, _ in recorder.errors())
+
+
+def mean_seconds(spans_ns: Sequence[tuple[int, int]]) -> float:
+    """Mean length of the clients' spans (start, last answer)."""
+    return sum(ended - began for began, ended in spans_ns) / len(spans_ns) / 1e9

@@ -1,0 +1,134 @@
+"""The sdk lane in turns: the processes of a load stay connected, and send when they are told to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from time import perf_counter_ns
+
+from vectrial._engine import Judge, Recorder
+from vectrial.engine.recorders import merge
+from vectrial.model.progress import Progress
+from vectrial.workload.answer_log import AnswerLog
+from vectrial.workload.in_turns import Piece, Rest
+from vectrial.workload.python.client_pool import ClientPool
+from vectrial.workload.python.pool_turns import PoolTurns
+from vectrial.workload.python.sdk_process import Ready, expect, processes
+from vectrial.workload.python.sdk_search import Share, split
+
+#: From the giving of a turn to its start: every process hears of it before.
+_LEAD_NS = 2_000_000
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A `Piece` of one process; seconds: of all its clients, added up."""
+
+    began_ns: int
+    ended_ns: int
+    seconds: float
+    issued: int
+    cpu_s: float
+    first: bytes
+    later: bytes
+
+
+@dataclass(frozen=True)
+class PackedRest:
+    """A `Rest` of one process."""
+
+    warmup: bytes
+    warmup_errors: int
+    log: AnswerLog
+
+
+class SdkTurns:
+    """A `Taker` of clients in other processes, which are connected and warm when it has been made.
+
+    Args:
+        whole: the share of all processes together. judge: of its truth.
+
+    Raises:
+        StoreError: a process could not connect.
+    """
+
+    def __init__(self, whole: Share, judge: Judge, progress: Progress) -> None:
+        self.clients, self._judge = whole.load.clients, judge
+        width = len(whole.cores) or len(os.sched_getaffinity(0))
+        shares = split(replace(whole, in_turns=True), min(self.clients, width))
+        self._rest: Rest | None = None
+        with ExitStack() as opened:
+            self._pipes = opened.enter_context(processes(shares))
+            for pipe in self._pipes:
+                expect(pipe, Ready, lambda: progress(0, 1, f"{whole.name}: warming up"))
+            self._opened = opened.pop_all()
+
+    def send(self, length_ns: int) -> Piece:
+        """As of a `Taker`."""
+        begin_ns = perf_counter_ns() + _LEAD_NS
+        for pipe in self._pipes:
+            pipe.send((begin_ns, length_ns))
+        parts = [expect(pipe, _Packed, _wait) for pipe in self._pipes]
+        return Piece(
+            begin_ns,
+            max(one.ended_ns for one in parts),
+            sum(one.seconds for one in parts) / self.clients,
+            sum(one.issued for one in parts),
+            sum(one.cpu_s for one in parts),
+            self._merged([one.first for one in parts]),
+            self._merged([one.later for one in parts]),
+        )
+
+    def _merged(self, packed: Sequence[bytes]) -> Recorder:
+        return merge(Recorder.unpack(one, self._judge) for one in packed)
+
+    def end(self) -> Rest:
+        """As of a `Taker`."""
+        if self._rest is None:
+            with self._opened:
+                for pipe in self._pipes:
+                    pipe.send(None)
+                parts = [_rest_of(pipe) for pipe in self._pipes]
+            log = AnswerLog()
+            for one in parts:
+                log.extend(one.log)
+            errors = sum(one.warmup_errors for one in parts)
+            self._rest = Rest(self._merged([one.warmup for one in parts]), errors, log)
+        return self._rest
+
+
+def _rest_of(pipe: Connection) -> PackedRest:
+    """What a process leaves, behind what it may have sent before somebody asked for it."""
+    while isinstance(message := expect(pipe, object, _wait), _Packed):
+        pass
+    assert isinstance(message, PackedRest), "the last thing that it sends"
+    return message
+
+
+def _wait() -> None:
+    """Nothing is reported while a turn lasts."""
+
+
+def take_turns(pool: ClientPool, pipe: Connection) -> PackedRest:
+    """In a process: warm up, and send when told to, until there are no more turns."""
+    turns = PoolTurns(pool)
+    pipe.send(Ready())
+    while (asked := pipe.recv()) is not None:
+        begin_ns, length_ns = asked
+        piece = turns.send(length_ns, begin_ns)
+        pipe.send(
+            _Packed(
+                piece.began_ns,
+                piece.ended_ns,
+                piece.seconds * pool.clients,
+                piece.issued,
+                piece.cpu_s,
+                piece.first.pack(),
+                piece.later.pack(),
+            )
+        )
+    rest = turns.end()
+    return PackedRest(rest.warmup.pack(), rest.warmup_errors, rest.log)

@@ -1,0 +1,242 @@
+"""Searches of an experiment, in any lane: as one phase, or in turns with those of other stores."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from vectrial._engine import Judge
+from vectrial.engine.recorders import judge_of
+from vectrial.model.capabilities import Returning
+from vectrial.model.context import Context, operating_point
+from vectrial.model.filters import Filters
+from vectrial.model.lane import Lane
+from vectrial.model.phase import Phase, Role
+from vectrial.model.slices import Slice, Turn
+from vectrial.model.workload import ClosedLoop, Load
+from vectrial.workload.answer_log import PhaseAnswers
+from vectrial.workload.answers import judge
+from vectrial.workload.ceiling import certify
+from vectrial.workload.in_turns import Taker, Turns
+from vectrial.workload.native import search as native_search
+from vectrial.workload.native.turns import NativeTurns
+from vectrial.workload.opening import opening_of
+from vectrial.workload.python import sdk_search
+from vectrial.workload.python.client_pool import ClientPool
+from vectrial.workload.python.closed_loop import closed_loop
+from vectrial.workload.python.open_loop import open_loop
+from vectrial.workload.python.pool_turns import PoolTurns
+from vectrial.workload.python.sdk_turns import SdkTurns
+from vectrial.workload.queries import drawn
+from vectrial.workload.searchers import native_searches, searchers
+
+#: Numbers of the phases of this process: the queries of each are moved otherwise.
+_PHASES = itertools.count()
+#: Seconds that the warm-up of a client in Python may take.
+_WARMUP_S = 5.0
+
+
+class SearchLoad:
+    """The dataset's queries under a load, through the lane of the trial; every answer is judged.
+    They are moved a little each time, unless the context repeats them.
+
+    It is measured alone, by `alone`; or in turns, by `open`, `take` again and again, and `close`.
+
+    Args:
+        point: the operating point, with the search parameters among its entries.
+        warmup_queries: of each client, before the clock starts; in an open loop of all together.
+        where: a filter that every search is under, or one for each query.
+        until: asked a few times a second once the clock runs; the phase ends when it says so, if
+            the load has not ended before. Native lane only, and not in turns.
+        role: of the phase. about: further parameters of it.
+    """
+
+    #: The phase, once it was measured; its `params` are the point's, k, and how the load was
+    #: offered. What the store or the server did wrong is in it as errors. Some of its answers are
+    #: still to be looked at, by `Phase.look`.
+    phase: Phase
+
+    def __init__(
+        self,
+        context: Context,
+        point: Mapping[str, Any],
+        load: Load,
+        *,
+        warmup_queries: int = 100,
+        where: Filters = None,
+        name: str = "search",
+        until: Callable[[], bool] | None = None,
+        role: Role | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._context, self._point, self._load = context, point, load
+        self._warmup_queries, self._where = warmup_queries, where
+        self.name, self._until, self._role, self._about = name, until, role, about or {}
+        self._setting = operating_point(context, point)
+        self._truth = context.truth(context.k, where)
+        seed = (context.seed, next(_PHASES))
+        self._queries = drawn(context.dataset, self._truth, seed, repeat=context.repeat_queries)
+        self._turns: Turns | None = None
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it can: what this machine sends, and of the Python lanes clients that wait for
+        their answers."""
+        here = self._context.from_machines is None and self._until is None
+        waits = isinstance(self._load, ClosedLoop)
+        return here and (waits or self._context.lane is Lane.NATIVE)
+
+    @property
+    def _asked(self) -> tuple[Returning, int, Any, Filters]:
+        setting = self._setting
+        return setting.returning, self._context.k, setting.search, self._where
+
+    def alone(self) -> Phase:
+        """Measure it as a whole."""
+        context, load = self._context, self._load
+        how: dict[str, Any] = {
+            "seed": context.seed,
+            "progress": context.progress,
+            "name": self.name,
+        }
+        if context.lane is Lane.NATIVE:
+            phase = native_search.run(
+                native_searches(context.store, *self._asked),
+                context.dataset.queries,
+                self._truth,
+                load,
+                context.certificate,
+                warmup_queries=self._warmup_queries,
+                show=context.show,
+                check=self._check_natively,
+                from_machines=context.from_machines,
+                until=self._until,
+                **how,
+            )
+            return self._measured(phase)
+        assert self._until is None, "the plan refuses other lanes"
+        # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
+        # store remembers it; the clients then find it as it should be.
+        made = searchers(context.store, *self._asked)
+        how["check"] = self._check
+        asked = self._queries, self._truth
+        if context.lane is Lane.SDK:
+            how |= {"cores": context.certificate.placement.pins}
+            how |= {"warmup_queries": self._warmup_queries}
+            phase = sdk_search.search(self._question(), *asked, load, **how)
+        elif isinstance(load, ClosedLoop):
+            how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
+            phase = closed_loop(made, *asked, warmup_count=self._warmup_queries, **how)
+        else:
+            how |= {"alone": self._one_thread(), "warmup_queries": self._warmup_queries}
+            phase = open_loop(made, *asked, load, **how)
+        return self._measured(phase)
+
+    def open(self) -> None:
+        """Connect and warm up, to take turns.
+
+        Raises:
+            StoreError: a client could not connect.
+        """
+        judging = judge_of(self._truth)
+        params = native_search.params_of(self._load)
+        self._turns = Turns(self._taker(judging), judging, params)
+
+    def _taker(self, judging: Judge) -> Taker:
+        context, load = self._context, self._load
+        assert self.takes_turns, "the plan knows"
+        if context.lane is Lane.NATIVE:
+            return NativeTurns(
+                native_searches(context.store, *self._asked),
+                context.dataset.queries,
+                judging,
+                load,
+                context.certificate,
+                warmup_queries=self._warmup_queries,
+                seed=context.seed,
+                name=self.name,
+            )
+        assert isinstance(load, ClosedLoop), "others do not take turns here"
+        made = searchers(context.store, *self._asked)
+        if context.lane is Lane.SDK:
+            whole = sdk_search.Share(
+                self._question(),
+                self._queries,
+                self._truth,
+                load,
+                context.certificate.placement.pins,
+                self._warmup_queries,
+                context.seed,
+                self.name,
+                logs_answers=True,
+            )
+            return SdkTurns(whole, judging, context.progress)
+        pool = ClientPool(made, self._queries, judging, load.clients, context.seed, 0.0, None, None)
+        pool.warmup, pool.logs_answers = (self._warmup_queries, _WARMUP_S), True
+        return PoolTurns(pool)
+
+    def take(self, turn: Turn) -> Slice:
+        """Take a turn.
+
+        Raises:
+            StoreError: the load has broken down.
+        """
+        assert self._turns is not None, "it was opened"
+        return self._turns.take(turn)
+
+    def close(self) -> Phase:
+        """There are no more turns: the phase of all of them."""
+        assert self._turns is not None, "it was opened"
+        phase, answers = self._turns.phase(self.name)
+        if self._context.lane is Lane.NATIVE:
+            certify(phase, phase.params.get("clients"), self._context.certificate)
+            self._check_natively(phase, answers)
+        else:
+            self._check(phase, answers)
+        return self._measured(phase)
+
+    def discard(self) -> None:
+        """Close what was opened, whatever state it is in."""
+        if self._turns is not None:
+            self._turns.close()
+
+    def _measured(self, phase: Phase) -> Phase:
+        params = {"k": self._context.k, **self._point, **self._about}
+        phase.params = {**phase.params, **params}
+        phase.role = self._role or phase.role
+        self.phase = phase
+        return phase
+
+    def _question(self) -> sdk_search.Question:
+        returning, k, params, where = self._asked
+        return sdk_search.Question(opening_of(self._context), k, params, where, returning)
+
+    def _check(self, phase: Phase, answers: PhaseAnswers) -> None:
+        phase.pending = partial(judge, self._context, self._where, phase, answers)
+
+    def _check_natively(self, phase: Phase, answers: PhaseAnswers) -> None:
+        def pending() -> None:
+            asked = native_searches(self._context.store, *self._asked)
+            try:
+                probed = native_search.probed(
+                    asked,
+                    self._queries.warmup,
+                    self._truth,
+                    answers,
+                    None if self._turns is None else self._context.dataset.queries,
+                )
+            except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+                phase.remark(f"nothing was asked after it: {type(error).__name__}: {error}")
+                probed = answers
+            judge(self._context, self._where, phase, probed)
+
+        phase.pending = pending
+
+    def _one_thread(self) -> bool:
+        """The store's searches must not be called from several threads, nor may what they fetch."""
+        can = type(self._context.store).capabilities.under(self._context.index.kind)
+        returning = self._setting.returning
+        fetched = returning is not Returning.IDS and returning not in can.returns
+        return fetched or not can.concurrent_search
