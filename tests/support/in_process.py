@@ -15,6 +15,7 @@ from typing import Any
 from vectrial.model.client_limits import Certificate
 from vectrial.model.live import Live
 from vectrial.model.phase import Phase, Role
+from vectrial.model.slices import Turn
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run import job as jobs
@@ -24,7 +25,19 @@ from vectrial.run.runner import Conditions
 from vectrial.run.watcher import Watcher
 from vectrial.suite.model import Rules, Suite
 from vectrial.worker import worker
-from vectrial.worker.messages import Ack, Finished, Progress, Started
+from vectrial.worker.messages import (
+    Ack,
+    Finished,
+    GiveTurn,
+    NoMoreTurns,
+    Progress,
+    Started,
+    Taken,
+    Waiting,
+)
+
+#: Turns of a job that is alone.
+ROUNDS, TURN_NS = 25, 5_000_000
 
 
 class InProcess:
@@ -52,6 +65,11 @@ class InProcess:
             return
         begins()
         self.measure(job)
+
+    def run_together(self, jobs: Sequence[tuple[Job, Callable[[], None]]]) -> None:
+        """Measure jobs one after the other: turns are those of each alone."""
+        for job, begins in jobs:
+            self.run(job, begins)
 
     def measure(self, job: Job) -> None:
         """Measure a job and record its trials."""
@@ -97,6 +115,7 @@ class _Ear:
     def __init__(self, job: Job, watcher: Watcher, write: Callable[[TrialRecord], None]) -> None:
         self._trials = {trial.row.key: trial for trial in job.trials}
         self._watcher, self._write = watcher, write
+        self._answers: list[object] = []
 
     def send(self, message: object) -> None:
         """Tell the run what has happened."""
@@ -109,9 +128,18 @@ class _Ear:
                 self._watcher.live(message)
             case Finished():
                 self._write(jobs._record(self._trials[message.key], message))
+            case Waiting(names):
+                self._answers = [
+                    GiveTurn(key, Turn(round_, place, TURN_NS))
+                    for round_ in range(ROUNDS)
+                    for place, key in enumerate(names)
+                ]
+                self._answers.append(NoMoreTurns())
+            case Taken():
+                pass
             case _:
                 raise NotImplementedError(f"{message}: only a process of its own is answered")
 
-    def recv(self) -> Ack:
-        """What a finished trial is answered."""
-        return Ack()
+    def recv(self) -> object:
+        """The next turn, or what a finished trial is answered."""
+        return self._answers.pop(0) if self._answers else Ack()

@@ -9,5 +9,7 @@ SERVER_SILENT = "the server does not answer"
 PROCESS_ENDED = "the measuring process ended"
 #: The trial was ended at its limit of time.
 OVERDUE = "took longer than trial_timeout_s"
+#: A turn was ended at its limit of time.
+STUCK = "it did not end its turn within"
 #: Something was used up that is the machine's, and no fault of the store.
 MACHINE_LACKED = "this machine lacked"

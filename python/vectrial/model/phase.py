@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from vectrial.model.slices import Slice
+
 
 class Role(StrEnum):
     """Meaning of a phase's figures, whatever experiment measured them. Reports, prices and
@@ -42,6 +44,7 @@ class Phase:
         between: it really ended so much later.
     unsampled: reason why the server's use is unknown; None where what is sampled from its
         start until it is yielded is its own.
+    slices: where it took turns with phases of other stores: then its clock stood still meanwhile.
     pending: what is to be judged of it when it has been sampled: see `look`.
 
     It is yielded when it has ended, before anything else is done; what is judged or read back
@@ -63,6 +66,7 @@ class Phase:
     unsampled: str | None = None
     pending: Callable[[], None] | None = None
     role: Role | None = None
+    slices: Sequence[Slice] = ()
 
     def look(self) -> None:
         """Look at what is left to be judged, if anything; it is judged once."""

@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 #: Raised when the layout changes; a run of another layout is refused.
 SCHEMA_VERSION = 5
 
-DDL = """
+#: Of the table that earlier versions lack.
+SLICES_DDL = """
+create table slice (
+    phase_id integer not null, session bigint not null, round integer not null,
+    place integer not null,
+    began_s double not null, length_s double not null, seconds double not null,
+    count bigint not null, errors bigint not null, head_s double not null,
+    head_count bigint not null, recall double, idle_s double not null, idle_cpu_s double,
+    hdr blob);
+"""
+DDL = (
+    """
 create table run (
     run_id varchar primary key, schema_version integer not null, started_at timestamptz not null,
     finished_at timestamptz, suite_name varchar not null, command varchar not null,
@@ -61,6 +72,8 @@ create table gate (
     detail varchar not null, demands varchar not null, invalidates varchar not null,
     relevant boolean not null);
 """
+    + SLICES_DDL
+)
 # dataset: one row per number of rows that was loaded; every figure is that of the cut.
 # trial.server: of a store with one, how it was run: 'provider' and why it was chosen, 'program',
 # 'limits' asked for and whether they hold, 'cores'; 'oom_kills' and 'memory_peak_bytes' of its
@@ -78,6 +91,9 @@ create table gate (
 # memory that each process has had. group_*: of the server's own control group, where it has one;
 # its memory counts the page cache too. disk_bytes: allocated blocks of the data folders.
 # window.second counts from the phase's start.
+# slice: a turn of a phase that took turns with others; see `vectrial.model.slices`. Slices of the
+# same round of the same session were measured together; began_s counts from the trial's
+# start; length_s was asked for, head included. Runs of earlier versions lack the table.
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,9 @@ from vectrial.model.trial import TrialRow
 from vectrial.plan.estimate import begin_s
 from vectrial.suite.model import DatasetRef, Suite
 from vectrial.util.formatting import plural
+
+#: Memory of a measuring process, and of a server with it, beside their vectors.
+_LIBRARY_BYTES, _SERVER_BYTES = 300 << 20, 2 << 30
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class DatasetShape:
 class PlannedTrial:
     """One operating point of one experiment, once. own_s: an estimate of its seconds beside the
     loads; loads: number of those that it makes itself. identity: what makes it the same as another:
-    everything that its key is a hash of."""
+    everything that its key is a hash of. in_turns: its phases take turns with other jobs'."""
 
     row: TrialRow
     experiment: Experiment
@@ -69,6 +73,7 @@ class PlannedTrial:
     own_s: float
     loads: float
     identity: Mapping[str, Any]
+    in_turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Job:
     cluster. limits: of the server, or of the measuring process of a store without one; None: the
     server has those of the placement. existing: the collection that is measured as it is, and not
     loaded. load_s: an estimate of one load's seconds. warm_up_s: seconds for which its server is
-    searched before anything counts."""
+    searched before anything counts. dim: of the vectors."""
 
     store: type[Store]
     index: Index
@@ -94,6 +99,18 @@ class Job:
     existing: Existing | None = None
     load_s: float = 0.0
     warm_up_s: float = 0.0
+    dim: int | None = None
+
+    @property
+    def need_bytes(self) -> int:
+        """A rough estimate of the memory of its processes."""
+        vectors = 0 if self.dim is None else 3 * self.rows * self.dim * 4
+        return vectors + (_SERVER_BYTES if self.store.kind == "server" else _LIBRARY_BYTES)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether a trial of it takes turns."""
+        return any(trial.in_turns for trial in self.trials)
 
     @property
     def estimates_s(self) -> tuple[float, ...]:
@@ -113,6 +130,11 @@ class Job:
     def estimate_s(self) -> float:
         """A rough estimate of its seconds."""
         return sum(self.estimates_s)
+
+    @property
+    def group(self) -> tuple[int, str, int]:
+        """What jobs have in common that may be measured together."""
+        return self.repeat, self.dataset, self.rows
 
     @property
     def store_label(self) -> str:
@@ -207,3 +229,17 @@ class Plan:
             for job in self.jobs
         )
         return replace(self, jobs=tuple(job for job in left if job.trials))
+
+
+def groups_of(jobs: Iterable[Job]) -> list[list[Job]]:
+    """The jobs that are measured together, in turns; any other one is a group of its own."""
+    found: list[list[Job]] = []
+    for _, some in itertools.groupby(jobs, key=lambda job: job.group):
+        turns: list[Job] = []
+        for job in some:
+            if job.takes_turns:
+                turns.append(job)
+            else:
+                found.append([job])
+        found += [turns] if turns else []
+    return found

@@ -33,6 +33,9 @@ from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
 
+#: Seconds of a trial in turns beside the turns that count: warm-up, and those by which the length
+#: of slices is found.
+_TURNS_S = 1.0
 #: Maximum number of builds per entry of a suite's stores, and of trials per suite.
 MOST_BUILDS = 1_000
 MOST_TRIALS = 100_000
@@ -105,6 +108,7 @@ def make_plan(
                     item.existing,
                     load_s(item.store, item.index, rows, shape.dim),
                     warm_up_of(item.store, suite.warm_up_s),
+                    shape.dim,
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     apart = identity.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
@@ -276,9 +280,10 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
             _trial_row(item, durability, point, repeat),
             experiment,
             point,
-            experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point),
+            _own_s(item, point),
             experiment.loads_at(point),
             _identity(item, durability, point, repeat),
+            _in_turns(item, point),
         )
         for repeat in range(1, item.suite.repeats + 1)
         for point in able
@@ -379,6 +384,8 @@ def _identity(
         defining["metadata"] = False
     if suite.repeat_queries:
         defining["repeat_queries"] = True
+    if _in_turns(item, point):
+        defining["in_turns"] = True
     if warm_up_s := warm_up_of(item.store, suite.warm_up_s):
         defining["warm_up_s"] = warm_up_s
     if item.existing is not None:
@@ -388,11 +395,31 @@ def _identity(
     return defining
 
 
-def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """Repeat by repeat; interleaved, every other repeat backwards (A B, B A, A B).
+def _own_s(item: PlanItem, point: Mapping[str, Any]) -> float:
+    """Seconds of a trial beside its loads."""
+    experiment, shape = item.experiment, item.shape
+    if _in_turns(item, point):
+        return _TURNS_S + 1.1 * experiment.turn_time(point).seconds
+    return experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point)
 
-    Jobs take turns, not trials: one server at a time has the machine.
-    """
+
+def _in_turns(item: PlanItem, point: Mapping[str, Any]) -> bool:
+    """Whether the phases of a trial take turns with those of other stores: searches of what was
+    loaded, by clients of this machine, in processes without limits of their own."""
+    experiment = item.experiment
+    reads = experiment.starts_from is State.LOADED and not experiment.mutates
+    return (
+        item.suite.order == "turns"
+        and reads
+        and not experiment.before_gate
+        and experiment.limits_at(point) is None
+        and not item.suite.placement.client_machines
+        and experiment.takes_turns(point, item.lane)
+    )
+
+
+def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """Repeat by repeat; unless in the suite's order, every other repeat backwards (A B, B A)."""
     if suite.order == "suite":
         return jobs
     ordered: list[Job] = []
@@ -403,13 +430,15 @@ def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
 
 
 def _ordered(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
-    """Loads first, then trials before the gate, then searches, last trials that change rows."""
+    """Loads first, then trials before the gate, then searches, those in turns after others; last
+    trials that change rows."""
     return sorted(
         trials,
         key=lambda t: (
             t.experiment.starts_from is not State.EMPTY,
             not t.experiment.before_gate,
             t.experiment.mutates,
+            t.in_turns,
         ),
     )
 

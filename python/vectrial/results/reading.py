@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from vectrial.model.errors import UserError
+from vectrial.model.results_schema import SLICES_DDL
 from vectrial.results import clean
 from vectrial.results.database import (
     BeingWritten,
@@ -141,12 +142,15 @@ class _Reading:
     @staticmethod
     def _withhold(db: duckdb.DuckDBPyConnection) -> bool:
         """Let queries see tables without the quantiles that too few samples do not hold, which
-        earlier versions wrote."""
+        earlier versions wrote, and with the tables that these lack."""
         found = db.execute("select current_database()").fetchone()
         assert found is not None
         quoted = found[0].replace('"', '""')
         for view in _HELD:
             db.execute(view.format(run=f'"{quoted}"'))
+        tables = "select 1 from duckdb_tables() where table_name = 'slice'"
+        if db.execute(tables).fetchone() is None:
+            db.execute(SLICES_DDL.replace("create table", "create temp table"))
         return True
 
     def _close(self) -> None:

@@ -17,7 +17,14 @@ import numpy as np
 from vectrial.model.errors import UserError
 from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
-from vectrial.model.results_schema import DDL, METRICS, SCHEMA_VERSION, MetricName
+from vectrial.model.results_schema import (
+    DDL,
+    METRICS,
+    SCHEMA_VERSION,
+    SLICES_DDL,
+    MetricName,
+)
+from vectrial.model.slices import Slice
 from vectrial.model.trial import IDENTITY, TrialRow
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
 
@@ -87,9 +94,10 @@ class RunWriter:
         if not has_tables(self._db):
             with self._transaction():
                 self._db.execute(DDL)
-        else:  # one that was begun before the column came
+        else:  # one that was begun before these came
             with self._transaction():
                 self._db.execute("alter table if exists trial add column if not exists load json")
+                self._db.execute(SLICES_DDL.replace("create table", "create table if not exists"))
 
     def __enter__(self) -> RunWriter:
         return self
@@ -221,7 +229,7 @@ class RunWriter:
             return
         trial = f"trial_id = {found[0]}"
         phases = f"(select phase_id from phase where {trial})"
-        for table in ("metric", "histogram", "error", '"window"'):
+        for table in ("metric", "histogram", "error", '"window"', "slice"):
             self._db.execute(f"delete from {table} where phase_id in {phases}")
         for table in ("phase", "telemetry", "gate", "trial"):
             self._db.execute(f"delete from {table} where {trial}")
@@ -231,7 +239,7 @@ class RunWriter:
         for ordinal, phase in enumerate(record.phases):
             phase_id = first + ordinal
             self._insert("phase", [_phase(phase_id, trial_id, ordinal, phase, record)])
-            for table, rows in _measured(phase, record.metrics):
+            for table, rows in _measured(phase, record.started_ns, record.metrics):
                 self._insert(table, [{"phase_id": phase_id, **row} for row in rows])
         return list(range(first, first + len(record.phases)))
 
@@ -327,8 +335,10 @@ def _phase(
     }
 
 
-def _measured(phase: Phase, own: Sequence[MetricName]) -> Iterator[tuple[str, _Rows]]:
-    """Tables and rows of them that belong to a phase."""
+def _measured(
+    phase: Phase, started_ns: int, own: Sequence[MetricName]
+) -> Iterator[tuple[str, _Rows]]:
+    """Tables and rows of them that belong to a phase. started_ns: of its trial."""
     yield "metric", list(metric_rows(phase, own))
     yield "histogram", [{"name": name, "hdr": hdr} for name, hdr in phase.histograms.items()]
     yield (
@@ -337,6 +347,10 @@ def _measured(phase: Phase, own: Sequence[MetricName]) -> Iterator[tuple[str, _R
             {"kind": kind, "count": count, "messages": _json(messages)}
             for kind, count, messages in phase.errors
         ],
+    )
+    yield (
+        "slice",
+        [_slice(one, started_ns) for one in phase.slices],
     )
     for operation, columns in phase.windows.items():
         seconds = zip(*columns.values(), strict=True)
@@ -347,6 +361,25 @@ def _measured(phase: Phase, own: Sequence[MetricName]) -> Iterator[tuple[str, _R
                 for values in seconds
             ],
         )
+
+
+def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
+    return {
+        "session": one.turn.session,
+        "round": one.turn.round,
+        "place": one.turn.place,
+        "began_s": (one.began_ns - started_ns) / 1e9,
+        "length_s": one.turn.length_ns / 1e9,
+        "seconds": one.seconds,
+        "count": one.count,
+        "errors": one.errors,
+        "head_s": one.head_s,
+        "head_count": one.head_count,
+        "recall": one.recall,
+        "idle_s": one.idle_s,
+        "idle_cpu_s": one.idle_cpu_s,
+        "hdr": one.latency or None,
+    }
 
 
 def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:

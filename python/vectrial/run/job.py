@@ -3,7 +3,7 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Any
 from vectrial.model.errors import VectrialError
 from vectrial.model.live import Live
 from vectrial.model.provider import Provider
+from vectrial.model.slices import TurnTime
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
 from vectrial.run.process import MeasuringProcess, Site
 from vectrial.run.redact import Secrecy
+from vectrial.run.turns import Candidate, Contender, Together
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
@@ -29,8 +31,10 @@ from vectrial.util import environments
 from vectrial.worker.messages import (
     Drive,
     Finished,
+    NoMoreTurns,
     Progress,
     Started,
+    Waiting,
 )
 
 
@@ -65,10 +69,24 @@ class JobRunner:
         self._rules, self._folder, self._watcher = rules, folder, watcher
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
         self._ceilings = ClientCeilings(rules, watcher.note, clients)
+        self._together = Together(watcher)
         self._prepared: dict[tuple[str, bool], tuple[str, Choice | None]] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
-        """Measure a job. begins: called once it is known that its store runs here."""
+        """Measure a job alone. begins: called once it is known that its store runs here."""
+        self.run_together([(job, begins)])
+
+    def run_together(self, jobs: Sequence[tuple[Job, Callable[[], None]]]) -> None:
+        """Measure jobs whose loads take turns; each with what is called when it begins."""
+        self._together.run(
+            [
+                Candidate(job.store.name, self._steps(job, begins), job.need_bytes)
+                for job, begins in jobs
+            ]
+        )
+
+    def _steps(self, job: Job, begins: Callable[[], None]) -> Generator[Contender]:
+        """Measure a job, and stop whenever its loads wait for turns."""
         kind = job.store.name, job.nodes > 1
         if kind not in self._prepared:
             wanted = self._rules.providers.get(job.store.name)
@@ -87,7 +105,7 @@ class JobRunner:
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients,
                 )  # fmt: skip
-                _measure(job, self._rules, site, self._watcher, self._finished)
+                yield from _measuring(job, self._rules, site, self._watcher, self._finished)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
@@ -143,15 +161,19 @@ def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
         yield Inside(network, job.store.server or "")
 
 
-def _measure(
+def _measuring(
     job: Job, rules: Rules, site: Site, watcher: Watcher, write: Callable[[TrialRecord], None]
-) -> None:
-    """Measure a job. If its process or the store's server dies, the current trial fails, and a new
-    process continues with the rest."""
+) -> Generator[Contender]:
+    """Measure a job, and stop whenever its loads wait for turns.
+
+    If its process or the store's server dies, the current trial fails, and a new process continues
+    with the rest; trials that wait for turns fail together.
+    """
     left = list(job.trials)
     while left:
         by_key = {trial.row.key: trial for trial in left}
         current, anew = left[0], False
+        waited: set[str] = set()
         try:
             rest = replace(job, trials=tuple(left))
             process = MeasuringProcess(rest, rules, site, watcher.note)
@@ -159,9 +181,13 @@ def _measure(
                 for message in process.messages(rules.trial_timeout_s):
                     match message:
                         case Started(key):
-                            current = by_key[key]
+                            current, waited = by_key[key], set()
                             process.watched = not type(current.experiment).ends_server
                             watcher.started(current)
+                        case Waiting(names):
+                            waited = set(names)
+                            yield Contender(job.label, process, _times(by_key, names))
+                            process.tell(NoMoreTurns())
                         case Progress():
                             watcher.progress(message)
                         case Live():
@@ -196,10 +222,16 @@ def _measure(
                 write(TrialRecord(trial.row, "failed", str(error), server=facts))
             return
         if left and not anew:
-            failed = current if current in left else left[0]
-            left.remove(failed)
-            facts = process.server_facts()
-            write(TrialRecord(failed.row, "failed", process.why(), server=facts))
+            facts, why = process.server_facts(), process.why()
+            together = [trial for trial in left if trial.row.key in waited]
+            for failed in together or [current if current in left else left[0]]:
+                left.remove(failed)
+                write(TrialRecord(failed.row, "failed", why, server=facts))
+
+
+def _times(trials: Mapping[str, PlannedTrial], waiting: Iterable[str]) -> dict[str, TurnTime]:
+    """How long each trial that waits takes turns."""
+    return {key: trials[key].experiment.turn_time(trials[key].point) for key in waiting}
 
 
 def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:

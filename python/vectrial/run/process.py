@@ -16,11 +16,18 @@ from types import MappingProxyType
 from typing import Any
 
 from vectrial.model.client_limits import Certificate
-from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
+from vectrial.model.endings import (
+    OVERDUE,
+    PROCESS_ENDED,
+    SERVER_ENDED,
+    SERVER_SILENT,
+    STUCK,
+)
 from vectrial.model.errors import Unsupported
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.provider import Provider
+from vectrial.model.slices import Turn
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run import heartbeat
@@ -47,10 +54,13 @@ from vectrial.worker.messages import (
     TIME_IS_UP,
     Ack,
     Finished,
+    GiveTurn,
     JobSpec,
     Serving,
     Started,
+    Taken,
     TrialSpec,
+    Waiting,
 )
 
 #: In a run's folder, while it is measured: a folder for each job.
@@ -61,6 +71,8 @@ _UNWINDING_S = 10.0
 _POLL_S = 0.25
 #: Seconds in which a server that closed its connections may end.
 _DYING_S = 1.0
+#: Seconds that a turn may take beyond its length: a request has failed before.
+_TURN_S = 60.0
 #: Seconds in which a trial whose server has ended may report its errors.
 _MOURNING_S = 10.0
 #: Size of the end of a dead process's log in the trial's reason.
@@ -92,6 +104,8 @@ class MeasuringProcess:
 
     #: The time limit of the current trial in seconds, once it is exceeded.
     _overdue: float | None = None
+    #: The limit of a turn in seconds, once one has exceeded it.
+    _stuck_s: float | None = None
     #: Whether a server that ends, or answers no more, ends the current trial.
     watched = True
     #: The fault of the server, once it has one.
@@ -230,7 +244,9 @@ class MeasuringProcess:
             self._listen(False)
             if self._server is not None:
                 # Its data is deleted: only a healthy server is stopped gracefully.
-                if self._fault is None and not isinstance(exc[1], KeyboardInterrupt):
+                # One that waited for turns is closed when another is interrupted.
+                ended = isinstance(exc[1], KeyboardInterrupt | GeneratorExit)
+                if self._fault is None and not ended:
                     self._server.stop()
                 else:
                     self._server.abandon()
@@ -239,6 +255,8 @@ class MeasuringProcess:
 
     def kill(self) -> None:
         """End the measuring process at once, and all that it started."""
+        if self._child.returncode is not None:
+            return  # it was ended before
         os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
 
@@ -320,9 +338,11 @@ class MeasuringProcess:
                     message = self._pipe.recv()
                 except (EOFError, ConnectionResetError):
                     return
-                if isinstance(message, Started):
+                if isinstance(message, Started | Waiting):
                     since, self._overdue = time.monotonic(), None
                 yield message
+                if isinstance(message, Waiting):
+                    since = time.monotonic()  # its turns were not its own time
                 if isinstance(message, Finished):
                     with suppress(BrokenPipeError, ConnectionResetError):  # it has ended
                         self._pipe.send(Ack())
@@ -338,8 +358,42 @@ class MeasuringProcess:
                 self.kill()
                 return
 
+    def tell(self, message: object) -> bool:
+        """Send a message; False if the process has ended."""
+        try:
+            self._pipe.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def turn(self, key: str, turn: Turn) -> Taken | None:
+        """Have a waiting load take a turn. None: the process or its server has ended, or the turn
+        did; then the process is ended, and `why` tells."""
+        if not self.tell(GiveTurn(key, turn)):
+            return None
+        limit_s = _TURN_S + turn.length_ns / 1e9
+        since, dead = time.monotonic(), None
+        while True:
+            interrupts.check()
+            if self._pipe.poll(_POLL_S):
+                try:
+                    message = self._pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    return None
+                if isinstance(message, Taken):
+                    return message
+                continue
+            dead = self._watch(dead)
+            if time.monotonic() - since > limit_s:
+                self._stuck_s = limit_s
+            if self._stuck_s is not None or self._fault is not None:
+                self.kill()
+                return None
+
     def why(self) -> str:
         """The reason why the process ended before its trials."""
+        if self._stuck_s is not None:
+            return f"{STUCK} {self._stuck_s:.0f} s"
         if self._fault is not None:
             return f"{self._fault}{self.server_log()}"
         if self._overdue is not None:
@@ -385,7 +439,13 @@ def spec_of(
         data_dir=data_dir,
         certificate=certificate,
         trials=tuple(
-            TrialSpec(trial.row.key, trial.experiment.at_point(), trial.point, trial.row.lane)
+            TrialSpec(
+                trial.row.key,
+                trial.experiment.at_point(),
+                trial.point,
+                trial.row.lane,
+                trial.in_turns,
+            )
             for trial in job.trials
         ),
         server=serving,

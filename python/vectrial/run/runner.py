@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import time
@@ -12,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from vectrial.model.endings import MACHINE_LACKED
-from vectrial.plan.model import Job, Plan
+from vectrial.plan.model import Job, Plan, groups_of
 from vectrial.plan.time_limit import TimeLimit
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run.job import JobRunner
@@ -65,10 +66,12 @@ Executor = Callable[[Sequence[Job], Suite, Conditions], None]
 
 
 def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
-    """Measure jobs on this machine, one after the other."""
+    """Measure jobs on this machine, one group after the other."""
     runner = _runner(suite, under)
-    for number, job in enumerate(jobs, 1):
-        runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
+    numbers = itertools.count(1)
+    for group in groups_of(jobs):
+        begins = [partial(under.watcher.job, job, next(numbers), len(jobs)) for job in group]
+        runner.run_together(list(zip(group, begins, strict=True)))
 
 
 @dataclass(frozen=True)

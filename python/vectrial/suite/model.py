@@ -181,8 +181,9 @@ class Suite(_Part):
     """A whole suite file.
 
     k: neighbours per query. repeats: of every trial; at least 3 for an interval.
-    order: of the stores within a repeat: as in the "suite", or "interleaved": every other repeat
-        backwards, so that a drift of the machine affects all stores alike.
+    order: of the stores within a repeat: as in the "suite"; "interleaved": every other repeat
+        backwards, so that a drift of the machine affects all stores alike; or "turns": all stores
+        are loaded, and their searches take turns of a moment, so that they meet the same machine.
     batch_rows: rows per insert when loading. seed: of every random choice.
     durability: of acknowledged writes: "synced", "buffered" or "memory"; each store's default
         unless set.
@@ -201,7 +202,7 @@ class Suite(_Part):
     description: str = ""
     seed: int = Field(default=42, ge=0, le=2**62)
     repeats: int = Field(default=3, ge=1, le=1000)
-    order: Literal["suite", "interleaved"] = "suite"
+    order: Literal["suite", "interleaved", "turns"] = "suite"
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1, le=1_000_000)
     durability: Durability | None = None

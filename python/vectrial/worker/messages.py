@@ -19,6 +19,7 @@ from vectrial.model.gate import CheckResult
 from vectrial.model.objects import ObjectsRequest
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
+from vectrial.model.slices import Slice, Turn
 from vectrial.model.store import Address
 
 #: Ends the current trial at its time limit. A signal, since nobody reads messages in a trial.
@@ -28,12 +29,13 @@ TIME_IS_UP = signal.SIGUSR1
 @dataclass(frozen=True)
 class TrialSpec:
     """One trial of a job: the experiment as `Experiment.at_point` has it, the point to measure, and
-    the lane to measure it through."""
+    the lane to measure it through. in_turns: its loads take turns with those of other jobs."""
 
     key: str
     experiment: Experiment
     point: OperatingPoint
     lane: str
+    in_turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,36 @@ class CloseObjects:
     """
 
     done: bool
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Loads are connected, warm, and wait for their turns: the name of the phase of each, by the
+    key of its trial. Answers are `GiveTurn` again and again, and `NoMoreTurns`."""
+
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class GiveTurn:
+    """Have the load of a trial take a turn. The answer is `Taken`."""
+
+    key: str
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The turn has been taken. slice: None where the load broke down, and `why` it did."""
+
+    key: str
+    slice: Slice | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class NoMoreTurns:
+    """The phases of the loads that wait have ended."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -22,12 +22,15 @@ from vectrial.worker.messages import (
     CrashServer,
     Drive,
     Finished,
+    GiveTurn,
     NotBack,
     OpenObjects,
     Progress,
     Serving,
     Started,
     Strike,
+    Taken,
+    Waiting,
 )
 
 PROGRESS_EVERY_S = 0.2
@@ -127,6 +130,17 @@ class Parent:
         finally:
             self._send(CloseObjects(done))
             self._pipe.recv()
+
+    def turns(self, names: Mapping[str, str]) -> Iterator[GiveTurn]:
+        """Say which loads wait, and return the turns that they are given; each is answered by
+        `taken`."""
+        self._send(Waiting(names))
+        while isinstance(message := self._pipe.recv(), GiveTurn):
+            yield message
+
+    def taken(self, message: Taken) -> None:
+        """Say what became of a turn."""
+        self._send(message)
 
     def _send(self, message: object) -> None:
         with self._sending:

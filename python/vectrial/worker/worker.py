@@ -13,11 +13,13 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter_ns
@@ -63,6 +65,7 @@ from vectrial.worker.messages import (
 )
 from vectrial.worker.parent import Parent
 from vectrial.worker.time_limit import TimeIsUp, TimeLimit
+from vectrial.worker.turns import TurnTaking
 from vectrial.worker.warm_up import load_some, warm_up
 from vectrial.workload import ingest as bulk
 from vectrial.workload.live import Busy
@@ -174,22 +177,64 @@ class _Measurement:
         """
         ungated: list[Finished] = []
         try:
-            for trial in self.spec.trials:
-                if trial.experiment.starts_from is State.EMPTY:
-                    self._conclude(ungated)
-                self._parent.started(trial.key)
-                out = self._trial(trial)
-                if out.overdue:
-                    self._send([*(ungated if self.gate is not None else ()), out])
+            for in_turns, trials in groupby(self.spec.trials, key=lambda trial: trial.in_turns):
+                if in_turns:
+                    outs = self._in_turns(list(trials))
+                    if not self.loaded:
+                        self._conclude(ungated)
+                    ungated += outs
+                    if self.gate is not None or not self.loaded:
+                        self._send(ungated)
+                elif not self._one_by_one(trials, ungated):
                     return
-                if not self.loaded:  # it failed, or changed rows
-                    self._conclude(ungated)
-                ungated.append(out)
-                if self.gate is not None or not self.loaded:
-                    self._send(ungated)
             self._conclude(ungated)
         finally:
             self._close()
+
+    def _one_by_one(self, trials: Iterable[TrialSpec], ungated: list[Finished]) -> bool:
+        """Measure trials alone. False if one reached its time limit."""
+        for trial in trials:
+            if trial.experiment.starts_from is State.EMPTY:
+                self._conclude(ungated)
+            self._parent.started(trial.key)
+            out = self._trial(trial)
+            if out.overdue:
+                self._send([*(ungated if self.gate is not None else ()), out])
+                return False
+            if not self.loaded:  # it failed, or changed rows
+                self._conclude(ungated)
+            ungated.append(out)
+            if self.gate is not None or not self.loaded:
+                self._send(ungated)
+        return True
+
+    def _in_turns(self, trials: Sequence[TrialSpec]) -> list[Finished]:
+        """Measure trials on one load, in turns with those of other jobs."""
+        in_server = self.address is not None
+        store_cpu_s = self._server_cpu_s if in_server else time.process_time
+        turns = TurnTaking(self._parent, store_cpu_s, on_server=in_server)
+        outs = [_begun(trial) for trial in trials]
+        for trial, out in zip(trials, outs, strict=True):
+            self._parent.started(trial.key)
+            try:
+                with self.time_limit.block():
+                    self._get_ready(trial)
+                    assert self.store is not None
+                    context = self._context(self.store, trial)
+                    turns.add(out, trial.experiment.loads(context, trial.point))
+            except TimeIsUp:
+                out.status, out.reason = "failed", OVERDUE
+            except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
+                out.status, out.reason = "failed", f"{type(error).__name__}: {error}"
+            if out.status == "failed" and not turns.is_open:
+                self.loaded = False
+        turns.run()
+        for out in outs:
+            self._complete(out)
+            out.load = self.load
+        if any(out.status == "failed" for out in outs):
+            self.loaded = False
+        return outs
 
     def _close(self) -> None:
         """Close the store; what was loaded into a server is dropped, and nothing else."""
@@ -224,7 +269,7 @@ class _Measurement:
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
-        out = Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
+        out = _begun(trial)
         sampler: Sampler | None = None
         try:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
@@ -243,11 +288,15 @@ class _Measurement:
             add_server_metrics(out.phases, out.telemetry, out.started_ns)
             machine = sampler.machine_rows()
             add_machine_metrics(out.phases, machine, out.telemetry, out.started_ns)
-        out.store_version, out.notes = self.version, self.notes
-        out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
+        self._complete(out)
         return out
 
-    def _measure(self, trial: TrialSpec, out: Finished, sampler: Sampler) -> None:
+    def _complete(self, out: Finished) -> None:
+        out.store_version, out.notes = self.version, self.notes
+        out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
+
+    def _get_ready(self, trial: TrialSpec) -> None:
+        """Have the store in the state that a trial starts from."""
         experiment = trial.experiment
         if self._cold and not experiment.warms_up:
             self._warm_up(trial)
@@ -257,6 +306,10 @@ class _Measurement:
             self._set_up()
         if experiment.starts_from is State.LOADED and not experiment.before_gate:
             self._run_gate_once()
+
+    def _measure(self, trial: TrialSpec, out: Finished, sampler: Sampler) -> None:
+        experiment = trial.experiment
+        self._get_ready(trial)
         assert self.store is not None
         for phase in experiment.run(self._context(self.store, trial), trial.point):
             phase.unsampled = not_its_own(phase, perf_counter_ns())
@@ -465,6 +518,10 @@ class _Measurement:
 
     def _truth(self, k: int, where: Filters) -> Truth:
         return truth.truth_of(self.dataset, k, where)
+
+
+def _begun(trial: TrialSpec) -> Finished:
+    return Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
 
 
 def main() -> None:

@@ -1,0 +1,226 @@
+"""Rounds of turns, with processes that answer as they are told to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vectrial.model.slices import SLICE_S, Slice, Turn, TurnTime
+from vectrial.run import turns
+from vectrial.run.turns import Candidate, Contender, Rounds, Together, orders
+from vectrial.worker.messages import Progress, Taken
+
+
+class Silent:
+    """A watcher that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.told: list[Progress] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def progress(self, progress: Progress) -> None:
+        self.told.append(progress)
+
+
+def watcher() -> Any:
+    return Silent()
+
+
+@dataclass
+class Answering:
+    """A measuring process. rate: of answers a second. cold: the rate of heads over that of the
+    rest. dies_in: a round in which it ends; breaks_in: in which its load breaks down."""
+
+    rate: float = 10_000.0
+    cold: float = 1.0
+    dies_in: int | None = None
+    breaks_in: int | None = None
+    taken: list[tuple[str, Turn]] = field(default_factory=list)
+
+    def turn(self, key: str, turn: Turn) -> Taken | None:
+        self.taken.append((key, turn))
+        if turn.round == self.dies_in:
+            return None
+        if turn.round == self.breaks_in:
+            return Taken(key, None, "RuntimeError: no")
+        length_s = turn.length_ns / 1e9
+        head_s, rest_s = 0.1 * length_s, 0.9 * length_s
+        # What a cold head loses does not depend on the length of the slice.
+        lost = (1 - self.cold) * 0.1 * SLICE_S * self.rate
+        # A slice lasts until its last answer, and has one at least.
+        head = max(1, round(head_s * self.rate - lost))
+        count = max(1, round(rest_s * self.rate))
+        rest_s, head_s = max(rest_s, count / self.rate), max(head_s, head / self.rate)
+        return Taken(key, Slice(turn, 0, rest_s, count, 0, b"", head_s, head))
+
+    @property
+    def counted(self) -> list[Turn]:
+        return [turn for _, turn in self.taken if turn.round >= 0]
+
+
+def rounds(*processes: Answering, seconds: float = 5.0) -> None:
+    contenders = [
+        Contender(str(at), process, {f"trial-{at}": TurnTime(seconds)})
+        for at, process in enumerate(processes)
+    ]
+    Rounds(contenders, watcher(), Together(watcher())).run()
+
+
+@given(st.integers(1, 12), st.integers(0, 1000))
+def test_every_load_has_every_place_once(count: int, seed: int) -> None:
+    found = orders(count, np.random.default_rng(seed))
+    for _ in range(3):
+        some = [next(found) for _ in range(count)]
+        assert all(sorted(order) == list(range(count)) for order in some)
+        for place in range(count):
+            assert len({order[place] for order in some}) == count
+
+
+def test_each_round_has_a_turn_of_every_load() -> None:
+    processes = [Answering() for _ in range(3)]
+    rounds(*processes)
+    counts = [len(process.counted) for process in processes]
+    assert counts == [turns.ROUNDS] * 3
+    for process in processes:
+        assert [turn.round for turn in process.counted] == list(range(turns.ROUNDS))
+        places = Counter(turn.place for turn in process.counted)
+        assert max(places.values()) - min(places.values()) <= 3
+
+
+def test_slices_of_slow_stores_are_longer_as_far_as_there_is_time() -> None:
+    fast, slow, slowest = Answering(10_000), Answering(2_500), Answering(20)
+    rounds(fast, slow, slowest, seconds=10.0)
+    lengths = [process.counted[0].length_ns / 1e9 for process in (fast, slow, slowest)]
+    assert lengths[0] == pytest.approx(SLICE_S)
+    assert lengths[1] == pytest.approx(turns.REQUESTS / 2_500 / 0.9, rel=0.02)
+    assert lengths[2] == pytest.approx(10.0 / turns.ROUNDS)
+
+
+def test_slices_grow_where_handing_over_costs_more_than_a_hundredth() -> None:
+    cold = Answering(cold=0.5)
+    rounds(cold, seconds=20.0)
+    length_s = cold.counted[0].length_ns / 1e9
+    lost = 0.5 * 0.1 * SLICE_S / length_s
+    assert lost <= turns.HANDING_OVER * 1.25
+
+
+def test_a_short_time_has_the_least_rounds() -> None:
+    process = Answering()
+    rounds(process, seconds=0.1)
+    assert len(process.counted) == turns.LEAST_ROUNDS
+
+
+@pytest.mark.parametrize("how", ["dies_in", "breaks_in"])
+def test_a_load_that_breaks_down_takes_no_more_turns_and_the_others_go_on(how: str) -> None:
+    bad, good = Answering(**{how: 3}), Answering()
+    rounds(bad, good)
+    assert [turn.round for turn in bad.counted] == [0, 1, 2, 3]
+    assert len(good.counted) == turns.ROUNDS
+
+
+def test_loads_that_all_break_down_end() -> None:
+    bad = Answering(dies_in=-1)
+    rounds(bad)
+    assert len(bad.taken) == 1
+
+
+# -- several jobs ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Machine:
+    """Memory that jobs take while they are open, and what happened."""
+
+    free: int = 100
+    said: list[str] = field(default_factory=list)
+
+    def job(self, name: str, needs: int, phases: int = 1) -> Candidate:
+        def steps() -> Generator[Contender]:
+            self.free -= needs
+            self.said.append(f"{name} opens")
+            try:
+                for phase in range(phases):
+                    process = Answering()
+                    yield Contender(name, process, {f"{name}-{phase}": TurnTime(1.0)})
+                    self.said.append(f"{name}: {len(process.counted) > 0}")
+            finally:
+                self.free += needs
+                self.said.append(f"{name} ends")
+
+        return Candidate(name, steps(), needs)
+
+    def run(self, *jobs: Candidate) -> Silent:
+        told = watcher()
+        together = Together(told, lambda: self.free)
+        together._spare_bytes = 0
+        together.run(jobs)
+        return told
+
+
+def test_jobs_that_fit_are_open_together() -> None:
+    machine = Machine()
+    machine.run(*(machine.job(name, 20) for name in "abc"))
+    assert machine.said[:3] == ["a opens", "b opens", "c opens"]
+    assert machine.said[3:] == ["a: True", "a ends", "b: True", "b ends", "c: True", "c ends"]
+    assert machine.free == 100
+
+
+def test_the_first_stays_for_those_that_do_not_fit() -> None:
+    machine = Machine()
+    told = machine.run(*(machine.job(name, 40) for name in "abc"))
+    assert machine.said == [
+        "a opens", "b opens", "b: True", "b ends", "c opens", "a: True", "a ends", "c: True",
+        "c ends",
+    ]  # fmt: skip
+    assert "no memory" in told.notes[0]
+
+
+def test_no_round_of_a_job_that_stays_comes_twice() -> None:
+    machine = Machine()
+    first = Answering()
+
+    def staying() -> Generator[Contender]:
+        machine.free -= 40
+        yield Contender("a", first, {"a": TurnTime(1.0)})
+
+    machine.run(Candidate("a", staying(), 40), machine.job("b", 40), machine.job("c", 40))
+    rounds_ = [turn.round for turn in first.counted]
+    assert rounds_ == list(range(2 * turns.LEAST_ROUNDS))
+    assert len({turn.session for _, turn in first.taken}) == 1
+
+
+def test_jobs_go_on_from_phase_to_phase_together() -> None:
+    machine = Machine()
+    machine.run(machine.job("a", 10, phases=2), machine.job("b", 10))
+    assert machine.said == [
+        "a opens", "b opens", "a: True", "b: True", "b ends", "a: True", "a ends",
+    ]  # fmt: skip
+
+
+def test_a_job_that_ends_before_its_turns_is_left_out() -> None:
+    machine = Machine()
+    machine.run(machine.job("a", 10, phases=0), machine.job("b", 10))
+    assert machine.said == ["a opens", "a ends", "b opens", "b: True", "b ends"]
+
+
+def test_an_interruption_ends_every_job() -> None:
+    machine = Machine()
+
+    def interrupting() -> Generator[Contender]:
+        raise KeyboardInterrupt
+        yield
+
+    jobs = [machine.job("a", 10), Candidate("b", interrupting(), 10)]
+    with pytest.raises(KeyboardInterrupt):
+        machine.run(*jobs)
+    assert machine.said == ["a opens", "a ends"]
