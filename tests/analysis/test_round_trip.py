@@ -104,4 +104,5 @@ def test_nothing_that_is_read_of_a_run_is_left_out_above() -> None:
             told = [getattr(value, one.name) for value in every]
             if all(value in (usual, None, (), {}) for value in told):
                 lost.add(f"{type(every[0]).__name__}.{one.name}")
-    assert lost == {f"{RunData.__name__}.note"}, "tests of notes write them"
+    # Tests of notes and of turns write them.
+    assert lost == {f"{RunData.__name__}.note", f"{RunData.__name__}.slices"}

@@ -11,7 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from vectrial.analysis import slices
 from vectrial.analysis.audit import Doubt, doubts
+from vectrial.analysis.slices import Slices
 from vectrial.analysis.trial import PhaseResult, Trial, Value, point_key, stable
 from vectrial.analysis.trust import unranked
 from vectrial.model.gate import CheckResult
@@ -106,6 +108,7 @@ class RunData:
         loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
     suite: the file as it was run, or empty. note: what the run's owner says of it, or empty.
+    slices: of phases that took turns, by phase id.
     processes: processor seconds of each of a server's processes, by phase id; of clusters.
     """
 
@@ -117,6 +120,7 @@ class RunData:
     suite: str = ""
     processes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
+    slices: Mapping[int, Slices] = field(default_factory=dict)
 
     @property
     def about(self) -> str:
@@ -196,6 +200,11 @@ class RunData:
             for phase in trial.phases:
                 groups[point_key(trial, phase)].append((trial, phase))
         return tuple(self._point(members) for members in groups.values())
+
+    @cached_property
+    def repeats(self) -> Mapping[int, int]:
+        """The repeat that each phase was measured in, by phase id."""
+        return {phase.phase_id: trial.repeat for trial, phase in self.phases()}
 
     @cached_property
     def doubts(self) -> Sequence[Doubt]:
@@ -288,6 +297,7 @@ def data_of(reader: RunReader) -> RunData:
         suite=reader.suite(),
         processes=_processes(reader),
         note=note.read(reader.folder),
+        slices=slices.read(reader),
     )
 
 

@@ -101,7 +101,7 @@ def compare(
     extrapolation. Better and worse are shown by the repeats; a tie is an interval that lies within
     the threshold; undecided comes with the number of repeats that would likely decide it. A verdict
     needs at least three repeats per side; the repeat is the unit of the
-    test, not the request. To compare stores, put them into one suite with order = "interleaved",
+    test, not the request. To compare stores, put them into one suite with order = "turns",
     because the machine changes between two runs.
 
     Exit codes: 0 success, 1 as set by --fail-on, 2 invalid input.

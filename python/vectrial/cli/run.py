@@ -32,7 +32,8 @@ from vectrial.cli.run_existing import (
     existing_suite,
 )
 from vectrial.cli.run_status import StatusFileView
-from vectrial.cli.run_suite import find_suite
+from vectrial.cli.run_suite import SuiteSource, find_suite
+from vectrial.cli.run_until import until_decided
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.errors import UserError
@@ -103,6 +104,18 @@ def run(
             " 15 % of the run's time.",
         ),
     ] = True,
+    until: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided",
+            help="Go on with more repeats until it is decided which store is faster at recall"
+            " 0.95, or --minutes are over.",
+        ),
+    ] = False,
+    minutes: Annotated[
+        float,
+        typer.Option(min=0.1, max=10_000, metavar="MINUTES", help="Time for --until-decided."),
+    ] = 10.0,
     note: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Note on the run; with --resume it is added."),
@@ -133,6 +146,7 @@ def run(
     vectrial run mine.toml                      a suite of your own; docs/suites.md starts with one
     vectrial run --resume runs/latest           continue an interrupted run
     vectrial run --resume runs/latest --remeasure-disturbed    what a busy machine disturbed
+    vectrial run mine.toml --until-decided --minutes 20    which store is faster
     vectrial run --from their.vectrial.tar.gz   repeat a run from its bundle
     vectrial run demo --on ray                  on the machines of a Ray cluster
     vectrial run demo --note "new disk"         see `vectrial note`
@@ -197,29 +211,35 @@ def run(
     again = shlex.join(words)
     if bundle is not None:
         again += f", then: {shlex.join(['vectrial', 'compare', str(bundle), str(folder)])}"
-    outcome = measure(
-        plan,
-        source.suite,
-        source.text,
-        folder,
-        console,
-        source.same,
-        again,
-        allow_exposed=allow_exposed,
-        on=on,
-        disturbed=disturbed,
-        note=note,
-    )
+
+    unsaid = [] if note is None else [note]
+
+    def measured(part: Plan, of: SuiteSource, keys: frozenset[str] = disturbed) -> Outcome:
+        return measure(
+            part,
+            of.suite,
+            of.text,
+            folder,
+            console,
+            of.same,
+            again,
+            allow_exposed=allow_exposed,
+            on=on,
+            disturbed=keys,
+            note=unsaid.pop() if unsaid else None,
+        )
+
+    if until:
+        outcome = until_decided(source, folder, minutes, console, measured)
+    else:
+        outcome = measured(plan, source)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
         loaded = _loaded(folder, own=resume is None)
         if remeasure and not remeasure_disturbed and outcome.measured:
             part, keys = worth_again(plan, loaded, console)
             if keys:
-                measure(
-                    part, source.suite, source.text, folder, console, source.same, again,
-                    allow_exposed=allow_exposed, on=on, disturbed=keys,
-                )  # fmt: skip
+                measured(part, source, keys)
                 loaded = _loaded(folder, own=resume is None)
         _print_summary(loaded, report, console)
         if bundle is not None and outcome.counts.get("ok"):

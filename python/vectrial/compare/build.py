@@ -11,6 +11,7 @@ from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import CompareOptions, cells_of
 from vectrial.compare.judge import Verdict, judge
 from vectrial.compare.sides import Side, Subject, subjects
+from vectrial.compare.turns import by_turns
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.errors import UserError
 from vectrial.model.results_schema import MetricName
@@ -98,7 +99,11 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
         UserError: they have no store in common, or neither measured what is asked for.
     """
     pairs, alone = subjects(a, b)
-    found = [(cell, pair) for pair in pairs for cell in cells_of(pair, options)]
+    found = [
+        (by_turns(cell, pair.run_a, pair.run_b), pair)
+        for pair in pairs
+        for cell in cells_of(pair, options)
+    ]
     if not found:
         names = ", ".join(m.name for m in options.metrics)
         where = f" in {', '.join(options.experiments)}" if options.experiments else ""
@@ -119,7 +124,10 @@ def _with_effort(verdict: Verdict, pair: Subject) -> Verdict:
     """The verdict; if it is undecided, with the number of repeats that would likely decide it."""
     if verdict.kind is not Kind.UNDECIDED or verdict.disturbed:
         return verdict
-    if verdict.more is None:
+    by_round = verdict.cell.paired is not None and verdict.cell.paired.store is None
+    if by_round and verdict.more is not None:
+        effort = f"about {verdict.more:,} more rounds would decide it of these indexes"
+    elif verdict.more is None:
         effort = f"more than {MOST_REPEATS} more repeats would be needed"
     else:
         count = formatting.plural(verdict.more, "more repeat")
@@ -135,7 +143,13 @@ def _advice(a: Side, b: Side, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if disturbed:
         commands = [f"vectrial run --resume {run.folder} --remeasure-disturbed" for run in runs]
         yield f"{len(disturbed)} undecided for a disturbed machine: {', and '.join(commands)}"
-    able = [v.more for v in undecided if v.more is not None and not v.disturbed]
+    able = [
+        v.more
+        for v in undecided
+        if v.more is not None
+        and not v.disturbed
+        and (v.cell.paired is None or v.cell.paired.store is not None)
+    ]
     if able:
         commands = [
             f"vectrial run --resume {run.folder} --repeats"

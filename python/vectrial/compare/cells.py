@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vectrial.analysis.turns import Paired
 from vectrial.compare import curves
 from vectrial.compare.groups import (
     JUDGED,
@@ -45,6 +46,8 @@ class ComparedCell:
     notes: what a reader should know. in_turns: repeat i of both was measured in one round.
     pace_a, pace_b: by repeat, the client's processor time of an answer where that is the same
         work on both sides; else empty.
+    paired: B over A by their turns, where they took some. few: why its repeats are too few, where
+        turns do not say more.
     """
 
     subject: str
@@ -64,6 +67,8 @@ class ComparedCell:
     pace_a: Mapping[int, float] = field(default_factory=dict)
     pace_b: Mapping[int, float] = field(default_factory=dict)
     side: str = ""
+    paired: Paired | None = None
+    few: str = ""
 
 
 @dataclass(frozen=True)
@@ -295,15 +300,16 @@ def _checked(
         if lacking := sorted({r for point in points for r in point.phases} - found.keys()):
             named = f"repeat {', '.join(map(str, lacking))}"
             reason = f"{side}: no value in {named}: {_why_none(cell, points, lacking)}"
-            return _without(cell, reason)
+            return without(cell, reason)
     fewest = min(len(cell.a), len(cell.b))
     if fewest >= LEAST_REPEATS:
         return cell
     reason = f"{fewest} {'repeat' if fewest == 1 else 'repeats'}: a verdict needs {LEAST_REPEATS}"
-    return _without(cell, reason)
+    return replace(cell, few=reason)
 
 
-def _without(cell: ComparedCell, reason: str) -> ComparedCell:
+def without(cell: ComparedCell, reason: str) -> ComparedCell:
+    """The cell without its values, for this reason."""
     return replace(cell, a={}, b={}, phases_a={}, phases_b={}, reason=reason)
 
 

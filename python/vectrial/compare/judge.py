@@ -80,6 +80,8 @@ def judge(
 
 def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict:
     reason = decision.reason
+    if verdict.cell.paired is not None:
+        reason = "; ".join(filter(None, (reason, f"in turns, {verdict.cell.paired.claim}")))
     if evidence.measured is not None:
         note = f"at equal pace of the machine; {evidence.measured * 100:+.3g} % as measured"
         reason = f"{reason}; {note}" if reason else note
@@ -113,6 +115,8 @@ def _weighed(
         return verdict, Evidence(unpaired([1.0] * len(cell.a), [1.0] * len(cell.b)), n, higher)
     if min(values) == 0:
         return replace(verdict, kind=Kind.NOT_COMPARABLE, reason="a value of 0 has no ratio"), None
+    if cell.paired is not None:
+        return verdict, cell.paired.evidence(higher_is_better=higher)
     if _paced(cell):
         a, b = _values(cell.a, cell.b)
         effect = at_equal_pace(a, b, *_values(cell.pace_a, cell.pace_b))

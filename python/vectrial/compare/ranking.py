@@ -12,6 +12,7 @@ from vectrial.compare import curves
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.groups import Group, groups_of
 from vectrial.compare.judge import Verdict, judge
+from vectrial.compare.turns import by_turns
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS
@@ -23,11 +24,21 @@ _QPS = METRICS["qps"]
 
 @dataclass(frozen=True)
 class Ranked:
-    """A store with its QPS at the recall, by repeat."""
+    """A store with its QPS at the recall, by repeat, and the phases that these are from."""
 
     name: str
     group: Group
-    qps: Mapping[int, float]
+    found: curves.Values
+
+    @property
+    def qps(self) -> dict[int, float]:
+        """By repeat."""
+        return {repeat: value for repeat, (value, _) in self.found.items()}
+
+    @property
+    def phases(self) -> dict[int, tuple[int, ...]]:
+        """By repeat, their ids."""
+        return {repeat: ids for repeat, (_, ids) in self.found.items()}
 
     @property
     def median(self) -> float:
@@ -62,7 +73,7 @@ def rank(run: RunData, recall: float, clients: int = 1) -> Ranking:
             found.append(Ranked(name, group, values))
     found.sort(key=lambda one: -one.median)
     pairs = list(dict.fromkeys(_pairs(len(found))))
-    cells = [_cell(found[i], found[j], recall) for i, j in pairs]
+    cells = [by_turns(_cell(found[i], found[j], recall), run, run) for i, j in pairs]
     verdicts = judge(cells, THRESHOLD) if cells else []
     return Ranking(recall, tuple(found), dict(zip(pairs, verdicts, strict=True)))
 
@@ -77,21 +88,24 @@ def _searches(run: RunData, series: Series, clients: int) -> Group | None:
     return next((g for g in groups if g.terms.get("clients", 1) == clients and not g.wrong), None)
 
 
-def _at_least(group: Group, recall: float) -> dict[int, float]:
+def _at_least(group: Group, recall: float) -> curves.Values:
     """QPS by repeat; empty where the recall is not reached."""
     low, high = curves.reach(group)
     if high < recall:
         return {}
     if low >= recall:
-        points = [point.values(_QPS.name) for point in curves.curve(group)]
-        return max(points, key=lambda values: statistics.median(values.values() or [0.0]))
-    return {repeat: value for repeat, (value, _) in curves.along(group, _QPS, recall).items()}
+        points = [curves.values(point, _QPS, judged=True) for point in curves.curve(group)]
+        return max(points, key=_median)
+    return curves.along(group, _QPS, recall)
+
+
+def _median(values: curves.Values) -> float:
+    return statistics.median([value for value, _ in values.values()] or [0.0])
 
 
 def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
     """The first compared with the other one, which is A."""
     fewest = min(len(first.qps), len(other.qps))
-    few = fewest < LEAST_REPEATS
     reason = f"{formatting.plural(fewest, 'repeat')}, and a verdict needs {LEAST_REPEATS}"
     return ComparedCell(
         f"{other.name} → {first.name}",
@@ -100,9 +114,11 @@ def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
         first.group.terms,
         _QPS,
         f"recall ≥ {recall:g}",
-        a={} if few else other.qps,
-        b={} if few else first.qps,
-        reason=reason if few else "",
+        a=other.qps,
+        b=first.qps,
+        phases_a=other.phases,
+        phases_b=first.phases,
+        few=reason if fewest < LEAST_REPEATS else "",
     )
 
 

@@ -22,6 +22,7 @@ from vectrial.report.sections import (
     provenance,
     search,
     server,
+    turns,
 )
 from vectrial.report.sections.answers import answers
 from vectrial.report.sections.warnings import warnings
@@ -35,6 +36,7 @@ def build(run: RunData) -> Report:
     sections = (
         overview.at_a_glance(run, found),
         search.speed(run, found, looks),
+        turns.turns(run, found, looks),
         search.latency(run, found, looks),
         search.concurrency(run, looks),
         load.open_loop(run, looks),

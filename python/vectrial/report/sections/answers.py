@@ -16,6 +16,7 @@ from vectrial.analysis import capacity
 from vectrial.analysis.analysis import TARGETS, Sweep, by_facet
 from vectrial.analysis.interference import disturbed_phases
 from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.turns import Paired, of_points
 from vectrial.document.blocks import Answer, recall_error_of, source_of
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.phase import Role
@@ -155,16 +156,17 @@ class _Questions:
             return card(_alone(found))
         pair = first, found.rivals[0]
         fewest = min(found.spreads[series].n for series in pair)
-        if fewest < LEAST_REPEATS:
+        family = self._evidence(found)
+        if fewest < LEAST_REPEATS and found.rivals[0] not in family:
             few = f"only {formatting.plural(fewest, 'repeat')}"
             why = f"The order may be chance. {_FIGURES_BELOW}"
             return Answer(question, "undecided", few, why)
-        family = self._evidence(found)
         alone = [decide([one], THRESHOLD)[0] for one in family.values()]
         if family and all(one.kind is Kind.WORSE for one in alone):
             second = found.rivals[0]
             next_ = f"Next: {labels[second]}, {show(found.spreads[second].median)}."
-            return card(" ".join([next_, *_unjudged(labels, found, family)]))
+            factor = self._factor(found, second)
+            return card(" ".join(filter(None, [next_, factor, *_unjudged(labels, found, family)])))
         decisions = dict(zip(family, decide([*family.values()], THRESHOLD), strict=True))
         level = [first, *(s for s, one in decisions.items() if one.kind is not Kind.WORSE)]
         behind = [s for s, one in decisions.items() if one.kind is Kind.WORSE]
@@ -192,9 +194,12 @@ class _Questions:
         bad = self.disturbed if metric.is_timed else frozenset()
         family = {}
         for series in found.rivals:
+            if (paired := self._paired(found, series)) is not None:
+                family[series] = paired.evidence(higher_is_better=metric.better == "higher")
+                continue
             sides = [_by_repeat(found.points[s], found.metric, bad) for s in (found.first, series)]
             (a, bad_a), (b, bad_b) = sides
-            if len(b) >= LEAST_REPEATS and min(*a.values(), *b.values()) > 0:
+            if min(len(a), len(b)) >= LEAST_REPEATS and min(*a.values(), *b.values()) > 0:
                 family[series] = weigh(
                     a,
                     b,
@@ -204,6 +209,20 @@ class _Questions:
                     names=(self.run.labels[found.first], self.run.labels[series]),
                 )
         return family
+
+    def _paired(self, found: _Candidates, rival: Series) -> Paired | None:
+        """The rival against the first, by their turns."""
+        return of_points(self.run, found.points[found.first], found.points[rival], found.metric)
+
+    def _factor(self, found: _Candidates, second: Series) -> str:
+        """How far the first is ahead, where both took turns."""
+        paired = self._paired(found, second)
+        if paired is None:
+            return ""
+        ends = sorted((1 / paired.effect.ratio, 1 / paired.effect.low, 1 / paired.effect.high))
+        if all_metrics()[found.metric].better != "higher":
+            ends = sorted(1 / end for end in ends)
+        return f"{ends[1]:.3g} times that ({ends[0]:.3g} to {ends[2]:.3g}, {paired.claim})."
 
 
 def _unjudged(

@@ -1,0 +1,137 @@
+"""Who leads, and against whom that is decided: for a run that goes on until it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vectrial.analysis.analysis import TARGETS, Sweep, sweeps
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.turns import of_points
+from vectrial.stats.effects import ALPHA, Effect
+from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.stats.turns import LEAST_LOADS, level_of_look
+from vectrial.stats.verdict import Decision, Evidence, Kind, by_repeat, decide
+from vectrial.util import formatting
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A store against the one that leads. effect: the leader's QPS over its own; decision: on it as
+    the leader's; None where nothing can be said yet. final: it holds of the stores, and not only of
+    the indexes that were measured."""
+
+    label: str
+    effect: Effect | None = None
+    decision: Decision | None = None
+    final: bool = False
+
+    @property
+    def decided(self) -> bool:
+        """Whether it needs no more loads."""
+        known = self.decision is not None and self.decision.kind is not Kind.UNDECIDED
+        return self.final and known
+
+    @property
+    def said(self) -> str:
+        """The rival, with how far it is behind: 'faiss by 1.31 (1.27 to 1.35)'."""
+        if self.effect is None:
+            return self.label
+        ends = f"{self.effect.low:.3g} to {self.effect.high:.3g}"
+        return f"{self.label} by {self.effect.ratio:.3g} ({ends})"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The store that leads in one sweep at the first target of recall, and the others."""
+
+    sweep: Sweep
+    leader: str
+    rivals: tuple[Rival, ...]
+
+    @property
+    def open(self) -> list[Rival]:
+        """Those against whom it is not decided."""
+        return [rival for rival in self.rivals if not rival.decided]
+
+    @property
+    def sentence(self) -> str:
+        """What is decided, and what is open."""
+        behind = [
+            r for r in self.rivals if r.decision is not None and r.decision.kind is Kind.WORSE
+        ]
+        ties = [r for r in self.rivals if r.decision is not None and r.decision.kind is Kind.TIE]
+        rest = [r for r in self.rivals if r not in behind and r not in ties]
+        parts = []
+        if behind:
+            parts.append(f"{self.leader} leads {formatting.joined([r.said for r in behind])}")
+        if ties:
+            parts.append(f"a tie of {self.leader} and {formatting.joined([r.said for r in ties])}")
+        if rest:
+            parts.append(f"open: {self.leader} against {formatting.joined([r.said for r in rest])}")
+        only = any(r.decision is not None and not r.final for r in self.rivals)
+        of = f"; of these indexes, and from {LEAST_LOADS} loads on of the stores" if only else ""
+        return f"{'; '.join(parts) or f'{self.leader} is alone'}{of}"
+
+    @property
+    def more(self) -> int:
+        """Loads that would likely decide what is open; 0 where that is not known."""
+        known = [r.decision.more for r in self.open if r.final and r.decision is not None]
+        return max((one for one in known if one is not None), default=0)
+
+
+def standings(run: RunData, threshold: float, look: int) -> list[Standing]:
+    """The standing of each sweep.
+
+    Args:
+        look: from 1; the levels of all looks add up to that of one.
+    """
+    return [found for sweep in sweeps(run) if (found := _standing(run, sweep, threshold, look))]
+
+
+def _standing(run: RunData, sweep: Sweep, threshold: float, look: int) -> Standing | None:
+    best = [p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None]
+    best.sort(key=lambda point: -(point.value("qps") or 0.0))
+    if not best:
+        return None
+    level = level_of_look(look, ALPHA)
+    weighed = [(point, *_weighed(run, best[0], point, level)) for point in best[1:]]
+    family = [evidence for _, evidence, _ in weighed if evidence is not None]
+    decisions = iter(decide(family, threshold, level))
+    rivals = [
+        Rival(run.labels[point.series])
+        if evidence is None
+        else Rival(run.labels[point.series], _turned(evidence.effect), next(decisions), final)
+        for point, evidence, final in weighed
+    ]
+    return Standing(sweep, run.labels[best[0].series], tuple(rivals))
+
+
+def _weighed(
+    run: RunData, first: Point, rival: Point, level: float
+) -> tuple[Evidence | None, bool]:
+    """The rival against the first, and whether that is a claim of the stores."""
+    paired = of_points(run, first, rival, "qps")
+    if paired is not None:
+        evidence = paired.evidence(higher_is_better=True)
+        return replace(evidence, effect=evidence.effect.at_level(level)), paired.store is not None
+    sides = [_values(run, point) for point in (first, rival)]
+    if min(map(len, sides)) < LEAST_REPEATS:
+        return None, False
+    effect = by_repeat(*sides).at_level(level)
+    return Evidence(effect, min(map(len, sides)), higher_is_better=True), True
+
+
+def _values(run: RunData, point: Point) -> dict[int, float]:
+    found = {run.repeats[phase.phase_id]: phase.value("qps") for phase in point.phases}
+    return {repeat: value for repeat, value in found.items() if value}
+
+
+def _turned(effect: Effect) -> Effect:
+    """A over B."""
+    return replace(effect, ratio=1 / effect.ratio, low=1 / effect.high, high=1 / effect.low)
+
+
+def all_decided(found: Sequence[Standing]) -> bool:
+    """Whether nothing is open."""
+    return all(not standing.open for standing in found)

@@ -1,0 +1,167 @@
+"""Stores that took turns: how far apart they are, how sure that is, and what turns cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vectrial.analysis.analysis import TARGETS, Sweep
+from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.turns import of_points, running
+from vectrial.document.blocks import Block, Cell, Column, Figure, Row, Section, Table, absent_cell
+from vectrial.document.charts import turns as charts_turns
+from vectrial.document.charts.theme import Looks
+from vectrial.model.slices import HEAD_SHARE
+from vectrial.stats.effects import Effect
+from vectrial.stats.turns import LEAST_LOADS
+from vectrial.util import formatting
+
+#: A store that keeps more processors busy than this while others have their turns disturbs them.
+_IDLE_CORES = 0.01
+
+_PAIRS = (
+    Column("store", "Store", numeric=False),
+    Column("at", "Setting", numeric=False),
+    Column("qps_ratio", "QPS: these indexes", "1", "Over the first store", spread=True),
+    Column("qps_ratio_stores", "QPS: the stores", "1", "Over the first store", spread=True),
+    Column("p99_ratio", "p99: these indexes", "1", "Over the first store", spread=True),
+    Column("loads", "Loads", "1"),
+    Column("rounds", "Rounds", "1"),
+)
+_PRICE = (
+    Column("store", "Store", numeric=False),
+    Column("slice", "Slice", "s"),
+    Column("handing_over", "Lost to handing over", "1"),
+    Column("idle_cores", "Cores busy out of turn", "1"),
+)
+
+
+def turns(run: RunData, found: Sequence[Sweep], looks: Looks) -> Section | None:
+    """Ratios of stores by their turns, and the price of turns. None where no store took turns."""
+    if not run.slices:
+        return None
+    blocks: list[Block] = []
+    for sweep in found:
+        best = [p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None]
+        best = sorted(best, key=lambda p: -(p.value("qps") or 0))
+        best = [p for p in best if all(one.phase_id in run.slices for one in p.phases)]
+        if len(best) > 1:
+            blocks.append(_pairs(run, sweep, best))
+            blocks += _picture(run, sweep, best, looks)
+        blocks.append(_price(run, sweep))
+    return Section(
+        "turns",
+        "In turns",
+        "All stores were loaded at once, and searched in turns of a moment: in each round every "
+        "operating point of every store had one slice, in an order drawn anew. What the machine "
+        "was busy with meanwhile, all of them met in the same second, and it cancels in the ratio "
+        "of a round.",
+        tuple(blocks),
+    )
+
+
+def _pairs(run: RunData, sweep: Sweep, best: Sequence[Point]) -> Table:
+    """Each store's fastest point at the first target of recall against the fastest of all."""
+    first, rows = best[0], []
+    for point in best[1:]:
+        qps, p99 = (of_points(run, first, point, m) for m in ("qps", "latency_p99"))
+        if qps is None:
+            continue
+        rows.append(
+            Row(
+                (
+                    Cell(run.labels[point.series], point.series.store),
+                    Cell(formatting.params(point.params)),
+                    _ratio(qps.indexes),
+                    absent_cell(f"{LEAST_LOADS} loads or more say something of the store")
+                    if qps.store is None
+                    else _ratio(qps.store),
+                    absent_cell("too few requests") if p99 is None else _ratio(p99.indexes),
+                    Cell(f"{qps.loads:,}", qps.loads),
+                    Cell(f"{qps.rounds:,}", qps.rounds),
+                ),
+                series=point.series,
+            )
+        )
+    return Table(
+        f"turns-{sweep.facet.slug}",
+        f"Against {run.labels[first.series]} at recall ≥ {TARGETS[0]:.2f}: {sweep.facet.title}",
+        _PAIRS,
+        tuple(rows),
+        (
+            "“These indexes” is a claim of the indexes that were built: its 95 % interval is by "
+            "rounds. “The stores” is one of whichever index is built next: by loads.",
+        ),
+    )
+
+
+def _ratio(effect: Effect) -> Cell:
+    ends = f"{effect.low:.3g}–{effect.high:.3g}"
+    shown = formatting.ratio(effect.ratio, 3)
+    return Cell(shown, effect.ratio, ends, low=effect.low, high=effect.high)
+
+
+def _picture(run: RunData, sweep: Sweep, best: Sequence[Point], looks: Looks) -> list[Figure]:
+    first = best[0]
+    found = {point.series: running(run, first, point) for point in best[1:]}
+    found = {series: some for series, some in found.items() if some}
+    if not found:
+        return []
+    against = run.labels[first.series]
+    return [
+        Figure(
+            f"turns-{sweep.facet.slug}",
+            f"When it was decided: {sweep.facet.title}",
+            f"QPS over that of {against}, after so many rounds of all loads. Marks are five rounds "
+            "each. The band is the interval that holds at every moment at once: where it leaves 1, "
+            "the order of these indexes was shown, however often one had looked.",
+            f"Ratio of QPS to that of {against} by round on {sweep.facet.title}.",
+            charts_turns.ratios(found, against, looks),
+            tuple(found),
+        )
+    ]
+
+
+def _price(run: RunData, sweep: Sweep) -> Table:
+    rows = []
+    for series in sweep.series:
+        arms = [
+            run.slices[phase.phase_id]
+            for point in sweep.of(series, None)
+            for phase in point.phases
+            if phase.phase_id in run.slices
+        ]
+        if not arms:
+            continue
+        slice_s = float(np.median([np.median(arm.seconds) for arm in arms])) / (1 - HEAD_SHARE)
+        warmths = [arm.warmth for arm in arms if np.isfinite(arm.warmth)]
+        lost = HEAD_SHARE * (1 - float(np.median(warmths))) if warmths else None
+        idle = [cores for arm in arms if (cores := arm.idle_cores) is not None]
+        cores = float(np.mean(idle)) if idle else None
+        busy = cores is not None and cores > _IDLE_CORES
+        note = "it works while others have their turns, which slows them down" if busy else ""
+        rows.append(
+            Row(
+                (
+                    Cell(run.labels[series], series.store),
+                    Cell(formatting.seconds(slice_s), slice_s),
+                    absent_cell() if lost is None else Cell(f"{max(0.0, lost):.1%}", lost),
+                    absent_cell("nobody told")
+                    if cores is None
+                    else Cell(f"{cores:.3f}", cores, note=note),
+                ),
+                series=series,
+            )
+        )
+    return Table(
+        f"turns-price-{sweep.facet.slug}",
+        f"The price of turns: {sweep.facet.title}",
+        _PRICE,
+        tuple(rows),
+        (
+            f"The first {HEAD_SHARE:.0%} of each slice are left out of all figures. “Lost to "
+            "handing over” is what its caches, clocks and connections were slower then, as a share "
+            "of the slice.",
+        ),
+    )
