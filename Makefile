@@ -33,7 +33,7 @@ $(VENV)/.installed: requirements/dev.lock | $(BIN)/uv
 	touch $(VENV)/.demo $@
 
 # What the scripts of bench/ share.
-BENCH_SHARED := delay_proxy harness memory_limit native_load python_clients table
+BENCH_SHARED := delay_proxy harness memory_limit native_load python_clients table twin_stores
 BENCH ?= $(sort $(filter-out $(BENCH_SHARED),$(basename $(notdir $(wildcard bench/*.py)))))
 
 ENGINE_SOURCES := $(shell find engine/src -name '*.rs') Cargo.toml Cargo.lock engine/Cargo.toml pyproject.toml

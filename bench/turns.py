@@ -1,0 +1,281 @@
+"""What turns buy, and what they cost: `order = "turns"` beside `order = "interleaved"`.
+
+- `width`: how wide the 95 % interval of the ratio of two stores is, by turns and by repeats that
+  alternate, in the same minutes of the same hour; QPS and p99 at equal recall. A ratio of widths
+  of 0.125 is an interval an eighth as wide.
+- `power`: hnswlib beside itself slowed by 3, 5, 10 and 25 % of each search's time: how often it is
+  called worse, by time.
+- `alarms`: hnswlib beside itself: how often it is called better or worse, and how often a tie.
+- `price`: QPS of each store in turns over that alone, and whether their order is the same.
+
+`--load 4` keeps four processes busy beside it, with a mix of arithmetic, a disk and sleep.
+`--seconds 1 --repeats 1 --tries 1` shows in a minute that it works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import harness
+from twin_stores import TWINS
+from vectrial.analysis.analysis import sweeps
+from vectrial.analysis.run_data import RunData, load
+from vectrial.compare.build import compare, metrics_of
+from vectrial.compare.cells import CompareOptions
+from vectrial.compare.judge import Verdict
+from vectrial.compare.sides import Side
+from vectrial.model.store import Store
+from vectrial.plan.plan import make_plan
+from vectrial.results.writer import RunWriter
+from vectrial.run.prepare import prepare, shape_of
+from vectrial.run.runner import run_plan
+from vectrial.stores import registry
+from vectrial.suite.model import parse_suite
+
+RECALL, THRESHOLD = 0.95, 0.05
+SUITE = """
+name = "turns"
+order = "{order}"
+repeats = {repeats}
+trial_timeout_s = 600
+[[datasets]]
+name = "glove-words-50-50k"
+rows = {rows}
+queries = 1000
+{stores}
+[[experiments]]
+experiment = "search"
+search = {{ ef_search = [{ef}] }}
+min_s = {seconds}
+max_s = {longest}
+"""
+ENTRY = '[[stores]]\nstore = "{store}"\nindex = "hnsw"\nparams = {{ m = 16, {build} = 100 }}\n'
+#: A process that is busy with arithmetic, a disk and sleep, by turns of random length.
+BUSY = """
+import os, random, tempfile, time, zlib
+random.seed({seed}); data = os.urandom(1 << 20)
+with tempfile.TemporaryFile() as file:
+    while True:
+        end = time.monotonic() + random.uniform(0.05, 0.8); kind = random.choice("cccds")
+        while time.monotonic() < end:
+            if kind == "c": zlib.compress(data, 6)
+            elif kind == "d": file.seek(0); file.write(data); file.flush(); os.fsync(file.fileno())
+            else: time.sleep(0.02)
+"""
+
+
+class Unseen:
+    """Nobody looks on."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *_: None
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many processes beside it."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", BUSY.format(seed=seed)])
+        for seed in range(processes)
+    ]
+    try:
+        yield
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+
+
+def kind_of(name: str) -> type[Store]:
+    """A store, or a twin of hnswlib."""
+    return TWINS.get(name) or registry.load(name)
+
+
+def suite_of(given: argparse.Namespace, stores: Sequence[str], order: str, repeats: int) -> str:
+    """The suite that measures these stores."""
+    entries = [ENTRY.format(store=name, build="ef_construction") for name in stores]
+    return SUITE.format(
+        order=order,
+        repeats=repeats,
+        rows=given.rows,
+        stores="".join(entries),
+        ef=", ".join(map(str, given.ef)),
+        seconds=given.seconds,
+        longest=given.seconds * 2 + 1,
+    )
+
+
+def measured(folder: Path, text: str) -> float:
+    """Measure a suite, or go on with it; the seconds that takes."""
+    began = time.monotonic()
+    suite = parse_suite(text, "turns")
+    plan = make_plan(
+        suite,
+        where="turns",
+        load_store=kind_of,
+        shape_of=shape_of,
+        known_stores=[*registry.names(), *TWINS],
+    )
+    with RunWriter(folder) as writer:
+        prepare(plan, writer, lambda *_: None, suite, text)
+        run_plan(plan, writer, Unseen())  # type: ignore[arg-type]  # it has every method
+        writer.finish()
+    return time.monotonic() - began
+
+
+def alternating(folder: Path, given: argparse.Namespace, pair: Sequence[str], for_s: float) -> int:
+    """Repeats that alternate, as many as fit this time, and three at least; their number."""
+    began, repeats = time.monotonic(), 0
+    while repeats < 3 or (time.monotonic() - began) * (repeats + 1) / repeats <= for_s:
+        repeats += 1
+        measured(folder, suite_of(given, pair, "interleaved", repeats))
+    return repeats
+
+
+def verdicts(run: RunData, pair: Sequence[str], metrics: Sequence[str]) -> dict[str, Verdict]:
+    """B against A, each metric a family of its own; by metric, where they are comparable."""
+    found = {}
+    for metric in metrics:
+        asked = CompareOptions(metrics_of([metric]), (RECALL,))
+        cells = compare(Side(run, pair[0]), Side(run, pair[1]), asked, THRESHOLD).verdicts
+        for verdict in cells:
+            if verdict.effect is not None:
+                found[metric] = verdict
+            else:
+                print(f"{pair}: {metric}: {verdict.reason}", file=sys.stderr)
+    return found
+
+
+def width(given: argparse.Namespace, bench: harness.Bench) -> None:
+    """Widths of intervals in the same minutes."""
+    for pair in itertools.combinations(given.stores, 2):
+        ratios: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(given.tries):
+            with TemporaryDirectory() as place:
+                turned, other = Path(place) / "turns", Path(place) / "repeats"
+                took_s = measured(turned, suite_of(given, pair, "turns", given.repeats))
+                repeats = alternating(other, given, pair, took_s)
+                both = [
+                    verdicts(load(one, own=True), pair, ("qps", "p99")) for one in (turned, other)
+                ]
+            for metric in both[0].keys() & both[1].keys():
+                ours, theirs = (
+                    math.log(v[metric].effect.high / v[metric].effect.low) for v in both
+                )
+                ratios.setdefault(metric, []).append((ours, theirs))
+                said = [
+                    f"{v[metric].kind} {v[metric].effect.ratio:.3f} ({v[metric].effect.low:.3f}"
+                    f" to {v[metric].effect.high:.3f})"
+                    for v in both
+                ]
+                print(
+                    f"{pair}, {metric}, {took_s:.0f} s: in turns {said[0]};"
+                    f" {repeats} repeats {said[1]}",
+                    file=sys.stderr,
+                )
+        for metric, widths in sorted(ratios.items()):
+            ours, theirs = ([100 * one for one in side] for side in zip(*widths, strict=True))
+            name = f"{metric}, {' and '.join(pair)}{beside(given)}"
+            goal = 1 / 8 if metric == "qps" else 1 / 4
+            bench.add(harness.compare(name, "%", ours, theirs, baseline="repeats", goal=goal))
+
+
+def decided(
+    given: argparse.Namespace, bench: harness.Bench, other: str, metrics: Sequence[str]
+) -> None:
+    """Shares of verdicts on hnswlib and a twin."""
+    kinds: dict[str, Counter[str]] = {metric: Counter() for metric in metrics}
+    took: list[float] = []
+    for nth in range(given.tries):
+        pair = ("hnswlib", other) if nth % 2 == 0 else (other, "hnswlib")
+        with TemporaryDirectory() as place:
+            folder = Path(place) / "turns"
+            took.append(measured(folder, suite_of(given, pair, "turns", given.repeats)))
+            for metric, verdict in verdicts(load(folder, own=True), pair, metrics).items():
+                slower = {"worse": "slower", "better": "faster"}
+                turned = {"worse": "faster", "better": "slower"}
+                kind = (slower if nth % 2 == 0 else turned).get(verdict.kind, str(verdict.kind))
+                kinds[metric][kind] += 1
+                assert verdict.effect is not None, "it was compared"
+                print(f"{other}, {metric}: {kind} {verdict.effect.ratio:.4f}", file=sys.stderr)
+    seconds = f"{sum(took) / len(took):.0f} s"
+    for metric, counts in kinds.items():
+        for kind in ("slower", "faster", "tie", "undecided"):
+            share = 100 * counts[kind] / max(1, counts.total())
+            name = f"{metric}, {other} in {seconds}{beside(given)}: {kind}"
+            wrong = kind == "faster" or (kind == "slower" and other == "twin")
+            bench.add(harness.Figure(name, share, "%", share, share, goal=5.0 if wrong else None))
+
+
+def power(given: argparse.Namespace, bench: harness.Bench) -> None:
+    """How often a slowdown is called one."""
+    for other in ("slower-3", "slower-5", "slower-10", "slower-25"):
+        decided(given, bench, other, ("qps",))
+
+
+def alarms(given: argparse.Namespace, bench: harness.Bench) -> None:
+    """How often the same is called another."""
+    decided(given, bench, "twin", ("qps", "p99"))
+
+
+def price(given: argparse.Namespace, bench: harness.Bench) -> None:
+    """QPS in turns over that alone, at the first setting."""
+    figures: dict[str, list[list[float]]] = {name: [[], []] for name in given.stores}
+    for _ in range(given.tries):
+        for at, order in enumerate(("turns", "interleaved")):
+            with TemporaryDirectory() as place:
+                folder = Path(place) / order
+                measured(folder, suite_of(given, given.stores, order, 1))
+                for sweep in sweeps(load(folder, own=True)):
+                    for point in sweep.points:
+                        if point.params.get("ef_search") == given.ef[0]:
+                            figures[point.series.store][at].append(point.value("qps") or math.nan)
+    for name, (ours, alone) in figures.items():
+        if ours and alone:
+            title = f"QPS in turns, {name}{beside(given)}"
+            bench.add(harness.compare(title, "1/s", ours, alone, baseline="alone"))
+
+
+def beside(given: argparse.Namespace) -> str:
+    """What else the machine does, in a name."""
+    return f", {given.load} busy processes" if given.load else ""
+
+
+def main() -> int:
+    """Measure, and print figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    what = {"width": width, "power": power, "alarms": alarms, "price": price}
+    parser.add_argument("what", choices=what, nargs="?", default="width")
+    parser.add_argument("--jsonl", type=Path, help="append one JSON object per figure to this file")
+    parser.add_argument("--load", type=int, default=0, help="busy processes beside it")
+    parser.add_argument("--stores", nargs="+", default=["hnswlib", "faiss", "usearch"])
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--ef", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--repeats", type=int, default=3, help="loads of each store")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="of each operating point and load"
+    )
+    parser.add_argument("--tries", type=int, default=3)
+    given = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # measuring processes know the twins
+    bench = harness.Bench(given.jsonl)
+    with busy(given.load):
+        what[given.what](given, bench)
+    return bench.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
