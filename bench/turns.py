@@ -172,7 +172,7 @@ def wide(effect: Effect) -> float:
     return math.log(effect.high / effect.low)
 
 
-def said(effect: Effect) -> str:
+def text_of(effect: Effect) -> str:
     """For people."""
     return f"{effect.ratio:.3f} ({effect.low:.3f} to {effect.high:.3f})"
 
@@ -196,13 +196,13 @@ def width(given: argparse.Namespace, bench: harness.Bench) -> None:
                     key = f"{metric}, {claim}"
                     ratios.setdefault(key, []).append((wide(ours), wide(theirs)))
                     print(
-                        f"{pair}, {key}, {took_s:.0f} s: {said(ours)}; by {repeats} repeats"
-                        f" {said(theirs)}",
+                        f"{pair}, {key}, {took_s:.0f} s: {text_of(ours)}; by {repeats} repeats"
+                        f" {text_of(theirs)}",
                         file=sys.stderr,
                     )
         for metric, widths in sorted(ratios.items()):
             ours, theirs = ([100 * one for one in side] for side in zip(*widths, strict=True))
-            name = f"{metric}, {' and '.join(pair)}{beside(given)}"
+            name = f"{metric}, {' and '.join(pair)}{load_label(given)}"
             goal = 1 / 8 if metric.startswith("qps") else 1 / 4
             bench.add(harness.compare(name, "%", ours, theirs, baseline="repeats", goal=goal))
 
@@ -229,7 +229,7 @@ def decided(
     for metric, counts in kinds.items():
         for kind in ("slower", "faster", "tie", "undecided"):
             share = 100 * counts[kind] / max(1, counts.total())
-            name = f"{metric}, {other} in {seconds}{beside(given)}: {kind}"
+            name = f"{metric}, {other} in {seconds}{load_label(given)}: {kind}"
             wrong = kind == "faster" or (kind == "slower" and other == "twin")
             bench.add(harness.Figure(name, share, "%", share, share, goal=5.0 if wrong else None))
 
@@ -259,11 +259,11 @@ def price(given: argparse.Namespace, bench: harness.Bench) -> None:
                             figures[point.series.store][at].append(point.value("qps") or math.nan)
     for name, (ours, alone) in figures.items():
         if ours and alone:
-            title = f"QPS in turns, {name}{beside(given)}"
+            title = f"QPS in turns, {name}{load_label(given)}"
             bench.add(harness.compare(title, "1/s", ours, alone, baseline="alone"))
 
 
-def beside(given: argparse.Namespace) -> str:
+def load_label(given: argparse.Namespace) -> str:
     """What else the machine does, in a name."""
     return f", {given.load} busy processes" if given.load else ""
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from vectrial.model.slices import SLICE_S, Slice, Turn, TurnTime
 from vectrial.run import turns
 from vectrial.run.turns import Candidate, Contender, Rounds, Together, orders
-from vectrial.worker.messages import Progress, Taken
+from vectrial.worker.messages import Progress, TurnResult
 
 
 class Silent:
@@ -47,12 +47,12 @@ class Answering:
     breaks_in: int | None = None
     taken: list[tuple[str, Turn]] = field(default_factory=list)
 
-    def turn(self, key: str, turn: Turn) -> Taken | None:
+    def turn(self, key: str, turn: Turn) -> TurnResult | None:
         self.taken.append((key, turn))
         if turn.round == self.dies_in:
             return None
         if turn.round == self.breaks_in:
-            return Taken(key, None, "RuntimeError: no")
+            return TurnResult(key, None, "RuntimeError: no")
         length_s = turn.length_ns / 1e9
         head_s, rest_s = 0.1 * length_s, 0.9 * length_s
         # What a cold head loses does not depend on the length of the slice.
@@ -61,10 +61,10 @@ class Answering:
         head = max(1, round(head_s * self.rate - lost))
         count = max(1, round(rest_s * self.rate))
         rest_s, head_s = max(rest_s, count / self.rate), max(head_s, head / self.rate)
-        return Taken(key, Slice(turn, 0, rest_s, count, 0, b"", head_s, head))
+        return TurnResult(key, Slice(turn, 0, rest_s, count, 0, b"", head_s, head))
 
     @property
-    def counted(self) -> list[Turn]:
+    def measured(self) -> list[Turn]:
         return [turn for _, turn in self.taken if turn.round >= 0]
 
 
@@ -89,18 +89,18 @@ def test_every_load_has_every_place_once(count: int, seed: int) -> None:
 def test_each_round_has_a_turn_of_every_load() -> None:
     processes = [Answering() for _ in range(3)]
     rounds(*processes)
-    counts = [len(process.counted) for process in processes]
+    counts = [len(process.measured) for process in processes]
     assert counts == [turns.ROUNDS] * 3
     for process in processes:
-        assert [turn.round for turn in process.counted] == list(range(turns.ROUNDS))
-        places = Counter(turn.place for turn in process.counted)
+        assert [turn.round for turn in process.measured] == list(range(turns.ROUNDS))
+        places = Counter(turn.place for turn in process.measured)
         assert max(places.values()) - min(places.values()) <= 3
 
 
 def test_slices_of_slow_stores_are_longer_as_far_as_there_is_time() -> None:
     fast, slow, slowest = Answering(10_000), Answering(2_500), Answering(20)
     rounds(fast, slow, slowest, seconds=10.0)
-    lengths = [process.counted[0].length_ns / 1e9 for process in (fast, slow, slowest)]
+    lengths = [process.measured[0].length_ns / 1e9 for process in (fast, slow, slowest)]
     assert lengths[0] == pytest.approx(SLICE_S)
     assert lengths[1] == pytest.approx(turns.REQUESTS / 2_500 / 0.9, rel=0.02)
     assert lengths[2] == pytest.approx(10.0 / turns.ROUNDS)
@@ -109,7 +109,7 @@ def test_slices_of_slow_stores_are_longer_as_far_as_there_is_time() -> None:
 def test_slices_grow_where_handing_over_costs_more_than_a_hundredth() -> None:
     cold = Answering(cold=0.5)
     rounds(cold, seconds=20.0)
-    length_s = cold.counted[0].length_ns / 1e9
+    length_s = cold.measured[0].length_ns / 1e9
     lost = 0.5 * 0.1 * SLICE_S / length_s
     assert lost <= turns.HANDING_OVER * 1.25
 
@@ -117,15 +117,15 @@ def test_slices_grow_where_handing_over_costs_more_than_a_hundredth() -> None:
 def test_a_short_time_has_the_least_rounds() -> None:
     process = Answering()
     rounds(process, seconds=0.1)
-    assert len(process.counted) == turns.LEAST_ROUNDS
+    assert len(process.measured) == turns.LEAST_ROUNDS
 
 
 @pytest.mark.parametrize("how", ["dies_in", "breaks_in"])
 def test_a_load_that_breaks_down_takes_no_more_turns_and_the_others_go_on(how: str) -> None:
     bad, good = Answering(**{how: 3}), Answering()
     rounds(bad, good)
-    assert [turn.round for turn in bad.counted] == [0, 1, 2, 3]
-    assert len(good.counted) == turns.ROUNDS
+    assert [turn.round for turn in bad.measured] == [0, 1, 2, 3]
+    assert len(good.measured) == turns.ROUNDS
 
 
 def test_loads_that_all_break_down_end() -> None:
@@ -152,7 +152,7 @@ class Machine:
                 for phase in range(phases):
                     process = Answering()
                     yield Contender(name, process, {f"{name}-{phase}": TurnTime(1.0)})
-                    self.said.append(f"{name}: {len(process.counted) > 0}")
+                    self.said.append(f"{name}: {len(process.measured) > 0}")
             finally:
                 self.free += needs
                 self.said.append(f"{name} ends")
@@ -194,7 +194,7 @@ def test_no_round_of_a_job_that_stays_comes_twice() -> None:
         yield Contender("a", first, {"a": TurnTime(1.0)})
 
     machine.run(Candidate("a", staying(), 40), machine.job("b", 40), machine.job("c", 40))
-    rounds_ = [turn.round for turn in first.counted]
+    rounds_ = [turn.round for turn in first.measured]
     assert rounds_ == list(range(2 * turns.LEAST_ROUNDS))
     assert len({turn.session for _, turn in first.taken}) == 1
 

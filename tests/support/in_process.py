@@ -32,7 +32,7 @@ from vectrial.worker.messages import (
     NoMoreTurns,
     Progress,
     Started,
-    Taken,
+    TurnResult,
     Waiting,
 )
 
@@ -135,7 +135,7 @@ class _Ear:
                     for place, key in enumerate(names)
                 ]
                 self._answers.append(NoMoreTurns())
-            case Taken():
+            case TurnResult():
                 pass
             case _:
                 raise NotImplementedError(f"{message}: only a process of its own is answered")

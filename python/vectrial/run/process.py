@@ -58,8 +58,8 @@ from vectrial.worker.messages import (
     JobSpec,
     Serving,
     Started,
-    Taken,
     TrialSpec,
+    TurnResult,
     Waiting,
 )
 
@@ -366,7 +366,7 @@ class MeasuringProcess:
             return False
         return True
 
-    def turn(self, key: str, turn: Turn) -> Taken | None:
+    def turn(self, key: str, turn: Turn) -> TurnResult | None:
         """Have a waiting load take a turn. None: the process or its server has ended, or the turn
         did; then the process is ended, and `why` tells."""
         if not self.tell(GiveTurn(key, turn)):
@@ -380,7 +380,7 @@ class MeasuringProcess:
                     message = self._pipe.recv()
                 except (EOFError, ConnectionResetError):
                     return None
-                if isinstance(message, Taken):
+                if isinstance(message, TurnResult):
                     return message
                 continue
             dead = self._watch(dead)

@@ -19,7 +19,7 @@ import psutil
 
 from vectrial.model.slices import HEAD_SHARE, Slice, Turn, TurnTime
 from vectrial.run.watcher import Watcher
-from vectrial.worker.messages import Progress, Taken
+from vectrial.worker.messages import Progress, TurnResult
 
 #: The longest slice.
 LONGEST_S = 2.0
@@ -41,7 +41,7 @@ _REPORT_S = 0.5
 class Process(Protocol):
     """The measuring process of a job, as turns need it."""
 
-    def turn(self, key: str, turn: Turn) -> Taken | None:
+    def turn(self, key: str, turn: Turn) -> TurnResult | None:
         """Have a load take a turn; None if the process has ended."""
         ...
 

@@ -193,14 +193,14 @@ class Waiting:
 
 @dataclass(frozen=True)
 class GiveTurn:
-    """Have the load of a trial take a turn. The answer is `Taken`."""
+    """Have the load of a trial take a turn. The answer is `TurnResult`."""
 
     key: str
     turn: Turn
 
 
 @dataclass(frozen=True)
-class Taken:
+class TurnResult:
     """The turn has been taken. slice: None where the load broke down, and `why` it did."""
 
     key: str

@@ -29,7 +29,7 @@ from vectrial.worker.messages import (
     Serving,
     Started,
     Strike,
-    Taken,
+    TurnResult,
     Waiting,
 )
 
@@ -133,12 +133,12 @@ class Parent:
 
     def turns(self, names: Mapping[str, str]) -> Iterator[GiveTurn]:
         """Say which loads wait, and return the turns that they are given; each is answered by
-        `taken`."""
+        `turn_result`."""
         self._send(Waiting(names))
         while isinstance(message := self._pipe.recv(), GiveTurn):
             yield message
 
-    def taken(self, message: Taken) -> None:
+    def turn_result(self, message: TurnResult) -> None:
         """Say what became of a turn."""
         self._send(message)
 

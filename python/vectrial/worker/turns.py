@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from vectrial.model.phase import Phase
 from vectrial.model.slices import Slice
 from vectrial.stats.quantiles import withhold
-from vectrial.worker.messages import Finished, GiveTurn, Taken
+from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
 from vectrial.workload.search import SearchLoad
 
@@ -91,7 +91,7 @@ class TurnTaking:
                 names = {arm.out.key: arm.load.name for arm in waiting if arm.load is not None}
                 self._last = None
                 for given in self._parent.turns(names):
-                    self._parent.taken(self._take(given))
+                    self._parent.turn_result(self._take(given))
                 for arm in waiting:
                     if arm.load is not None:
                         self._guarded(arm, lambda arm=arm: self._conclude(arm))  # type: ignore[misc]
@@ -99,15 +99,15 @@ class TurnTaking:
             if not frozen:
                 gc.unfreeze()
 
-    def _take(self, given: GiveTurn) -> Taken:
+    def _take(self, given: GiveTurn) -> TurnResult:
         arm = self._arms[given.key]
         if arm.load is None:
-            return Taken(given.key, None, arm.out.reason or "it has ended")
+            return TurnResult(given.key, None, arm.out.reason or "it has ended")
         began_ns, before_s = perf_counter_ns(), self._store_cpu_s()
         load, found = arm.load, []
         self._guarded(arm, lambda: found.append(load.take(given.turn)))
         if not found:
-            return Taken(given.key, None, arm.out.reason or "")
+            return TurnResult(given.key, None, arm.out.reason or "")
         after_s = self._store_cpu_s()
         idle_s, idle_cpu_s = self._idle(began_ns, before_s)
         taken = replace(found[0], idle_s=idle_s, idle_cpu_s=idle_cpu_s)
@@ -117,7 +117,7 @@ class TurnTaking:
         else:
             arm.used_s += after_s - before_s
         arm.slices.append(taken)
-        return Taken(given.key, taken)
+        return TurnResult(given.key, taken)
 
     def _idle(self, began_ns: int, before_s: float | None) -> tuple[float, float | None]:
         """Since the store's last turn, of whichever arm: seconds, and what it used in them."""

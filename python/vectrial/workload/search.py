@@ -89,7 +89,7 @@ class SearchLoad:
         return here and (waits or self._context.lane is Lane.NATIVE)
 
     @property
-    def _asked(self) -> tuple[Returning, int, Any, Filters]:
+    def _arguments(self) -> tuple[Returning, int, Any, Filters]:
         setting = self._setting
         return setting.returning, self._context.k, setting.search, self._where
 
@@ -103,7 +103,7 @@ class SearchLoad:
         }
         if context.lane is Lane.NATIVE:
             phase = native_search.run(
-                native_searches(context.store, *self._asked),
+                native_searches(context.store, *self._arguments),
                 context.dataset.queries,
                 self._truth,
                 load,
@@ -119,7 +119,7 @@ class SearchLoad:
         assert self._until is None, "the plan refuses other lanes"
         # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
         # store remembers it; the clients then find it as it should be.
-        made = searchers(context.store, *self._asked)
+        made = searchers(context.store, *self._arguments)
         how["check"] = self._check
         asked = self._queries, self._truth
         if context.lane is Lane.SDK:
@@ -149,7 +149,7 @@ class SearchLoad:
         assert self.takes_turns, "the plan knows"
         if context.lane is Lane.NATIVE:
             return NativeTurns(
-                native_searches(context.store, *self._asked),
+                native_searches(context.store, *self._arguments),
                 context.dataset.queries,
                 judging,
                 load,
@@ -159,7 +159,7 @@ class SearchLoad:
                 name=self.name,
             )
         assert isinstance(load, ClosedLoop), "others do not take turns here"
-        made = searchers(context.store, *self._asked)
+        made = searchers(context.store, *self._arguments)
         if context.lane is Lane.SDK:
             whole = sdk_search.Share(
                 self._question(),
@@ -210,7 +210,7 @@ class SearchLoad:
         return phase
 
     def _question(self) -> sdk_search.Question:
-        returning, k, params, where = self._asked
+        returning, k, params, where = self._arguments
         return sdk_search.Question(opening_of(self._context), k, params, where, returning)
 
     def _check(self, phase: Phase, answers: PhaseAnswers) -> None:
@@ -218,7 +218,7 @@ class SearchLoad:
 
     def _check_natively(self, phase: Phase, answers: PhaseAnswers) -> None:
         def pending() -> None:
-            asked = native_searches(self._context.store, *self._asked)
+            asked = native_searches(self._context.store, *self._arguments)
             try:
                 probed = native_search.probed(
                     asked,
