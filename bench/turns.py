@@ -280,9 +280,9 @@ def main() -> int:
     parser.add_argument("--stores", nargs="+", default=["hnswlib", "faiss", "usearch"])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--ef", type=int, nargs="+", default=[16, 128])
-    parser.add_argument("--repeats", type=int, default=3, help="loads of each store")
+    parser.add_argument("--repeats", type=int, default=8, help="loads of each store")
     parser.add_argument(
-        "--seconds", type=float, default=5.0, help="of each operating point and load"
+        "--seconds", type=float, default=1.0, help="of each operating point and load"
     )
     parser.add_argument("--tries", type=int, default=3)
     given = parser.parse_args()

@@ -72,6 +72,19 @@ def test_too_few_rounds_say_nothing(tmp_path: Path) -> None:
     assert of_points(run, *searches(run), "qps") is None
 
 
+def test_what_one_thread_waited_for_a_processor_is_left_out(tmp_path: Path) -> None:
+    rates = {"a": 10_000.0, "b": 13_000.0}
+    for side_by_side, serial in ((1.0, True), (1.5, False)):
+        made = turned(rates, waits=0.8, side_by_side=side_by_side)
+        run = read(made, tmp_path / str(side_by_side))
+        assert all(arm.serial is serial for arm in run.slices.values())
+        found = paired(run, "qps").indexes
+        assert found.low < 1.3 < found.high
+        assert (found.high / found.low < 1.03) is serial
+    unknown = read(turned(rates), tmp_path / "unknown")
+    assert not any(arm.serial for arm in unknown.slices.values())
+
+
 def test_slices_are_read_as_they_were_written(tmp_path: Path) -> None:
     run = read(turned({"a": 10_000}), tmp_path / "run")
     (arm,) = run.slices.values()

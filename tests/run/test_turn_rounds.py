@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.model.slices import SLICE_S, Slice, Turn, TurnTime
-from vectrial.run import turns
+from vectrial.model.slices import COLDER, PARTS, SLICE_S, Slice, Turn, TurnTime
+from vectrial.run import slice_lengths, turns
 from vectrial.run.turns import Candidate, Contender, Rounds, Together, orders
 from vectrial.worker.messages import Progress, TurnResult
 
@@ -38,11 +40,12 @@ def watcher() -> Any:
 
 @dataclass
 class Answering:
-    """A measuring process. rate: of answers a second. cold: the rate of heads over that of the
-    rest. dies_in: a round in which it ends; breaks_in: in which its load breaks down."""
+    """A measuring process. rate: of answers a second. cold_s: it has half of that rate at the start
+    of each turn, and what is lost falls by e in so long. dies_in: a round in which it ends;
+    breaks_in: in which its load breaks down."""
 
     rate: float = 10_000.0
-    cold: float = 1.0
+    cold_s: float = 0.0
     dies_in: int | None = None
     breaks_in: int | None = None
     taken: list[tuple[str, Turn]] = field(default_factory=list)
@@ -53,15 +56,24 @@ class Answering:
             return None
         if turn.round == self.breaks_in:
             return TurnResult(key, None, "RuntimeError: no")
-        length_s = turn.length_ns / 1e9
-        head_s, rest_s = 0.1 * length_s, 0.9 * length_s
-        # What a cold head loses does not depend on the length of the slice.
-        lost = (1 - self.cold) * 0.1 * SLICE_S * self.rate
-        # A slice lasts until its last answer, and has one at least.
-        head = max(1, round(head_s * self.rate - lost))
-        count = max(1, round(rest_s * self.rate))
-        rest_s, head_s = max(rest_s, count / self.rate), max(head_s, head / self.rate)
-        return TurnResult(key, Slice(turn, 0, rest_s, count, 0, b"", head_s, head))
+        edges_s = np.linspace(0, turn.length_ns / 1e9, PARTS + 1)
+        if turn.round < 0:
+            parts = tuple(
+                self.answers(low, high) / (high - low) for low, high in pairwise(edges_s.tolist())
+            )
+            length_s = turn.length_ns / 1e9
+            count = round(self.answers(0.0, length_s))
+            return TurnResult(key, Slice(turn, 0, length_s, count, 0, b"", 0.0, 0, parts=parts))
+        head_s, end_s = turn.head_ns / 1e9, turn.length_ns / 1e9
+        head, count = round(self.answers(0.0, head_s)), round(self.answers(head_s, end_s))
+        return TurnResult(key, Slice(turn, 0, end_s - head_s, count, 0, b"", head_s, head))
+
+    def answers(self, from_s: float, to_s: float) -> float:
+        """Between two instants of a turn."""
+        if not self.cold_s:
+            return self.rate * (to_s - from_s)
+        lost_s = math.exp(-from_s / self.cold_s) - math.exp(-to_s / self.cold_s)
+        return self.rate * (to_s - from_s - 0.5 * self.cold_s * lost_s)
 
     @property
     def measured(self) -> list[Turn]:
@@ -86,13 +98,26 @@ def test_every_load_has_every_place_once(count: int, seed: int) -> None:
             assert len({order[place] for order in some}) == count
 
 
+@given(st.integers(2, 12), st.integers(0, 1000))
+def test_every_load_follows_every_other_as_often(count: int, seed: int) -> None:
+    found = orders(count, np.random.default_rng(seed))
+    some = [next(found) for _ in range(count * (1 + count % 2))]
+    follows = Counter(pair for order in some for pair in pairwise(order))
+    assert set(follows) == {(a, b) for a in range(count) for b in range(count) if a != b}
+    assert len(set(follows.values())) == 1
+
+
+def body_s(turn: Turn) -> float:
+    return (turn.length_ns - turn.head_ns) / 1e9
+
+
 def test_each_round_has_a_turn_of_every_load() -> None:
     processes = [Answering() for _ in range(3)]
     rounds(*processes)
     counts = [len(process.measured) for process in processes]
-    assert counts == [turns.ROUNDS] * 3
+    assert counts == [round(5.0 / SLICE_S * 0.9)] * 3  # its head takes a tenth of each slice
     for process in processes:
-        assert [turn.round for turn in process.measured] == list(range(turns.ROUNDS))
+        assert [turn.round for turn in process.measured] == list(range(counts[0]))
         places = Counter(turn.place for turn in process.measured)
         assert max(places.values()) - min(places.values()) <= 3
 
@@ -100,24 +125,59 @@ def test_each_round_has_a_turn_of_every_load() -> None:
 def test_slices_of_slow_stores_are_longer_as_far_as_there_is_time() -> None:
     fast, slow, slowest = Answering(10_000), Answering(2_500), Answering(20)
     rounds(fast, slow, slowest, seconds=10.0)
-    lengths = [process.measured[0].length_ns / 1e9 for process in (fast, slow, slowest)]
+    lengths = [body_s(process.measured[0]) for process in (fast, slow, slowest)]
     assert lengths[0] == pytest.approx(SLICE_S)
-    assert lengths[1] == pytest.approx(turns.REQUESTS / 2_500 / 0.9, rel=0.02)
-    assert lengths[2] == pytest.approx(10.0 / turns.ROUNDS)
+    assert lengths[1] == pytest.approx(slice_lengths.REQUESTS / 2_500, rel=0.02)
+    assert lengths[2] == pytest.approx(10.0 / slice_lengths.ROUNDS)
 
 
-def test_slices_grow_where_handing_over_costs_more_than_a_hundredth() -> None:
-    cold = Answering(cold=0.5)
+def test_all_rounds_take_the_time_of_all_loads() -> None:
+    processes = [Answering(10_000), Answering(200), Answering(10_000, cold_s=0.1)]
+    rounds(*processes, seconds=10.0)
+    lengths = [turn.length_ns / 1e9 for process in processes for turn in process.measured]
+    assert sum(lengths) == pytest.approx(30.0, rel=0.05)
+
+
+@given(st.floats(0, 0.05), st.floats(500, 50_000))
+def test_what_counts_of_a_slice_is_as_fast_as_its_end(cold_s: float, rate: float) -> None:
+    cold = Answering(rate, cold_s=cold_s)
     rounds(cold, seconds=20.0)
-    length_s = cold.measured[0].length_ns / 1e9
-    lost = 0.5 * 0.1 * SLICE_S / length_s
-    assert lost <= turns.HANDING_OVER * 1.25
+    turn = cold.measured[0]
+    head_s, length_s = turn.head_ns / 1e9, turn.length_ns / 1e9
+    body = cold.answers(head_s, length_s) / (length_s - head_s)
+    assert body >= rate * (1 - COLDER - 0.005)
+    assert body_s(turn) >= slice_lengths._BODY * head_s * 0.999 or length_s >= 1.0
+
+
+def test_as_little_as_possible_is_left_out() -> None:
+    warm, cold = Answering(), Answering(cold_s=0.005)
+    rounds(warm, cold)
+    assert warm.measured[0].head_ns / 1e9 == pytest.approx(SLICE_S / 9)
+    assert cold.measured[0].head_ns / 1e9 == pytest.approx(2 * SLICE_S / 9)
+
+
+def test_the_length_of_slices_is_found_once_for_all_repeats() -> None:
+    together = Together(watcher())
+    for repeat in range(2):
+        process = Answering(cold_s=0.008)
+        key = f"trial-{repeat}"
+        one = Contender("a", process, {key: TurnTime(5.0)}, {key: "the same"})
+        Rounds([one], watcher(), together).run()
+        tried = [turn for _, turn in process.taken if turn.round < 0]
+        assert len(tried) == (1 if repeat else turns._TRIALS)
+        assert process.measured[0].head_ns == pytest.approx(22.2e6, rel=0.01)
+
+
+def test_a_store_that_answers_less_than_once_in_a_part_gets_longer_slices() -> None:
+    slow = Answering(rate=0.0)
+    rounds(slow)
+    assert body_s(slow.measured[0]) == pytest.approx(SLICE_S)  # it says nothing of any length
 
 
 def test_a_short_time_has_the_least_rounds() -> None:
     process = Answering()
     rounds(process, seconds=0.1)
-    assert len(process.measured) == turns.LEAST_ROUNDS
+    assert len(process.measured) == slice_lengths.LEAST_ROUNDS
 
 
 @pytest.mark.parametrize("how", ["dies_in", "breaks_in"])
@@ -125,7 +185,7 @@ def test_a_load_that_breaks_down_takes_no_more_turns_and_the_others_go_on(how: s
     bad, good = Answering(**{how: 3}), Answering()
     rounds(bad, good)
     assert [turn.round for turn in bad.measured] == [0, 1, 2, 3]
-    assert len(good.measured) == turns.ROUNDS
+    assert len(good.measured) > 50
 
 
 def test_loads_that_all_break_down_end() -> None:
@@ -195,7 +255,7 @@ def test_no_round_of_a_job_that_stays_comes_twice() -> None:
 
     machine.run(Candidate("a", staying(), 40), machine.job("b", 40), machine.job("c", 40))
     rounds_ = [turn.round for turn in first.measured]
-    assert rounds_ == list(range(2 * turns.LEAST_ROUNDS))
+    assert rounds_ == list(range(2 * slice_lengths.LEAST_ROUNDS))
     assert len({turn.session for _, turn in first.taken}) == 1
 
 

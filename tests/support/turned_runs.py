@@ -35,6 +35,8 @@ def turned(
     shared: float = 0.3,
     session: int | None = None,
     recalls: Sequence[float] = (0.97,),
+    waits: float | None = None,
+    side_by_side: float = 1.0,
 ) -> Made:
     """A run of stores, each with this rate.
 
@@ -42,6 +44,8 @@ def turned(
         loads: how far the rates of a load lie off, as logarithms, in turn added to one store and
             taken from the next. noise: of a slice; shared: of a round, which all stores meet alike.
         session: of each store another one, from this on; None: all the same.
+        waits: as a share of a slice at most, for a processor, in which nothing is answered; None:
+            nobody told. side_by_side: threads that have work at once.
         recalls: of the operating points, each half as fast as the one before.
     """
     made, rng = Made(), np.random.default_rng(7)
@@ -51,14 +55,21 @@ def turned(
             for ef, recall in enumerate(recalls, 1):
                 logs = pace + noise * rng.standard_normal(rounds) + off * (-1) ** at
                 speeds = rate / 2 ** (ef - 1) * np.exp(logs)
+                waited = np.zeros(rounds) if waits is None else waits * rng.random(rounds)
+                speeds *= 1 - waited
                 slices = tuple(
                     Slice(
                         Turn(number, at, 50 * MS, 1 if session is None else session + at),
                         number * 100 * MS, 0.045, max(1, round(0.045 * speed)), 0,
                         histogram(int(1e6 / rate), number), 0.005, round(0.005 * speed), recall,
                         0.1, 0.0,
+                        *((None, None) if waits is None else (
+                            0.045 * (1 - lost) * side_by_side, 0.045 * lost,
+                        )),
                     )
-                    for number, speed in enumerate(speeds.tolist())
+                    for number, (speed, lost) in enumerate(
+                        zip(speeds.tolist(), waited.tolist(), strict=True)
+                    )
                 )  # fmt: skip
                 count = sum(one.count for one in slices)
                 metrics = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -18,8 +19,9 @@ from vectrial.engine.null_server import null_server
 from vectrial.engine.recorders import judge_of
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
-from vectrial.model.slices import HEAD_SHARE, Turn
+from vectrial.model.slices import PARTS, Slice, Turn
 from vectrial.model.store import Hits
+from vectrial.telemetry.scheduling import scheduled
 from vectrial.workload.in_turns import Turns
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
@@ -38,6 +40,12 @@ TRUTH = Truth(
 )
 SCORES = np.zeros(K, dtype=np.float32)
 MS = 1_000_000
+
+
+def nobody_tells() -> None:
+    """What client and store had of the processors."""
+
+
 CLOSED = {"loop": "closed"}
 
 
@@ -115,7 +123,7 @@ def test_slices_make_a_phase_as_if_they_had_followed_one_another() -> None:
     turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
     slices = []
     for round_ in range(10):
-        slices.append(turns.take(Turn(round_, 0, 20 * MS)))
+        slices.append(turns.take(Turn(round_, 0, 20 * MS), nobody_tells))
         time.sleep(0.01)
     phase, answers = turns.phase("search")
     assert (phase.valid, phase.reason) == (True, None)
@@ -134,12 +142,46 @@ def test_slices_make_a_phase_as_if_they_had_followed_one_another() -> None:
 def test_the_head_of_a_slice_is_left_out() -> None:
     pool = ClientPool(Log(), VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
     turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
-    one = turns.take(Turn(0, 0, 50 * MS))
+    one = turns.take(Turn(0, 0, 50 * MS, head_ns=10 * MS), nobody_tells)
     turns.close()
-    assert one.head_s == pytest.approx(HEAD_SHARE * 0.05, abs=0.01)
+    assert one.head_s == pytest.approx(0.01, abs=0.01)
     assert one.head_count >= 1
     assert one.rate == pytest.approx(one.count / one.seconds)
-    assert one.warmth is not None
+
+
+def test_what_a_client_had_of_the_processors_is_counted_without_the_head() -> None:
+    def taking(turn: Turn) -> Slice:
+        pool = ClientPool(busy, VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
+        turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
+        found = turns.take(turn, lambda: scheduled([os.getpid()]))
+        turns.close()
+        return found
+
+    def busy(vector: NDArray[np.float32]) -> Hits:
+        end = time.perf_counter_ns() + MS
+        while time.perf_counter_ns() < end:
+            pass
+        return EXACT[int(vector[0])], SCORES
+
+    one = taking(Turn(0, 0, 200 * MS, head_ns=50 * MS))
+    assert one.ran_s is not None
+    assert one.waited_s is not None
+    # Other tests may have the processor; its own threads had it or waited for the rest.
+    assert one.ran_s + one.waited_s == pytest.approx(one.seconds, rel=0.2)
+    tried = taking(Turn(-1, 0, 200 * MS))
+    assert len(tried.parts) == PARTS
+    assert min(tried.parts) > 0
+
+
+def test_a_turn_by_which_lengths_are_found_is_in_parts_and_in_no_phase() -> None:
+    pool = ClientPool(Log(), VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
+    turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
+    one = turns.take(Turn(-1, 0, 50 * MS), nobody_tells)
+    assert len(one.parts) == PARTS
+    assert one.rate == pytest.approx(one.count / one.seconds)
+    assert min(one.parts) <= (one.rate or 0) <= max(one.parts)
+    phase, _ = turns.phase("search")
+    assert not phase.valid
 
 
 def test_a_load_without_a_turn_is_no_phase_to_trust() -> None:
@@ -157,7 +199,7 @@ def test_errors_are_counted_in_their_slice() -> None:
 
     pool = ClientPool(failing, VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
     turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
-    one = turns.take(Turn(0, 0, 100 * MS))
+    one = turns.take(Turn(0, 0, 100 * MS), nobody_tells)
     turns.close()
     assert one.errors > 0
     assert one.count > 0

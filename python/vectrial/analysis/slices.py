@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial.model.slices import serial
 from vectrial.results.reader import RunReader
 
 #: A session has fewer rounds.
@@ -23,22 +24,39 @@ class Slices:
     rounds: int64, ascending: numbers that only slices share which were measured together.
     seconds: float64. counts: int64, operations that succeeded. latencies: HDR histograms in
         nanoseconds; empty where nothing was answered.
-    head_rates: answers per second of the heads, which are left out; nan where unknown.
+    head_s: float64, of the heads, which are left out. head_rates: answers per second of them; nan
+        where unknown.
     idle_s, idle_cpu_s: float64, since the store's last turn; nan where unknown.
+    ran_s, waited_s: float64, of all threads of client and store: with a processor, and ready to run
+        while others had it; nan where unknown.
     """
 
     rounds: NDArray[np.int64]
     seconds: NDArray[np.float64]
     counts: NDArray[np.int64]
     latencies: tuple[bytes, ...]
+    head_s: NDArray[np.float64]
     head_rates: NDArray[np.float64]
     idle_s: NDArray[np.float64]
     idle_cpu_s: NDArray[np.float64]
+    ran_s: NDArray[np.float64]
+    waited_s: NDArray[np.float64]
 
     @property
     def rates(self) -> NDArray[np.float64]:
         """Answers per second of each slice."""
         return self.counts / self.seconds
+
+    @property
+    def serial(self) -> bool:
+        """Whether `model.slices.serial` is true of them all; False where nobody told."""
+        all_s = (float(one.sum()) for one in (self.seconds, self.ran_s, self.waited_s))
+        return serial(*all_s) and bool((self.waited_s < self.seconds).all())
+
+    @property
+    def own_rates(self) -> NDArray[np.float64]:
+        """Answers per second of those in which no other program had its processor."""
+        return self.counts / (self.seconds - self.waited_s)
 
     @property
     def warmth(self) -> float:
@@ -68,7 +86,9 @@ def read(reader: RunReader) -> Mapping[int, Slices]:
 
 def _slices(rows: list[dict[str, Any]]) -> Slices:
     def column(name: str) -> NDArray[np.float64]:
-        return np.array([np.nan if row[name] is None else row[name] for row in rows], np.float64)
+        return np.array(
+            [np.nan if row.get(name) is None else row[name] for row in rows], np.float64
+        )
 
     with np.errstate(invalid="ignore", divide="ignore"):
         head_rates = column("head_count") / column("head_s")
@@ -77,7 +97,10 @@ def _slices(rows: list[dict[str, Any]]) -> Slices:
         column("seconds"),
         column("count").astype(np.int64),
         tuple(row["hdr"] or b"" for row in rows),
+        column("head_s"),
         head_rates,
         column("idle_s"),
         column("idle_cpu_s"),
+        column("ran_s"),
+        column("waited_s"),
     )

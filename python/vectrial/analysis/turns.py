@@ -100,9 +100,10 @@ def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) 
     if metric != "qps":
         return None
     logs = np.zeros(len(rounds))
+    own = all(slices[phase].serial for phase in phases)
     for sign, side in ((-1.0, a), (1.0, b)):
         for phase, weight in side.items():
-            logs += sign * weight * _log_rates(slices[phase], rounds)
+            logs += sign * weight * _log_rates(slices[phase], rounds, own)
     return turns.estimate(logs)
 
 
@@ -114,8 +115,10 @@ def _common(arms: Sequence[Slices]) -> NDArray[np.int64]:
     return rounds
 
 
-def _log_rates(arm: Slices, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    logs: NDArray[np.float64] = np.log(arm.rates[np.searchsorted(arm.rounds, rounds)])
+def _log_rates(arm: Slices, rounds: NDArray[np.int64], own: bool) -> NDArray[np.float64]:
+    """own: without what it waited for a processor."""
+    rates = arm.own_rates if own else arm.rates
+    logs: NDArray[np.float64] = np.log(rates[np.searchsorted(arm.rounds, rounds)])
     return logs
 
 
@@ -153,7 +156,8 @@ def _levels(run: RunData) -> Mapping[str, Sequence[float]]:
         arm = run.slices.get(phase.phase_id)
         if arm is not None and phase.valid and (arm.counts > 0).all():
             build = stable({"series": str(trial.series), **trial.index_params})
-            rates[trial.repeat][build].append(float(np.log(arm.rates).mean()))
+            own = arm.own_rates if arm.serial else arm.rates
+            rates[trial.repeat][build].append(float(np.log(own).mean()))
     loads = [{build: float(np.mean(x)) for build, x in one.items()} for one in rates.values()]
     builds = set.intersection(*map(set, loads)) if loads else set()
     if len(loads) < turns.LEAST_LOADS or len(builds) < turns.LEAST_LOADS:
@@ -189,7 +193,8 @@ def running(run: RunData, a: Point, b: Point) -> list[Running]:
         mine, other = run.slices.get(phase.phase_id), of_b.get(repeats[phase.phase_id])
         if mine is not None and other is not None:
             rounds = _common([mine, other])
-            logs.append(_log_rates(other, rounds) - _log_rates(mine, rounds))
+            own = mine.serial and other.serial
+            logs.append(_log_rates(other, rounds, own) - _log_rates(mine, rounds, own))
     values = np.concatenate(logs) if logs else np.empty(0)
     found, before = [], 0
     for n in range(turns.BATCH_ROUNDS, len(values) + 1, turns.BATCH_ROUNDS):

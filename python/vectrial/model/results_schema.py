@@ -19,7 +19,7 @@ create table slice (
     began_s double not null, length_s double not null, seconds double not null,
     count bigint not null, errors bigint not null, head_s double not null,
     head_count bigint not null, recall double, idle_s double not null, idle_cpu_s double,
-    hdr blob);
+    hdr blob, ran_s double, waited_s double);
 """
 DDL = (
     """

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Share of a slice at its start that is left out of its figures: caches, clocks and connections are
-#: colder then.
-HEAD_SHARE = 0.1
-
-
-#: Length of a slice, unless it has to be longer: turns of 50 ms cost 1 % by colder caches, of 10 ms
-#: 15 %.
+#: What counts of a slice, unless it has to be longer.
 SLICE_S = 0.05
+#: A slice by which lengths are found is sent in so many parts.
+PARTS = 10
+#: What counts of a slice is slower than at its end by at most this share.
+COLDER = 0.01
+#: Threads that run for longer than this share of the time ran side by side.
+_SERIAL = 1.05
+
+
+def serial(seconds: float, ran_s: float, waited_s: float) -> bool:
+    """Whether never more than one thread of client and store had work, as of one client that waits
+    for a store without parallel work: what they waited for a processor was time lost to others."""
+    own_s = seconds - waited_s
+    return waited_s >= 0 and own_s > 0 and 0 <= ran_s <= _SERIAL * own_s
 
 
 @dataclass(frozen=True)
 class TurnTime:
-    """How long a load takes turns: `seconds` of all its slices together, and of each slice at
-    least."""
+    """How long a load takes turns: `seconds` of all its slices together, and what counts of each
+    slice at least."""
 
     seconds: float
     slice_s: float = SLICE_S
@@ -30,13 +37,15 @@ class Turn:
     session: of the loads that take turns together. round: from 0; in each round of the session
         every load has one turn. Before the first, rounds are below 0, and do not count.
     place: from 0, the position in its round.
-    length_ns: of the whole slice, its head included.
+    length_ns: of the whole slice. head_ns: of its start, which is left out of its figures: caches,
+        clocks and connections are colder then.
     """
 
     round: int
     place: int
     length_ns: int
     session: int = 0
+    head_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,9 @@ class Slice:
     head_s, head_count: the same time and answers of its head, which is left out.
     idle_s: since the last turn of any arm of the same store; 0 before the first. idle_cpu_s:
         processor time that the store's processes used in it; None where that is not known.
+    ran_s, waited_s: seconds in which threads of the client and of the store had a processor, and in
+        which they were ready to while others had it; None where nobody told.
+    parts: answers per second of each of its `PARTS` parts, before the first round; else empty.
     """
 
     turn: Turn
@@ -64,15 +76,11 @@ class Slice:
     recall: float | None = None
     idle_s: float = 0.0
     idle_cpu_s: float | None = None
+    ran_s: float | None = None
+    waited_s: float | None = None
+    parts: tuple[float, ...] = ()
 
     @property
     def rate(self) -> float | None:
         """Answers per second; None where no time passed."""
         return self.count / self.seconds if self.seconds > 0 else None
-
-    @property
-    def warmth(self) -> float | None:
-        """The rate of the head over that of the rest: 1 where handing over costs nothing."""
-        if not (self.head_s > 0 and self.seconds > 0 and self.count):
-            return None
-        return (self.head_count / self.head_s) / (self.count / self.seconds)

@@ -18,14 +18,14 @@ _LONGEST = 40
 
 def key_of(identity: Mapping[str, Any]) -> str:
     """The key of a trial: the same for the same identity, in every run."""
-    return hashlib.sha256(_canonical(identity).encode()).hexdigest()[:24]
+    return hashlib.sha256(canonical(identity).encode()).hexdigest()[:24]
 
 
 def add(known: set[str], entry: int, trial: PlannedTrial) -> bool:
     """Add a trial; False if the same one is there already. entry: number of its store."""
     settings = trial.identity["settings"].items()
     own = {name: value for name, value in settings if name not in trial.experiment.extent}
-    one = f"{entry} {_canonical({**trial.identity, 'settings': own})}"
+    one = f"{entry} {canonical({**trial.identity, 'settings': own})}"
     if one in known:
         return False
     known.add(one)
@@ -38,14 +38,14 @@ def distinct_rows(trials: Sequence[PlannedTrial]) -> dict[str, TrialRow]:
     alike: dict[tuple[Any, ...], list[PlannedTrial]] = defaultdict(list)
     for trial in trials:
         row = trial.row
-        build = (row.store, row.lane, row.index_kind, _canonical(row.index_params))
-        point = (row.dataset, row.rows, row.experiment, _canonical(row.params), row.repeat)
+        build = (row.store, row.lane, row.index_kind, canonical(row.index_params))
+        point = (row.dataset, row.rows, row.experiment, canonical(row.params), row.repeat)
         alike[build, point].append(trial)
     rows = {}
     for group in (group for group in alike.values() if len(group) > 1):
         flat = [_flat(trial) for trial in group]
         names = dict.fromkeys(name for one in flat for name in one)
-        differ = [name for name in names if len({_canonical(one.get(name)) for one in flat}) > 1]
+        differ = [name for name in names if len({canonical(one.get(name)) for one in flat}) > 1]
         for trial, one in zip(group, flat, strict=True):
             more = {name: _short(one[name]) for name in differ if one.get(name) not in (None, [])}
             rows[trial.row.key] = replace(trial.row, params={**trial.row.params, **more})
@@ -62,10 +62,10 @@ def _flat(trial: PlannedTrial) -> dict[str, Any]:
 def _short(value: Any) -> Any:
     if isinstance(value, str | int | float):
         return value
-    text = _canonical(value)
+    text = canonical(value)
     return text if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _canonical(value: Any) -> str:
+def canonical(value: Any) -> str:
     """The same text for the same value, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

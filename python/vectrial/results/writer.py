@@ -98,6 +98,8 @@ class RunWriter:
             with self._transaction():
                 self._db.execute("alter table if exists trial add column if not exists load json")
                 self._db.execute(SLICES_DDL.replace("create table", "create table if not exists"))
+                for name in ("ran_s", "waited_s"):
+                    self._db.execute(f"alter table slice add column if not exists {name} double")
 
     def __enter__(self) -> RunWriter:
         return self
@@ -379,6 +381,8 @@ def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
         "idle_s": one.idle_s,
         "idle_cpu_s": one.idle_cpu_s,
         "hdr": one.latency or None,
+        "ran_s": one.ran_s,
+        "waited_s": one.waited_s,
     }
 
 

@@ -3,7 +3,7 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,11 @@ from vectrial.model.errors import VectrialError
 from vectrial.model.live import Live
 from vectrial.model.provider import Provider
 from vectrial.model.slices import TurnTime
+from vectrial.plan.identity import canonical
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
+from vectrial.run.compaction import compact_memory
 from vectrial.run.process import MeasuringProcess, Site
 from vectrial.run.redact import Secrecy
 from vectrial.run.turns import Candidate, Contender, Together
@@ -98,6 +100,7 @@ class JobRunner:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
             return
         begins()
+        compact_memory()
         certificate = self._ceilings.certificate(job)
         try:
             with _network(job, None if self._clients else choice) as inside:
@@ -186,7 +189,9 @@ def _measuring(
                             watcher.started(current)
                         case Waiting(names):
                             waited = set(names)
-                            yield Contender(job.label, process, _times(by_key, names))
+                            waiting = {key: by_key[key] for key in names}
+                            times, alike = _times(waiting), _alike(waiting, names)
+                            yield Contender(job.label, process, times, alike)
                             process.tell(NoMoreTurns())
                         case Progress():
                             watcher.progress(message)
@@ -229,9 +234,17 @@ def _measuring(
                 write(TrialRecord(failed.row, "failed", why, server=facts))
 
 
-def _times(trials: Mapping[str, PlannedTrial], waiting: Iterable[str]) -> dict[str, TurnTime]:
+def _times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
     """How long each trial that waits takes turns."""
-    return {key: trials[key].experiment.turn_time(trials[key].point) for key in waiting}
+    return {key: trial.experiment.turn_time(trial.point) for key, trial in waiting.items()}
+
+
+def _alike(waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]) -> dict[str, str]:
+    """What a load has in common with those of other repeats: trial and phase."""
+    return {
+        key: canonical({**trial.identity, "repeat": None, "phase": names[key]})
+        for key, trial in waiting.items()
+    }
 
 
 def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import statistics
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,21 +16,16 @@ from typing import Protocol
 import numpy as np
 import psutil
 
-from vectrial.model.slices import HEAD_SHARE, Slice, Turn, TurnTime
+from vectrial.model.slices import Slice, Turn, TurnTime
+from vectrial.run.slice_lengths import LEAST_ROUNDS, Length, first_try, fitted
 from vectrial.run.watcher import Watcher
 from vectrial.worker.messages import Progress, TurnResult
 
-#: The longest slice.
-LONGEST_S = 2.0
-#: Requests that a slice has, if so many rounds are left in the time that there is.
-REQUESTS, ROUNDS = 200, 100
-#: Rounds at least, whatever the time, and at most.
-LEAST_ROUNDS, MOST_ROUNDS = 20, 2_000
-#: Handing over costs at most this share of a slice; else slices are made longer, by at most this
-#: factor at once. Lengths that differ by less than the other one are alike.
-HANDING_OVER, _GROWTH, _ALIKE = 0.01, 4.0, 1.2
-#: Rounds by which the length of slices is found, and how often it is looked for.
-_TRIALS, _TRIES = 5, 3
+#: Rounds at most.
+MOST_ROUNDS = 2_000
+#: Rounds by which the length of slices is found, and how often it is looked for; where it is known
+#: of an earlier load, one round warms up.
+_TRIALS, _TRIES = 5, 4
 #: So many jobs are measured together whatever memory there is; else this share of it stays free.
 _LEAST_TOGETHER, _SPARE = 2, 0.1
 #: Seconds between two reports of progress.
@@ -48,12 +42,16 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Contender:
-    """A job whose loads wait for turns. times: how long each takes turns, by the key of its
-    trial."""
+    """A job whose loads wait for turns.
+
+    times: how long each takes turns, by the key of its trial. alike: by the same key, what each has
+        in common with those of other repeats: their slices are as long.
+    """
 
     label: str
     process: Process
     times: Mapping[str, TurnTime]
+    alike: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,8 @@ class Together:
         self._watcher, self._available_bytes = watcher, available_bytes
         self._spare_bytes = int(_SPARE * psutil.virtual_memory().total)
         self._needed: dict[str, int] = {}
+        #: Lengths of slices that were found, by what loads have in common.
+        self.lengths: dict[str, Length] = {}
         #: Of the first jobs of this run, and of each group that follows them; rounds so far.
         self.session, self.rounds = 0, 0
 
@@ -132,42 +132,26 @@ class _Arm:
     contender: Contender
     key: str
     time: TurnTime
-    length_s: float
+    length: Length
+    known: bool
     alive: bool = True
-    trial: list[Slice] = field(default_factory=list)
+    tried: list[Slice] = field(default_factory=list)
 
     def take(self, number: int, place: int, session: int) -> Slice | None:
         """A turn of a round; None where the load has broken down."""
-        turn = Turn(number, place, round(self.length_s * 1e9), session)
+        whole_ns, head_ns = (round(s * 1e9) for s in (self.length.whole_s, self.length.head_s))
+        turn = Turn(number, place, whole_ns, session, head_ns)
         taken = self.contender.process.turn(self.key, turn)
         if taken is None or taken.slice is None:
             self.alive = False
             return None
         return taken.slice
 
-    def fit(self) -> bool:
-        """Make its slices as long as trial rounds have shown that they have to be. False if they
-        were."""
-        rates = [one.rate for one in self.trial if one.rate]
-        warmths = [one.warmth for one in self.trial if one.warmth is not None]
-        self.trial = []
-        if not rates:
-            return False
-        before = self.length_s
-        requests_s = REQUESTS / statistics.median(rates) / (1 - HEAD_SHARE)
-        wanted_s = min(requests_s, self.time.seconds / ROUNDS)
-        # What is lost in a head is lost in a slice of any length: of a longer one it is less.
-        lost = HEAD_SHARE * (1 - statistics.median(warmths)) if warmths else 0.0
-        if lost > HANDING_OVER:
-            longer_s = before * min(_GROWTH, lost / HANDING_OVER)
-            wanted_s = max(wanted_s, min(longer_s, self.time.seconds / LEAST_ROUNDS))
-        self.length_s = min(LONGEST_S, max(self.time.slice_s, before, wanted_s))
-        return self.length_s > _ALIKE * before
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that its time suffices for."""
-        return math.ceil(self.time.seconds / self.length_s)
+    def fit(self) -> None:
+        """Make its slices as long as turns have shown that they have to be."""
+        if not self.known:
+            self.length, self.known = fitted(self.length, self.time, self.tried)
+        self.tried = []
 
 
 class Rounds:
@@ -179,27 +163,41 @@ class Rounds:
     ) -> None:
         self._watcher, self._together = watcher, together
         self._arms = [
-            _Arm(contender, key, one, one.slice_s)
+            self._arm(contender, key, one)
             for contender in contenders
             for key, one in contender.times.items()
         ]
-        self._orders = orders(len(self._arms), np.random.default_rng(len(self._arms)))
+        self._orders = orders(len(self._arms), np.random.default_rng(together.session))
         self._reported = 0.0
+
+    def _arm(self, contender: Contender, key: str, time_: TurnTime) -> _Arm:
+        found = self._together.lengths.get(contender.alike.get(key, ""))
+        return _Arm(contender, key, time_, found or first_try(time_), found is not None)
 
     def run(self) -> None:
         """Find the length of slices, and measure."""
-        for _ in range(_TRIES):
-            for number in range(_TRIALS):
-                self._round(-1 - number, "finding the length of slices")
-            fitted = [arm.fit() for arm in self._arms if arm.alive]
-            if not any(fitted):
-                break
-        wanted = max((arm.rounds for arm in self._arms if arm.alive), default=0)
-        count = max(LEAST_ROUNDS, min(MOST_ROUNDS, wanted))
+        self._find_lengths()
+        alive = [arm for arm in self._arms if arm.alive]
+        round_s = sum(arm.length.whole_s for arm in alive)
+        wanted = math.ceil(sum(arm.time.seconds for arm in alive) / round_s) if alive else 0
+        count = max(LEAST_ROUNDS, min(MOST_ROUNDS, wanted)) if alive else 0
         for number in range(count):
             what = f"in turns with {len(self._arms):,} loads"
             self._round(self._together.rounds, what, number / count)
             self._together.rounds += 1
+
+    def _find_lengths(self) -> None:
+        for _ in range(_TRIES):
+            known = all(arm.known for arm in self._arms if arm.alive)
+            for number in range(1 if known else _TRIALS):
+                self._round(-1 - number, "finding the length of slices")
+            for arm in self._arms:
+                arm.fit()
+            if known or all(arm.known for arm in self._arms if arm.alive):
+                break
+        for arm in self._arms:
+            if arm.alive and (alike := arm.contender.alike.get(arm.key)):
+                self._together.lengths[alike] = arm.length
 
     def has(self, contender: Contender) -> bool:
         """Whether a load of a job still takes turns."""
@@ -212,7 +210,7 @@ class Rounds:
             session = self._together.session
             taken = arm.take(number, place, session) if arm.alive else None
             if taken is not None and number < 0:
-                arm.trial.append(taken)
+                arm.tried.append(taken)
             if time.monotonic() - self._reported >= _REPORT_S:
                 self._reported = time.monotonic()
                 self._watcher.progress(Progress(share, 1.0, what))
@@ -220,8 +218,14 @@ class Rounds:
 
 def orders(count: int, rng: np.random.Generator) -> Iterator[list[int]]:
     """Orders of so many loads, without end. In `count` of them in a row each load has every place
-    once; which one comes after which is drawn anew then."""
+    once, and (of an odd number in twice as many) follows every other as often: a load that follows
+    another one of its own store finds warmer caches. Williams (1949), drawn anew each time.
+    """
+    steps = np.array([(-1) ** at * (at // 2) for at in range(1, count + 1)])
+    mirrored = [False, True] if count % 2 else [False]
     while True:
-        base = rng.permutation(count)
-        for shift in rng.permutation(count).tolist():
-            yield np.roll(base, shift).tolist()
+        names = rng.permutation(count)
+        for mirror in mirrored:
+            for shift in rng.permutation(count).tolist():
+                order = names[(steps + shift) % count]
+                yield (order[::-1] if mirror else order).tolist()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
 from vectrial.model.phase import Phase
 from vectrial.model.slices import Slice
 from vectrial.stats.quantiles import withhold
+from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
 from vectrial.workload.search import SearchLoad
@@ -60,16 +62,18 @@ class TurnTaking:
 
     Args:
         store_cpu_s: processor seconds of the store's processes until now; None where that is not
-            known. on_server: they are others than this one.
+            known. servers: those that are others than this one.
     """
 
     def __init__(
-        self, parent: Parent, store_cpu_s: Callable[[], float | None], *, on_server: bool
+        self, parent: Parent, store_cpu_s: Callable[[], float | None], servers: Sequence[int]
     ) -> None:
-        self._parent, self._store_cpu_s, self._on_server = parent, store_cpu_s, on_server
+        self._parent, self._store_cpu_s, self._servers = parent, store_cpu_s, servers
         self._arms: dict[str, _Arm] = {}
         #: When the last turn of any arm ended, and the store's processor seconds then.
         self._last: tuple[int, float | None] | None = None
+        #: Of the client and the store.
+        self._pids: Sequence[int] = ()
 
     @property
     def is_open(self) -> bool:
@@ -90,6 +94,7 @@ class TurnTaking:
             while waiting := [arm for arm in self._arms.values() if arm.load is not None]:
                 names = {arm.out.key: arm.load.name for arm in waiting if arm.load is not None}
                 self._last = None
+                self._pids = descendants([os.getpid(), *self._servers])
                 for given in self._parent.turns(names):
                     self._parent.turn_result(self._take(given))
                 for arm in waiting:
@@ -105,7 +110,7 @@ class TurnTaking:
             return TurnResult(given.key, None, arm.out.reason or "it has ended")
         began_ns, before_s = perf_counter_ns(), self._store_cpu_s()
         load, found = arm.load, []
-        self._guarded(arm, lambda: found.append(load.take(given.turn)))
+        self._guarded(arm, lambda: found.append(load.take(given.turn, self._spent)))
         if not found:
             return TurnResult(given.key, None, arm.out.reason or "")
         after_s = self._store_cpu_s()
@@ -118,6 +123,9 @@ class TurnTaking:
             arm.used_s += after_s - before_s
         arm.slices.append(taken)
         return TurnResult(given.key, taken)
+
+    def _spent(self) -> Scheduled | None:
+        return scheduled(self._pids)
 
     def _idle(self, began_ns: int, before_s: float | None) -> tuple[float, float | None]:
         """Since the store's last turn, of whichever arm: seconds, and what it used in them."""
@@ -135,7 +143,7 @@ class TurnTaking:
         phase.slices = tuple(one for one in arm.slices if one.turn.round >= 0)
         _pause(phase)
         phase.unsampled = _SHARED
-        if self._on_server:
+        if self._servers:
             self._add_usage(phase, arm)
         arm.out.phases.append(phase)
         phase.look()

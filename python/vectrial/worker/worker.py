@@ -210,9 +210,9 @@ class _Measurement:
 
     def _in_turns(self, trials: Sequence[TrialSpec]) -> list[Finished]:
         """Measure trials on one load, in turns with those of other jobs."""
-        in_server = self.address is not None
-        store_cpu_s = self._server_cpu_s if in_server else time.process_time
-        turns = TurnTaking(self._parent, store_cpu_s, on_server=in_server)
+        servers = [pid for pid in self.processes.values() if pid != os.getpid()]
+        store_cpu_s = self._server_cpu_s if self.address is not None else time.process_time
+        turns = TurnTaking(self._parent, store_cpu_s, servers)
         outs = [_begun(trial) for trial in trials]
         for trial, out in zip(trials, outs, strict=True):
             self._parent.started(trial.key)

@@ -4,7 +4,7 @@ until its next turn. Every lane has its own `Taker`; what comes of them is put t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
@@ -15,7 +15,8 @@ from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import StoreError
 from vectrial.model.phase import Phase
-from vectrial.model.slices import HEAD_SHARE, Slice, Turn
+from vectrial.model.slices import PARTS, Slice, Turn, serial
+from vectrial.telemetry.scheduling import Scheduled
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 from vectrial.workload.record import phase_of_outcome, phase_of_slices
 
@@ -49,6 +50,10 @@ class Rest:
     warmup: Recorder
     warmup_errors: int
     log: AnswerLog
+
+
+#: What client and store had of the processors until now; None where nobody tells.
+Spent = Callable[[], Scheduled | None]
 
 
 class Taker(Protocol):
@@ -85,32 +90,53 @@ class Turns:
         self._issued = 0
         self._outcomes: list[LoadOutcome] = []
 
-    def take(self, turn: Turn) -> Slice:
+    def take(self, turn: Turn, spent: Spent) -> Slice:
         """Take a turn.
 
         Raises:
             StoreError: the load has broken down.
         """
-        head_ns = int(turn.length_ns * HEAD_SHARE)
-        head = self._taker.send(head_ns)
-        body = self._taker.send(turn.length_ns - head_ns)
+        if turn.round < 0:  # those by which lengths are found do not count
+            return self._tried(turn, spent)
+        head = self._taker.send(turn.head_ns) if turn.head_ns else None
+        body, used = self._watched(turn.length_ns - turn.head_ns, spent)
         both = merge([Recorder(self._judge), body.first, body.later])
         errors = _errors(both)
         count = both.samples() - errors
-        found = Slice(
+        self._add(body)
+        return Slice(
             turn,
             body.began_ns,
             body.seconds,
             count,
             errors,
             both.histogram("latency") if count else b"",
-            head.seconds,
-            sum(one.samples() - _errors(one) for one in (head.first, head.later)),
+            0.0 if head is None else head.seconds,
+            0 if head is None else _answers(head),
             both.summary()["recall_mean"],
+            ran_s=None if used is None else used.ran_s,
+            waited_s=None if used is None else used.waited_s,
         )
-        if turn.round >= 0:  # those by which lengths are found do not count
-            self._add(body)
-        return found
+
+    def _tried(self, turn: Turn, spent: Spent) -> Slice:
+        """A turn in parts, none of which waits for a processor longer than its answers took."""
+        found = [self._watched(turn.length_ns // PARTS, spent) for _ in range(PARTS)]
+        pieces = [piece for piece, _ in found]
+        counts, seconds = [_answers(piece) for piece in pieces], [one.seconds for one in pieces]
+        used = [part for _, part in found if part is not None]
+        if len(used) == PARTS and serial(
+            sum(seconds), sum(part.ran_s for part in used), sum(part.waited_s for part in used)
+        ):
+            seconds = [s - part.waited_s for s, part in zip(seconds, used, strict=True)]
+        rates = tuple(n / s if s > 0 else 0.0 for n, s in zip(counts, seconds, strict=True))
+        return Slice(turn, pieces[0].began_ns, sum(seconds), sum(counts), 0, b"", 0, 0, parts=rates)
+
+    def _watched(self, length_ns: int, spent: Spent) -> tuple[Piece, Scheduled | None]:
+        """A piece, and what client and store had of the processors."""
+        before = spent()
+        piece = self._taker.send(length_ns)
+        after = spent()
+        return piece, None if before is None or after is None else after - before
 
     def _add(self, body: Piece) -> None:
         """As if it had followed the piece before: all begin at the same instant."""
@@ -182,6 +208,10 @@ class Turns:
 
 def _errors(recorder: Recorder) -> int:
     return sum(count for _, count, _ in recorder.errors())
+
+
+def _answers(piece: Piece) -> int:
+    return sum(one.samples() - _errors(one) for one in (piece.first, piece.later))
 
 
 def mean_seconds(spans_ns: Sequence[tuple[int, int]]) -> float:

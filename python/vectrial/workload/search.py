@@ -19,7 +19,7 @@ from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.answers import judge
 from vectrial.workload.ceiling import certify
-from vectrial.workload.in_turns import Taker, Turns
+from vectrial.workload.in_turns import Spent, Taker, Turns
 from vectrial.workload.native import search as native_search
 from vectrial.workload.native.turns import NativeTurns
 from vectrial.workload.opening import opening_of
@@ -177,14 +177,14 @@ class SearchLoad:
         pool.warmup, pool.logs_answers = (self._warmup_queries, _WARMUP_S), True
         return PoolTurns(pool)
 
-    def take(self, turn: Turn) -> Slice:
-        """Take a turn.
+    def take(self, turn: Turn, spent: Spent) -> Slice:
+        """Take a turn; see `Turns.take`.
 
         Raises:
             StoreError: the load has broken down.
         """
         assert self._turns is not None, "it was opened"
-        return self._turns.take(turn)
+        return self._turns.take(turn, spent)
 
     def close(self) -> Phase:
         """There are no more turns: the phase of all of them."""

@@ -12,7 +12,7 @@ from vectrial.analysis.turns import of_points, running
 from vectrial.document.blocks import Block, Cell, Column, Figure, Row, Section, Table, absent_cell
 from vectrial.document.charts import turns as charts_turns
 from vectrial.document.charts.theme import Looks
-from vectrial.model.slices import HEAD_SHARE
+from vectrial.model.slices import COLDER
 from vectrial.stats.effects import Effect
 from vectrial.stats.turns import LEAST_LOADS
 from vectrial.util import formatting
@@ -31,8 +31,9 @@ _PAIRS = (
 )
 _PRICE = (
     Column("store", "Store", numeric=False),
-    Column("slice", "Slice", "s"),
-    Column("handing_over", "Lost to handing over", "1"),
+    Column("slice", "Slice", "s", "What counts of it"),
+    Column("head", "Left out before it", "s"),
+    Column("head_qps", "QPS in what is left out", "1", "Over that of the slice"),
     Column("idle_cores", "Cores busy out of turn", "1"),
 )
 
@@ -134,9 +135,10 @@ def _price(run: RunData, sweep: Sweep) -> Table:
         ]
         if not arms:
             continue
-        slice_s = float(np.median([np.median(arm.seconds) for arm in arms])) / (1 - HEAD_SHARE)
+        slice_s = float(np.median([np.median(arm.seconds) for arm in arms]))
+        head_s = float(np.median([np.median(arm.head_s) for arm in arms]))
         warmths = [arm.warmth for arm in arms if np.isfinite(arm.warmth)]
-        lost = HEAD_SHARE * (1 - float(np.median(warmths))) if warmths else None
+        warmth = float(np.median(warmths)) if warmths else None
         idle = [cores for arm in arms if (cores := arm.idle_cores) is not None]
         cores = float(np.mean(idle)) if idle else None
         busy = cores is not None and cores > _IDLE_CORES
@@ -146,7 +148,8 @@ def _price(run: RunData, sweep: Sweep) -> Table:
                 (
                     Cell(run.labels[series], series.store),
                     Cell(formatting.seconds(slice_s), slice_s),
-                    absent_cell() if lost is None else Cell(f"{max(0.0, lost):.1%}", lost),
+                    Cell(formatting.seconds(head_s), head_s),
+                    absent_cell() if warmth is None else Cell(f"{warmth:.0%}", warmth),
                     absent_cell("nobody told")
                     if cores is None
                     else Cell(f"{cores:.3f}", cores, note=note),
@@ -160,8 +163,8 @@ def _price(run: RunData, sweep: Sweep) -> Table:
         _PRICE,
         tuple(rows),
         (
-            f"The first {HEAD_SHARE:.0%} of each slice are left out of all figures. “Lost to "
-            "handing over” is what its caches, clocks and connections were slower then, as a share "
-            "of the slice.",
+            "A store whose turn begins finds its data in no cache. As much of the start of each "
+            f"slice is left out as is needed for the rest to be at most {COLDER:.0%} slower than "
+            "its end, by turns that do not count.",
         ),
     )

@@ -1,0 +1,94 @@
+"""How long slices are, and how much of their start is left out: found in turns that do not count.
+
+A store that comes back to a processor finds its data in none of its caches. How long it is slower
+then depends on both: 50 ms may lose 1 %, or half of the first 10 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectrial.model.slices import COLDER, PARTS, Slice, TurnTime
+
+#: The longest slice, in seconds.
+LONGEST_S = 2.0
+#: Requests that a slice has, if so many rounds are left in the time that there is.
+REQUESTS, ROUNDS = 200, 100
+#: Rounds at least, whatever the time.
+LEAST_ROUNDS = 20
+#: What counts is so many times as long as what is left out, at least.
+_BODY = 3.0
+#: At most so many parts are left out; where they do not suffice, the slice was too short to tell.
+#: Its end are so many.
+_MOST_PARTS, _END = 5, 3
+#: A slice may be longer than the turns it was found by by this factor.
+_ALIKE = 1.5
+
+
+@dataclass(frozen=True)
+class Length:
+    """Of a slice: what is left out at its start, and what counts."""
+
+    head_s: float
+    body_s: float
+
+    @property
+    def whole_s(self) -> float:
+        """Both."""
+        return self.head_s + self.body_s
+
+
+def first_try(time: TurnTime) -> Length:
+    """The length that is tried before anything is known."""
+    return _of_whole(time.slice_s * PARTS / (PARTS - 1))
+
+
+def _of_whole(whole_s: float) -> Length:
+    """One part of it is left out."""
+    return Length(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
+
+
+def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Length, bool]:
+    """The length that slices have to have, by turns of a length that was tried; and whether it is
+    known. If not, it is the length to try next.
+
+    Args:
+        turns: in parts; those in which a part has no answer say nothing.
+    """
+    rates = np.array([one.parts for one in turns if len(one.parts) == PARTS and min(one.parts) > 0])
+    if not len(rates):
+        answered = any(one.count for one in turns)
+        longer = min(2 * tried.whole_s, _most_s(time))
+        known = not answered or longer <= tried.whole_s
+        return (tried if known else _of_whole(longer)), known
+    rate = float(np.median([one.rate or 0.0 for one in turns]))
+    wanted_s = max(time.slice_s, min(REQUESTS / rate, time.seconds / ROUNDS))
+    wanted_s = min(wanted_s, LONGEST_S)
+    if wanted_s > _ALIKE * tried.body_s:
+        return _of_whole(wanted_s * PARTS / (PARTS - 1)), False
+    cold = _cold_parts(rates)
+    if cold is None and 2 * tried.whole_s <= _most_s(time):
+        return _of_whole(2 * tried.whole_s), False
+    head_s = (cold or _MOST_PARTS) * tried.whole_s / PARTS
+    body_s = max(wanted_s, min(_BODY * head_s, _most_s(time) - head_s))
+    return Length(head_s, body_s), True
+
+
+def _most_s(time: TurnTime) -> float:
+    """The longest slice, for the rounds that are needed at least."""
+    return min(LONGEST_S, max(time.slice_s, time.seconds / LEAST_ROUNDS))
+
+
+def _cold_parts(rates: NDArray[np.float64]) -> int | None:
+    """How many parts (n, PARTS) have to be left out so that the rest is as fast as its end; None
+    where half of them do not suffice."""
+    # Each turn by its own end: the machine's pace changes between turns.
+    shares = (rates / rates[:, -_END:].mean(axis=1, keepdims=True)).mean(axis=0)
+    for parts in range(1, _MOST_PARTS + 1):
+        if 1 - shares[parts:].mean() <= COLDER:
+            return parts
+    return None
