@@ -65,9 +65,9 @@ ENTRY = '[[stores]]\nstore = "{store}"\nindex = "hnsw"\nparams = {{ m = 16, {bui
 #: A process that is busy with arithmetic, a disk and sleep, by turns of random length.
 BUSY = """
 import os, random, tempfile, time, zlib
-random.seed({seed}); data = os.urandom(1 << 20)
+random.seed({seed}); parent = os.getppid(); data = os.urandom(1 << 20)
 with tempfile.TemporaryFile() as file:
-    while True:
+    while os.getppid() == parent:
         end = time.monotonic() + random.uniform(0.05, 0.8); kind = random.choice("cccds")
         while time.monotonic() < end:
             if kind == "c": zlib.compress(data, 6)

@@ -53,6 +53,7 @@ def _facts(environment: Mapping[str, Any]) -> dict[str, Any]:
         "processor": cpu.get("model"),
         "number of processors": cpu.get("logical"),
         "memory (GiB)": round((memory.get("total_bytes") or 0) / 2**30),
+        "joining of free memory before each load": memory.get("compacted", False),
         "kernel": (environment.get("os") or {}).get("kernel"),
     }
 

@@ -18,6 +18,7 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import State
 from vectrial.model.provider import Provider
 from vectrial.model.schema import Field, Schema
+from vectrial.model.slices import TurnTime
 from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
 from vectrial.plan.estimate import begin_s
@@ -76,6 +77,16 @@ class PlannedTrial:
     in_turns: bool = False
 
 
+#: Seconds of a trial in turns beside the turns that count: warm-up, and those by which the length
+#: of slices is found. What counts takes longer than asked for by this factor at most.
+_BESIDE_S, _LONGER = 0.6, 1.1
+
+
+def turns_s(time: TurnTime) -> float:
+    """A rough estimate of a trial's seconds in turns."""
+    return _BESIDE_S + _LONGER * time.seconds
+
+
 @dataclass(frozen=True)
 class Job:
     """The task of one measuring process, in the order of `trials`. durability: of acknowledged
@@ -111,6 +122,12 @@ class Job:
     def takes_turns(self) -> bool:
         """Whether a trial of it takes turns."""
         return any(trial.in_turns for trial in self.trials)
+
+    @property
+    def turns_s(self) -> float:
+        """A rough estimate of the seconds of its turns."""
+        turning = (trial for trial in self.trials if trial.in_turns)
+        return sum(turns_s(trial.experiment.turn_time(trial.point)) for trial in turning)
 
     @property
     def estimates_s(self) -> tuple[float, ...]:

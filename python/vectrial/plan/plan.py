@@ -29,13 +29,10 @@ from vectrial.plan import identity
 from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
 from vectrial.plan.estimate import load_s, warm_up_of
 from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
-from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal
+from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal, turns_s
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
 
-#: Seconds of a trial in turns beside the turns that count: warm-up, and those by which the length
-#: of slices is found.
-_TURNS_S = 1.0
 #: Maximum number of builds per entry of a suite's stores, and of trials per suite.
 MOST_BUILDS = 1_000
 MOST_TRIALS = 100_000
@@ -399,7 +396,7 @@ def _own_s(item: PlanItem, point: Mapping[str, Any]) -> float:
     """Seconds of a trial beside its loads."""
     experiment, shape = item.experiment, item.shape
     if _in_turns(item, point):
-        return _TURNS_S + 1.1 * experiment.turn_time(point).seconds
+        return turns_s(experiment.turn_time(point))
     return experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point)
 
 

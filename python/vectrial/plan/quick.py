@@ -21,13 +21,13 @@ from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import begin_s, load_s, warm_up_of
-from vectrial.plan.model import DatasetShape
+from vectrial.plan.model import DatasetShape, turns_s
 from vectrial.suite.model import Suite, validated
 
 #: Repeats that a verdict needs.
 REPEATS = 3
-#: Search settings per store: of a curve, and of one that has to do.
-SETTINGS = (5, 3)
+#: Search settings per store: of a curve, of a coarse one, and of one that has to do.
+SETTINGS = (5, 4, 3)
 #: Numbers of rows to choose from. Fewer than `_ENOUGH_ROWS` say little about an index: then rather
 #: fewer stores, down to `_FEWEST_STORES`.
 _ROWS = (1_000_000, 500_000, 200_000, 100_000, 50_000, 20_000, 10_000, 5_000, 2_000, 1_000)
@@ -41,9 +41,8 @@ START_S, END_S = 6.0, 4.0
 _OTHERS_S = 1.0
 #: How many times as long as estimated a load may take.
 _SLOWER = 2.0
-#: Seconds of one search setting beside its measured time, of which there is at least so much; the
-#: last pass over the queries may take half as long again.
-_SETTING_S, _LEAST_S, _MOST_S, _LONGER = 0.5, 0.3, 2.0, 1.5
+#: Seconds of one search setting and repeat: so many at least, which turns need for their rounds.
+_LEAST_S, _MOST_S = 1.0, 2.0
 #: Share of the time that longer searches may fill.
 _SPENT = 0.7
 
@@ -146,7 +145,8 @@ def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
     enough = [n for n in rows if n >= _ENOUGH_ROWS] or list(rows[:1])
     fewest = stores if named else min(stores, _FEWEST_STORES)
     for count in range(stores, fewest, -1):
-        yield from (_Size(count, REPEATS, SETTINGS[0], n) for n in enough)
+        for settings in SETTINGS[:2]:
+            yield from (_Size(count, REPEATS, settings, n) for n in enough)
     for count in range(fewest, 0, -1):
         for repeats in range(REPEATS, 0, -1):
             for settings in SETTINGS:
@@ -154,7 +154,8 @@ def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
 
 
 def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float:
-    one_s = _SETTING_S + size.search_s * _LONGER
+    search = EXPERIMENTS["search"].model_validate({"min_s": size.search_s})
+    one_s = turns_s(search.turn_time({}))
     round_s = 0.0
     for one in contenders[: size.stores]:
         searches = size.settings if one.kind.recall_parameter else 1
@@ -167,7 +168,7 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
 
 def _stretched(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
     """The size with longer searches, where time is left, and some more for a slower machine."""
-    longer = (replace(size, search_s=search_s) for search_s in (_MOST_S, 1.5, 1.0, 0.7, 0.5))
+    longer = (replace(size, search_s=search_s) for search_s in (_MOST_S, 1.7, 1.5, 1.2))
     able = (one for one in longer if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
     return next(able, replace(size, search_s=_LEAST_S))
 
@@ -187,7 +188,7 @@ def _suite(
     plain: dict[str, Any] = {
         "name": "quick",
         "repeats": size.repeats,
-        "order": "interleaved",
+        "order": "turns",
         "k": options.k,
         "trial_timeout_s": max(20.0, options.budget_s / 2),
         "datasets": [{"name": shape.name, **rows}],
@@ -218,7 +219,7 @@ def plain_suite(
     return {
         "name": name,
         "repeats": repeats,
-        "order": "interleaved",
+        "order": "turns",
         "k": k,
         "datasets": [dataset],
         "stores": [store_entry(one) for one in chosen],

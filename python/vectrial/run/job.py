@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from vectrial.plan.identity import canonical
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
-from vectrial.run.compaction import compact_memory
 from vectrial.run.process import MeasuringProcess, Site
 from vectrial.run.redact import Secrecy
 from vectrial.run.turns import Candidate, Contender, Together
@@ -29,6 +29,7 @@ from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
 from vectrial.suite.model import Rules
+from vectrial.telemetry.compaction import compact_memory
 from vectrial.util import environments
 from vectrial.worker.messages import (
     Drive,
@@ -78,11 +79,27 @@ class JobRunner:
         """Measure a job alone. begins: called once it is known that its store runs here."""
         self.run_together([(job, begins)])
 
-    def run_together(self, jobs: Sequence[tuple[Job, Callable[[], None]]]) -> None:
-        """Measure jobs whose loads take turns; each with what is called when it begins."""
+    def run_together(
+        self,
+        jobs: Sequence[tuple[Job, Callable[[], None]]],
+        fits: Callable[[Job], bool] = lambda job: True,
+        ready: Callable[[Job], None] = lambda job: None,
+    ) -> None:
+        """Measure jobs whose loads take turns; each with what is called when it begins.
+
+        Args:
+            fits: whether there is time for a job, asked when it would begin. ready: called when its
+                loads wait for their turns.
+        """
         self._together.run(
             [
-                Candidate(job.store.name, self._steps(job, begins), job.need_bytes)
+                Candidate(
+                    job.store.name,
+                    self._steps(job, begins),
+                    job.need_bytes,
+                    partial(fits, job),
+                    partial(ready, job),
+                )
                 for job, begins in jobs
             ]
         )

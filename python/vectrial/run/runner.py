@@ -99,22 +99,35 @@ def here_within(within: Within) -> Executor:
     def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
         runner, limit = _runner(suite, under), within.limit
 
-        def measure(number: int, job: Job, fits: Callable[[float], bool]) -> bool:
-            start_s = within.at_s
-            if not fits(start_s):
-                return False
-            runner.run(job, partial(under.watcher.job, job, number, len(jobs)))
-            limit.took(job.label, within.at_s - start_s)
-            return True
+        numbers = {job: number for number, job in enumerate(jobs, 1)}
+
+        def measure(group: Sequence[Job], fits: Callable[[Job, float], bool]) -> list[Job]:
+            """Measure what fits; what does not."""
+            left, began_s, turns_s = list[Job](), dict[Job, float](), 0.0
+
+            def begin(job: Job) -> bool:
+                began_s[job] = within.at_s
+                if not fits(job, within.at_s + turns_s):
+                    left.append(job)
+                return job not in left
+
+            def ready(job: Job) -> None:
+                nonlocal turns_s
+                turns_s += job.turns_s
+                limit.took(job.label, within.at_s - began_s[job] + job.turns_s)
+
+            begins = [partial(under.watcher.job, job, numbers[job], len(jobs)) for job in group]
+            runner.run_together(list(zip(group, begins, strict=True)), begin, ready)
+            return left
 
         left = [
-            (number, job)
-            for number, job in enumerate(jobs, 1)
-            if not measure(number, job, partial(limit.fits, job.label, job.repeat))
+            job
+            for group in groups_of(jobs)
+            for job in measure(group, lambda job, at_s: limit.fits(job.label, job.repeat, at_s))
         ]
-        for number, job in left:
-            if not measure(number, job, partial(limit.spare, job.label)):
-                for trial in job.trials:
+        for job in left:
+            for unmeasured in measure([job], lambda job, at_s: limit.spare(job.label, at_s)):
+                for trial in unmeasured.trials:
                     under.write(TrialRecord(trial.row, "skipped", NO_TIME))
 
     return execute

@@ -58,11 +58,14 @@ class Contender:
 class Candidate:
     """A job that may be measured in turns. steps: measures it, and stops whenever its loads wait.
     need_bytes: of memory, as far as the plan can tell; store: by which it is known better once one
-    was measured."""
+    was measured. fits: whether there is time for it, asked when it would begin. ready: called when
+    its loads wait for their first turns, or it has ended without any."""
 
     store: str
     steps: Generator[Contender]
     need_bytes: int
+    fits: Callable[[], bool] = lambda: True
+    ready: Callable[[], None] = lambda: None
 
 
 class Together:
@@ -97,7 +100,10 @@ class Together:
                 stack.callback(job.steps.close)
             while left or open_:
                 while left and (len(open_) < _LEAST_TOGETHER or self._fits(left[0])):
-                    open_ += self._advanced([left.pop(0)])
+                    job = left.pop(0)
+                    if job.fits():
+                        open_ += self._advanced([job])
+                        job.ready()
                 if not open_:
                     continue
                 rounds = Rounds([contender for _, contender in open_], self._watcher, self)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from vectrial.telemetry.compaction import compacts_memory
 from vectrial.util.cgroups import ROOT, is_unified, membership, read, upwards
 from vectrial.util.distributions import name_and_version
 
@@ -128,6 +129,8 @@ def _memory() -> dict[str, Any]:
         "swap_used_bytes": swap.used,
         # The setting in force is the one in brackets: "always [madvise] never".
         "transparent_hugepages": huge.partition("[")[2].partition("]")[0] if huge else None,
+        # Before each load: see `vectrial.telemetry.compaction`.
+        "compacted": compacts_memory(),
     }
 
 
