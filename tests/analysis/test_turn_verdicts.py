@@ -17,6 +17,7 @@ from vectrial.compare.ranking import rank, sentences
 from vectrial.compare.sides import Side
 from vectrial.document.render import markdown
 from vectrial.report.build import build
+from vectrial.report.sections.warnings import warnings
 from vectrial.stats.verdict import Kind
 
 #: Loads that lie off by a per cent or two.
@@ -83,6 +84,16 @@ def test_what_one_thread_waited_for_a_processor_is_left_out(tmp_path: Path) -> N
         assert (found.high / found.low < 1.03) is serial
     unknown = read(turned(rates), tmp_path / "unknown")
     assert not any(arm.serial for arm in unknown.slices.values())
+
+
+@pytest.mark.parametrize(("loads", "said"), [((0.0,), True), (LOADS, False)])
+def test_a_run_with_few_loads_says_what_its_verdicts_are_of(
+    loads: tuple[float, ...], said: bool, tmp_path: Path
+) -> None:
+    run = read(turned({"a": 10_000, "b": 13_000}, loads=loads), tmp_path / "run")
+    found = warnings(run)
+    assert not any("no interval" in one for one in found)
+    assert any("true of these indexes" in one for one in found) is said
 
 
 def test_slices_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -271,6 +271,21 @@ def test_a_job_that_ends_before_its_turns_is_left_out() -> None:
     machine = Machine()
     machine.run(machine.job("a", 10, phases=0), machine.job("b", 10))
     assert machine.said == ["a opens", "a ends", "b opens", "b: True", "b ends"]
+
+
+def test_a_job_without_time_is_left_out_and_the_others_are_told_when_they_are_ready() -> None:
+    machine = Machine()
+    jobs = [
+        replace(
+            machine.job(name, 10),
+            fits=lambda name=name: name != "b",  # type: ignore[misc]
+            ready=lambda name=name: machine.said.append(f"{name} is ready"),  # type: ignore[misc]
+        )
+        for name in "abc"
+    ]
+    machine.run(*jobs)
+    opening = ["a opens", "a is ready", "c opens", "c is ready"]
+    assert machine.said == [*opening, "a: True", "a ends", "c: True", "c ends"]
 
 
 def test_an_interruption_ends_every_job() -> None:

@@ -13,7 +13,7 @@ from small_suite import Inside, Vectrial
 from vectrial.analysis.run_data import load
 from vectrial.analysis.slices import Slices
 from vectrial.results.reader import RunReader
-from vectrial.run.turns import LEAST_ROUNDS
+from vectrial.run.slice_lengths import LEAST_ROUNDS
 
 SUITE = """
 name = "turns"

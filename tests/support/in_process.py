@@ -66,10 +66,17 @@ class InProcess:
         begins()
         self.measure(job)
 
-    def run_together(self, jobs: Sequence[tuple[Job, Callable[[], None]]]) -> None:
+    def run_together(
+        self,
+        jobs: Sequence[tuple[Job, Callable[[], None]]],
+        fits: Callable[[Job], bool] = lambda job: True,
+        ready: Callable[[Job], None] = lambda job: None,
+    ) -> None:
         """Measure jobs one after the other: turns are those of each alone."""
         for job, begins in jobs:
-            self.run(job, begins)
+            if fits(job):
+                self.run(job, begins)
+                ready(job)
 
     def measure(self, job: Job) -> None:
         """Measure a job and record its trials."""

@@ -21,7 +21,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
 from vectrial.plan.model import DatasetShape
-from vectrial.plan.quick import END_S, QuickOptions, QuickPlan, quick_plan
+from vectrial.plan.quick import END_S, REPEATS, QuickOptions, QuickPlan, quick_plan
 from vectrial.plan.time_limit import TimeLimit
 from vectrial.run.prepare import new_folder, plan_of
 from vectrial.run.quick import (
@@ -92,11 +92,12 @@ def quick(
     vectrial quick --dataset my.parquet         your own vectors
     vectrial quick --dry-run > quick.toml       the suite, to edit and run
 
-    Measures loading, size and search in a closed loop, three repeats where the time allows, in
-    interleaved order. Figures go to stderr as they come. The tables at the end have measured
-    points only; the sentences below them say which stores differ at the recall, and which are not
-    told apart. The run folder keeps everything, the suite included: `vectrial report` shows the
-    rest. A machine that is slower than expected measures fewer stores.
+    Measures loading, size and search in a closed loop, three repeats or more where the time allows.
+    All stores of a repeat are loaded, and searched in turns of a moment. Figures go to stderr as
+    they come. The tables at the end have measured points only; the sentences below them say which
+    stores differ at the recall, and which are not told apart. The run folder keeps everything, the
+    suite included: `vectrial report` shows the rest. A machine that is slower than expected measures
+    fewer stores.
 
     Exit codes: 0 success, 1 nothing could be measured, or this machine lacked something, 2 invalid
     input, 130 after Ctrl-C.
@@ -212,7 +213,9 @@ class _Measuring:
         """Measure what fits the time; the run folder, and whether the run succeeded."""
         suite = self.plan.suite
         limit = TimeLimit(
-            self.options.budget_s - END_S, suite.repeats, each_once=self.options.named
+            self.options.budget_s - END_S,
+            min(REPEATS, suite.repeats),
+            each_once=self.options.named,
         )
         folder = new_folder(self.out, suite)
         outcome = run_command.measure(

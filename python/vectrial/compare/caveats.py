@@ -43,7 +43,7 @@ def _machines(runs: Sequence[RunData]) -> Iterable[str]:
             yield f"the machines differ in {name}: {' and '.join(values)}"
     yield (
         "the two runs were measured at different times, so a change of the machine looks like one"
-        " of the store; stores in one run are measured in turns"
+        " of the store; in one suite with order = 'turns' both are measured in the same seconds"
     )
 
 

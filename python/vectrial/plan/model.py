@@ -79,7 +79,7 @@ class PlannedTrial:
 
 #: Seconds of a trial in turns beside the turns that count: warm-up, and those by which the length
 #: of slices is found. What counts takes longer than asked for by this factor at most.
-_BESIDE_S, _LONGER = 0.6, 1.1
+_BESIDE_S, _LONGER = 0.4, 1.1
 
 
 def turns_s(time: TurnTime) -> float:

@@ -1,8 +1,9 @@
 """The suite that answers within a given time which stores are faster at equal recall.
 
 Time is spent in this order: three repeats, since nothing is told apart with fewer; five search
-settings per store, which make a curve; then stores; then rows. What a time is too short for goes
-in the opposite order: rows shrink first, and repeats last.
+settings per store, which make a curve; then stores; then rows; then more repeats, since every
+further load tells more. What a time is too short for goes in the opposite order: rows shrink first,
+and three repeats last.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ START_S, END_S = 6.0, 4.0
 _OTHERS_S = 1.0
 #: How many times as long as estimated a load may take.
 _SLOWER = 2.0
-#: Seconds of one search setting and repeat: so many at least, which turns need for their rounds.
-_LEAST_S, _MOST_S = 1.0, 2.0
-#: Share of the time that longer searches may fill.
-_SPENT = 0.7
+#: Seconds of one search setting and repeat, which turns need for their rounds.
+_SEARCH_S = 0.8
+#: Repeats at most, and the share of the time that those beyond the third may fill.
+_MOST_REPEATS, _SPENT = 10, 0.7
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,12 @@ class QuickPlan:
 
 @dataclass(frozen=True)
 class _Size:
-    """stores: the first so many. settings: per store. search_s: of each."""
+    """stores: the first so many. settings: per store."""
 
     stores: int
     repeats: int
     settings: int
     rows: int
-    search_s: float = _LEAST_S
 
 
 def quick_plan(
@@ -126,7 +126,8 @@ def quick_plan(
             where="--minutes",
             remedy=f"--minutes {_minutes(needed + 3)}" + (" or fewer --rows" if fixed else ""),
         )
-    size = _stretched(contenders, shape.dim, size, options.budget_s)
+    if size.repeats == REPEATS:
+        size = _repeated(contenders, shape.dim, size, options.budget_s)
     chosen, left = contenders[: size.stores], contenders[size.stores :]
     return QuickPlan(
         _suite(chosen, shape, size, options),
@@ -154,7 +155,7 @@ def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
 
 
 def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float:
-    search = EXPERIMENTS["search"].model_validate({"min_s": size.search_s})
+    search = EXPERIMENTS["search"].model_validate({"min_s": _SEARCH_S})
     one_s = turns_s(search.turn_time({}))
     round_s = 0.0
     for one in contenders[: size.stores]:
@@ -166,11 +167,11 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
     return START_S + size.repeats * round_s + END_S
 
 
-def _stretched(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
-    """The size with longer searches, where time is left, and some more for a slower machine."""
-    longer = (replace(size, search_s=search_s) for search_s in (_MOST_S, 1.7, 1.5, 1.2))
-    able = (one for one in longer if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
-    return next(able, replace(size, search_s=_LEAST_S))
+def _repeated(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
+    """The size with more repeats, where time is left, and some more for a slower machine."""
+    more = (replace(size, repeats=count) for count in range(_MOST_REPEATS, REPEATS, -1))
+    able = (one for one in more if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
+    return next(able, size)
 
 
 def _suite(
@@ -182,8 +183,8 @@ def _suite(
         "experiment": "search",
         "clients": options.clients,
         "search": settings,
-        "min_s": size.search_s,
-        "max_s": 2 * size.search_s,
+        "min_s": _SEARCH_S,
+        "max_s": 2 * _SEARCH_S,
     }
     plain: dict[str, Any] = {
         "name": "quick",

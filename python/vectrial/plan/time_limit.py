@@ -22,6 +22,7 @@ class TimeLimit:
     Stores that have not begun then get the time that remains in the end, for one repeat.
 
     limit_s: seconds from the same start as the `at_s` of the methods.
+    repeats: that a verdict needs; further ones are measured as long as all of those stores fit.
     each_once: a store begins if one repeat of it fits.
     """
 
@@ -30,6 +31,7 @@ class TimeLimit:
     each_once: bool = False
     _took_s: dict[str, float] = field(default_factory=dict)
     _again: frozenset[str] | None = None
+    _further: dict[int, bool] = field(default_factory=dict)
 
     def fits(self, label: str, repeat: int, at_s: float) -> bool:
         """True if a job that would begin at `at_s` is to be measured. label: what its repeats have
@@ -38,6 +40,11 @@ class TimeLimit:
             return self._begins(at_s)
         if self._again is None:
             self._again = self._completed(at_s, self._took_s)
+        if repeat > self.repeats:
+            if repeat not in self._further:
+                all_s = sum(self._took_s[one] for one in self._again)
+                self._further[repeat] = at_s + all_s <= self.limit_s
+            return label in self._again and self._further[repeat]
         return label in self._again and self._ends(label, at_s)
 
     def spare(self, label: str, at_s: float) -> bool:

@@ -99,24 +99,25 @@ def here_within(within: Within) -> Executor:
     def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
         runner, limit = _runner(suite, under), within.limit
 
-        numbers = {job: number for number, job in enumerate(jobs, 1)}
+        numbers = {id(job): number for number, job in enumerate(jobs, 1)}
 
         def measure(group: Sequence[Job], fits: Callable[[Job, float], bool]) -> list[Job]:
             """Measure what fits; what does not."""
-            left, began_s, turns_s = list[Job](), dict[Job, float](), 0.0
+            left, began_s, turns_s = list[Job](), dict[int, float](), 0.0
 
             def begin(job: Job) -> bool:
-                began_s[job] = within.at_s
-                if not fits(job, within.at_s + turns_s):
-                    left.append(job)
-                return job not in left
+                began_s[id(job)] = within.at_s
+                if fits(job, within.at_s + turns_s):
+                    return True
+                left.append(job)
+                return False
 
             def ready(job: Job) -> None:
                 nonlocal turns_s
                 turns_s += job.turns_s
-                limit.took(job.label, within.at_s - began_s[job] + job.turns_s)
+                limit.took(job.label, within.at_s - began_s[id(job)] + job.turns_s)
 
-            begins = [partial(under.watcher.job, job, numbers[job], len(jobs)) for job in group]
+            begins = [partial(under.watcher.job, job, numbers[id(job)], len(jobs)) for job in group]
             runner.run_together(list(zip(group, begins, strict=True)), begin, ready)
             return left
 
@@ -127,7 +128,7 @@ def here_within(within: Within) -> Executor:
         ]
         for job in left:
             for unmeasured in measure([job], lambda job, at_s: limit.spare(job.label, at_s)):
-                for trial in unmeasured.trials:
+                for trial in unmeasured.trials if job.repeat <= limit.repeats else ():
                     under.write(TrialRecord(trial.row, "skipped", NO_TIME))
 
     return execute

@@ -14,6 +14,7 @@ from vectrial.model.phase import Role
 from vectrial.report.sections.gate import wrong_stores
 from vectrial.report.sections.provenance import flat
 from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.stats.turns import LEAST_LOADS
 from vectrial.util import formatting
 
 #: A load average that is above the cores by this share when a phase began deserves a warning, since
@@ -50,6 +51,13 @@ def warnings(run: RunData) -> tuple[str, ...]:
     few = _few_repeats(run)
     if few:
         found.append(f"{few}: no interval, so small differences may be chance.")
+    loads = min((point.repeats for point in run.points if _turned(run, point)), default=None)
+    if loads is not None and loads < LEAST_LOADS:
+        found.append(
+            f"In turns with {formatting.plural(loads, 'load')} of each store: what is decided is "
+            f"true of these indexes. Of the stores, {LEAST_LOADS} loads decide it: `--repeats "
+            f"{LEAST_LOADS}`."
+        )
     if dict(flat(run.run["environment"])).get("git.dirty"):
         found.append("Measured with uncommitted changes to Vectrial.")
     found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
@@ -95,7 +103,7 @@ def _few_repeats(run: RunData) -> str:
     for an answer decides what is measured next, only the answer can have repeats."""
     least: dict[str, int] = {}
     for point in run.points:
-        if point.role == Role.STEP:
+        if point.role == Role.STEP or _turned(run, point):
             continue
         if point.state == "ok":
             known = least.get(point.experiment, point.repeats)
@@ -108,6 +116,11 @@ def _few_repeats(run: RunData) -> str:
         f"{formatting.plural(count, 'repeat')} of {formatting.joined(names)}"
         for count, names in sorted(few.items())
     )
+
+
+def _turned(run: RunData, point: Point) -> bool:
+    """Whether slices make its interval, and not repeats."""
+    return bool(point.phases) and all(one.phase_id in run.slices for one in point.phases)
 
 
 def _brief(run: RunData) -> str | None:
