@@ -96,8 +96,8 @@ def quick(
     All stores of a repeat are loaded, and searched in turns of a moment. Figures go to stderr as
     they come. The tables at the end have measured points only; the sentences below them say which
     stores differ at the recall, and which are not told apart. The run folder keeps everything, the
-    suite included: `vectrial report` shows the rest. A machine that is slower than expected measures
-    fewer stores.
+    suite included: `vectrial report` shows the rest. A machine that is slower than
+    expected measures fewer stores.
 
     Exit codes: 0 success, 1 nothing could be measured, or this machine lacked something, 2 invalid
     input, 130 after Ctrl-C.
