@@ -6,7 +6,7 @@
 - `power`: hnswlib beside itself slowed by 3, 5, 10 and 25 % of each search's time: how often it is
   called worse, by time.
 - `alarms`: hnswlib beside itself: how often it is called better or worse, and how often a tie.
-- `price`: QPS of each store in turns over that alone, and whether their order is the same.
+- `price`: QPS and p99 of each store in turns over those alone.
 
 `--load 4` keeps four processes busy beside it, with a mix of arithmetic, a disk and sleep.
 `--seconds 1 --repeats 1 --tries 1` shows in a minute that it works.
@@ -246,8 +246,8 @@ def alarms(given: argparse.Namespace, bench: harness.Bench) -> None:
 
 
 def price(given: argparse.Namespace, bench: harness.Bench) -> None:
-    """QPS in turns over that alone, at the first setting."""
-    figures: dict[str, list[list[float]]] = {name: [[], []] for name in given.stores}
+    """QPS and p99 in turns over those alone, at the first setting."""
+    figures: dict[tuple[str, str], list[list[float]]] = {}
     for _ in range(given.tries):
         for at, order in enumerate(("turns", "interleaved")):
             with TemporaryDirectory() as place:
@@ -255,12 +255,15 @@ def price(given: argparse.Namespace, bench: harness.Bench) -> None:
                 measured(folder, suite_of(given, given.stores, order, 1))
                 for sweep in sweeps(load(folder, own=True)):
                     for point in sweep.points:
-                        if point.params.get("ef_search") == given.ef[0]:
-                            figures[point.series.store][at].append(point.value("qps") or math.nan)
-    for name, (ours, alone) in figures.items():
-        if ours and alone:
-            title = f"QPS in turns, {name}{load_label(given)}"
-            bench.add(harness.compare(title, "1/s", ours, alone, baseline="alone"))
+                        if point.params.get("ef_search") != given.ef[0]:
+                            continue
+                        for metric in ("qps", "latency_p99"):
+                            found = figures.setdefault((metric, point.series.store), [[], []])
+                            found[at].append(point.value(metric) or math.nan)
+    for (metric, name), (ours, alone) in sorted(figures.items()):
+        title, unit = ("QPS", "1/s") if metric == "qps" else ("p99", "us")
+        title = f"{title} in turns, {name}{load_label(given)}"
+        bench.add(harness.compare(title, unit, ours, alone, baseline="alone"))
 
 
 def load_label(given: argparse.Namespace) -> str:
