@@ -38,14 +38,19 @@ def merged(kept: Iterable[Figure], new: Iterable[Figure]) -> list[Figure]:
 
 
 def page_of(figures: Iterable[Figure]) -> str:
-    """The page: a table for each script."""
+    """The page: a table for each script, and machine and revision."""
     parts = [HEAD]
     for script, own in groupby(figures, key=lambda one: str(one["script"])):
-        rows = list(own)
-        where = f"{rows[0]['machine']}; revision {rows[0]['revision']}; {rows[0]['date']}."
-        lines = "".join(f"{_row(one)}\n" for one in rows)
-        parts.append(f"## bench/{script}.py\n\n{where}\n\n{COLUMNS}{lines}")
+        parts.append(f"## bench/{script}.py\n")
+        for where, rows in groupby(own, key=_where):
+            lines = "".join(f"{_row(one)}\n" for one in rows)
+            parts.append(f"{where}\n\n{COLUMNS}{lines}")
     return "\n".join(parts)
+
+
+def _where(figure: Figure) -> str:
+    """What it was measured on."""
+    return f"{figure['machine']}; revision {figure['revision']}; {figure['date']}."
 
 
 def _row(figure: Figure) -> str:

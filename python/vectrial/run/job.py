@@ -29,7 +29,7 @@ from vectrial.servers.namespaces import Network, no_network
 from vectrial.servers.provide import Choice, prepare, recipe_of
 from vectrial.stores.registry import availability
 from vectrial.suite.model import Rules
-from vectrial.telemetry.compaction import compact_memory
+from vectrial.telemetry.compaction import memory_in_large_pieces
 from vectrial.util import environments
 from vectrial.worker.messages import (
     Drive,
@@ -91,18 +91,18 @@ class JobRunner:
             fits: whether there is time for a job, asked when it would begin. ready: called when its
                 loads wait for their turns.
         """
-        self._together.run(
-            [
-                Candidate(
-                    job.store.name,
-                    self._steps(job, begins),
-                    job.need_bytes,
-                    partial(fits, job),
-                    partial(ready, job),
-                )
-                for job, begins in jobs
-            ]
-        )
+        candidates = [
+            Candidate(
+                job.store.name,
+                self._steps(job, begins),
+                job.need_bytes,
+                partial(fits, job),
+                partial(ready, job),
+            )
+            for job, begins in jobs
+        ]
+        with memory_in_large_pieces():
+            self._together.run(candidates)
 
     def _steps(self, job: Job, begins: Callable[[], None]) -> Generator[Contender]:
         """Measure a job, and stop whenever its loads wait for turns."""
@@ -117,7 +117,6 @@ class JobRunner:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
             return
         begins()
-        compact_memory()
         certificate = self._ceilings.certificate(job)
         try:
             with _network(job, None if self._clients else choice) as inside:

@@ -1,16 +1,27 @@
 """The machine's memory in large pieces before each load.
 
-The pages of a process lie where free memory happens to be. Scattered ones cost a search more: on a
-virtual machine, where the processor looks every address up twice, the same index was 10 % slower
-after the machine had run for hours, and 5 % slower if it was loaded before another one.
+The pages of a process lie where free memory happens to be, and scattered ones cost a search more:
+on a virtual machine, where the processor looks every address up twice, the same index was 10 %
+slower after the machine had run for hours. What is loaded first takes the small pieces: it was 3 %
+slower than the same index loaded after it.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 _ASK = Path("/proc/sys/vm/compact_memory")
+_PIECES = Path("/proc/buddyinfo")
+#: Pieces of 2**order pages are small below this order: a page table of the processor maps 2 MiB.
+_LARGE = 9
+#: Of small pieces so much is held at most, and so much of the memory that there is.
+_MOST_BYTES, _MOST_SHARE = 1 << 30, 0.05
 
 
 def compacts_memory() -> bool:
@@ -18,7 +29,43 @@ def compacts_memory() -> bool:
     return os.access(_ASK, os.W_OK)
 
 
-def compact_memory() -> None:
-    """Have the kernel join free memory into large pieces, a moment's work, where it can."""
-    if compacts_memory():
-        _ASK.write_text("1")
+@contextmanager
+def memory_in_large_pieces() -> Iterator[None]:
+    """Have the kernel join free memory, a moment's work, and hold what stays in small pieces, so
+    that all loads within find large ones. Does nothing where it may not."""
+    if not compacts_memory():
+        yield
+        return
+    _ASK.write_text("1")
+    with _held(min(_small_bytes(), _MOST_BYTES, _most_bytes())):
+        yield
+
+
+def _most_bytes() -> int:
+    return int(_MOST_SHARE * psutil.virtual_memory().available)
+
+
+def _small_bytes() -> int:
+    """Free memory in small pieces; 0 where the kernel does not tell."""
+    try:
+        lines = _PIECES.read_text().splitlines()
+    except OSError:
+        return 0
+    pages = 0
+    for line in lines:  # Node 0, zone Normal 30211 15537 …: pieces of each order
+        counts = line.split()[4 : 4 + _LARGE]
+        pages += sum(int(count) << order for order, count in enumerate(counts))
+    return pages * mmap.PAGESIZE
+
+
+@contextmanager
+def _held(size: int) -> Iterator[None]:
+    """Memory of this size in single pages, which take small pieces first."""
+    if size < mmap.PAGESIZE:
+        yield
+        return
+    with mmap.mmap(-1, size) as held:
+        held.madvise(mmap.MADV_NOHUGEPAGE)
+        for at in range(0, size, mmap.PAGESIZE):
+            held[at] = 1
+        yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -93,8 +93,21 @@ def _pairs(run: RunData, sweep: Sweep, best: Sequence[Point]) -> Table:
         (
             "“These indexes” is a claim of the indexes that were built: its 95 % interval is by "
             "rounds. “The stores” is one of whichever index is built next: by loads.",
+            *_waiting(run, best),
         ),
     )
+
+
+def _waiting(run: RunData, points: Sequence[Point]) -> Iterator[str]:
+    """What is left out of the ratios, where something is."""
+    arms = [run.slices[phase.phase_id] for point in points for phase in point.phases]
+    if any(arm.serial for arm in arms):
+        waited = sum(float(arm.waited_s.sum()) for arm in arms if arm.serial)
+        share = waited / sum(float(arm.seconds.sum()) for arm in arms if arm.serial)
+        yield (
+            "Left out of the ratios of QPS: what one client and its store waited while other "
+            f"programs had the processors, {share:.1%} of the time."
+        )
 
 
 def _ratio(effect: Effect) -> Cell:
