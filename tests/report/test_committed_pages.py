@@ -96,7 +96,7 @@ def test_the_findings_quote_the_page_of_the_bundle(results: str, section: str) -
         rows = "\n".join(
             line for line in page.splitlines() if re.match(rf"\| {store}( ·| \(| \|)", line)
         )
-        there = re.split(r" \| | \(|\)|/s|\n", rows)
+        there = re.split(r" \| | \(|\)|/s| ± |\n", rows)
         for part in (part for figure in figures for part in re.split(r" \(|\)", figure)):
             assert (
                 part in ("", "–")
