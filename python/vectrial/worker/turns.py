@@ -62,11 +62,12 @@ class TurnTaking:
 
     Args:
         store_cpu_s: processor seconds of the store's processes until now; None where that is not
-            known. servers: those that are others than this one.
+            known. servers: those of a server, as far as they are on this machine; None of a store
+            in this process.
     """
 
     def __init__(
-        self, parent: Parent, store_cpu_s: Callable[[], float | None], servers: Sequence[int]
+        self, parent: Parent, store_cpu_s: Callable[[], float | None], servers: Sequence[int] | None
     ) -> None:
         self._parent, self._store_cpu_s, self._servers = parent, store_cpu_s, servers
         self._arms: dict[str, _Arm] = {}
@@ -94,7 +95,7 @@ class TurnTaking:
             while waiting := [arm for arm in self._arms.values() if arm.load is not None]:
                 names = {arm.out.key: arm.load.name for arm in waiting if arm.load is not None}
                 self._last = None
-                self._pids = descendants([os.getpid(), *self._servers])
+                self._pids = descendants([os.getpid(), *(self._servers or ())])
                 for given in self._parent.turns(names):
                     self._parent.turn_result(self._take(given))
                 for arm in waiting:
@@ -143,7 +144,7 @@ class TurnTaking:
         phase.slices = tuple(one for one in arm.slices if one.turn.round >= 0)
         _pause(phase)
         phase.unsampled = _SHARED
-        if self._servers:
+        if self._servers is not None:
             self._add_usage(phase, arm)
         arm.out.phases.append(phase)
         phase.look()

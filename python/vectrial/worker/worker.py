@@ -210,9 +210,11 @@ class _Measurement:
 
     def _in_turns(self, trials: Sequence[TrialSpec]) -> list[Finished]:
         """Measure trials on one load, in turns with those of other jobs."""
-        servers = [pid for pid in self.processes.values() if pid != os.getpid()]
-        store_cpu_s = self._server_cpu_s if self.address is not None else time.process_time
-        turns = TurnTaking(self._parent, store_cpu_s, servers)
+        if self.address is None:
+            turns = TurnTaking(self._parent, time.process_time, None)
+        else:
+            servers = [pid for pid in self.processes.values() if pid != os.getpid()]
+            turns = TurnTaking(self._parent, self._server_cpu_s, servers)
         outs = [_begun(trial) for trial in trials]
         for trial, out in zip(trials, outs, strict=True):
             self._parent.started(trial.key)
