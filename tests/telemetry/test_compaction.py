@@ -38,6 +38,6 @@ def test_what_is_held_is_resident_while_it_is_held() -> None:
         return rss
 
     size, before = 64 << 20, resident()
-    with compaction._held(size):
+    with compaction._ballast(size):
         assert resident() >= before + 0.9 * size
     assert resident() < before + 0.5 * size

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from known_answers import SCORES, known_answers
 from numpy.typing import NDArray
 
 from vectrial._engine import histogram_buckets
-from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import Hits
@@ -26,19 +26,8 @@ from vectrial.workload.record import PhaseStart
 
 Search = Callable[[NDArray[np.float32]], Hits]
 
-K, QUERIES = 3, 20
-#: Query i is the vector (i,): a search knows which query it is asked.
-VECTORS = np.arange(QUERIES, dtype=np.float32)[:, None]
-EXACT = np.arange(QUERIES * K, dtype=np.int64).reshape(QUERIES, K)
-TRUTH = Truth(
-    k=K,
-    ids=EXACT,
-    distances=np.tile(np.arange(K, dtype=np.float64), (QUERIES, 1)),
-    available=np.full(QUERIES, K, dtype=np.int64),
-    accept_offsets=np.arange(0, QUERIES * K + 1, K, dtype=np.int64),
-    accept_ids=EXACT.ravel(),
-)
-SCORES = np.zeros(K, dtype=np.float32)
+QUERIES = 20
+VECTORS, EXACT, TRUTH = known_answers(QUERIES)
 
 
 def exact(vector: NDArray[np.float32]) -> Hits:

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from known_answers import SCORES, K, known_answers
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
 from vectrial.engine.client import Requests, Session, closed, target
 from vectrial.engine.null_server import null_server
 from vectrial.engine.recorders import judge_of
-from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.slices import PARTS, Slice, Turn
 from vectrial.model.store import Hits
@@ -27,18 +27,8 @@ from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.threads import Crew
 
-K, QUERIES = 3, 40
-VECTORS = np.arange(QUERIES, dtype=np.float32)[:, None]
-EXACT = np.arange(QUERIES * K, dtype=np.int64).reshape(QUERIES, K)
-TRUTH = Truth(
-    k=K,
-    ids=EXACT,
-    distances=np.tile(np.arange(K, dtype=np.float64), (QUERIES, 1)),
-    available=np.full(QUERIES, K, dtype=np.int64),
-    accept_offsets=np.arange(0, QUERIES * K + 1, K, dtype=np.int64),
-    accept_ids=EXACT.ravel(),
-)
-SCORES = np.zeros(K, dtype=np.float32)
+QUERIES = 40
+VECTORS, EXACT, TRUTH = known_answers(QUERIES)
 MS = 1_000_000
 
 

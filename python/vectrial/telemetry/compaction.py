@@ -37,7 +37,7 @@ def memory_in_large_pieces() -> Iterator[None]:
         yield
         return
     _ASK.write_text("1")
-    with _held(min(_small_bytes(), _MOST_BYTES, _most_bytes())):
+    with _ballast(min(_small_bytes(), _MOST_BYTES, _most_bytes())):
         yield
 
 
@@ -59,13 +59,13 @@ def _small_bytes() -> int:
 
 
 @contextmanager
-def _held(size: int) -> Iterator[None]:
+def _ballast(size: int) -> Iterator[None]:
     """Memory of this size in single pages, which take small pieces first."""
     if size < mmap.PAGESIZE:
         yield
         return
-    with mmap.mmap(-1, size) as held:
-        held.madvise(mmap.MADV_NOHUGEPAGE)
+    with mmap.mmap(-1, size) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
         for at in range(0, size, mmap.PAGESIZE):
-            held[at] = 1
+            memory[at] = 1
         yield

@@ -97,7 +97,7 @@ class Turns:
             StoreError: the load has broken down.
         """
         if turn.round < 0:  # those by which lengths are found do not count
-            return self._tried(turn, spent)
+            return self._in_parts(turn, spent)
         head = self._taker.send(turn.head_ns) if turn.head_ns else None
         body, used = self._watched(turn.length_ns - turn.head_ns, spent)
         both = merge([Recorder(self._judge), body.first, body.later])
@@ -118,8 +118,9 @@ class Turns:
             waited_s=None if used is None else used.waited_s,
         )
 
-    def _tried(self, turn: Turn, spent: Spent) -> Slice:
-        """A turn in parts, none of which waits for a processor longer than its answers took."""
+    def _in_parts(self, turn: Turn, spent: Spent) -> Slice:
+        """A turn that is sent in parts, with the rate of each: without what client and store waited
+        for a processor, if only one thread at a time had work."""
         found = [self._watched(turn.length_ns // PARTS, spent) for _ in range(PARTS)]
         pieces = [piece for piece, _ in found]
         counts, seconds = [_answers(piece) for piece in pieces], [one.seconds for one in pieces]
