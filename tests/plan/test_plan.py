@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
+from vectrial.plan.checks import plan_warnings
 from vectrial.plan.estimate import JOB_S, Pace, load_s, warm_up_of
 from vectrial.plan.model import DatasetShape, Plan, Refusal
 from vectrial.plan.plan import make_plan
@@ -503,3 +504,88 @@ def test_the_warm_up_is_in_the_estimate_unless_an_experiment_does_its_own() -> N
     fit = text[: text.index("[[experiments]]")]
     fit += '[[experiments]]\nexperiment = "fit"\nmemory = "4GiB"\n'
     assert len({plan_of(f"warm_up_s = {s}\n{fit}").estimate_s for s in (0, 50)}) == 1
+
+
+VARIANTS = """
+name = "t"
+order = "turns"
+repeats = 1
+[[datasets]]
+name = "d"
+[[stores]]
+store = "hnswlib"
+variant = "before"
+[[stores]]
+store = "hnswlib"
+variant = "after"
+[[stores]]
+store = "usearch"
+[[experiments]]
+experiment = "search"
+[[experiments]]
+experiment = "storage"
+stores = ["hnswlib@after"]
+"""
+
+
+def test_variants_of_a_store_are_stores_of_their_own() -> None:
+    plan = plan_of(VARIANTS)
+    assert [job.name for job in plan.jobs] == ["hnswlib@before", "hnswlib@after", "usearch"]
+    names = [(trial.row.store, trial.row.experiment) for trial in plan.trials]
+    assert sorted(names) == [
+        ("hnswlib@after", "search"),
+        ("hnswlib@after", "storage"),
+        ("hnswlib@before", "search"),
+        ("usearch", "search"),
+    ]
+    assert len({trial.row.key for trial in plan.trials}) == 4
+    assert {job.store.name for job in plan.jobs} == {"hnswlib", "usearch"}
+    assert [job.name for job in plan.of_stores(["hnswlib"]).jobs] == [
+        "hnswlib@before",
+        "hnswlib@after",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stores", "experiments"),
+    [
+        ("hnswlib", ["hnswlib@before", "hnswlib@after"], ["search", "storage"]),
+        ("hnswlib@before", ["hnswlib@before"], ["search"]),
+        ("hnswlib@after", ["hnswlib@after"], ["search", "storage"]),
+    ],
+)
+def test_a_variant_is_chosen_by_its_name(
+    chosen: str, stores: list[str], experiments: list[str]
+) -> None:
+    suite = parse_suite(VARIANTS, "t.toml").only([chosen])
+    assert [ref.name for ref in suite.stores] == stores
+    assert [ref.experiment for ref in suite.experiments] == experiments
+
+
+def test_variants_that_nothing_tells_apart_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    (alike,) = [text for text in plan_warnings(plan_of(VARIANTS)) if "hnswlib@" in text]
+    assert alike.startswith("hnswlib@before and hnswlib@after are the same")
+    monkeypatch.setenv("VECTRIAL_HNSWLIB_PACKAGES__AFTER", "hnswlib==0.7.0")
+    monkeypatch.setenv("VECTRIAL_HNSWLIB_PACKAGES__BEFOR", "hnswlib==0.7.0")
+    (typo,) = [text for text in plan_warnings(plan_of(VARIANTS)) if "__" in text]
+    assert "__BEFOR, and no variant" in typo
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("a b", "b", "match"),
+        ("", "b", "match"),
+        ("v1.2", "v1-2", "__V1_2"),
+    ],
+)
+def test_a_variant_that_could_not_be_told_is_refused(before: str, after: str, why: str) -> None:
+    text = VARIANTS.replace('"before"', f'"{before}"').replace('"after"', f'"{after}"')
+    with pytest.raises(UserError, match=why):
+        parse_suite(text, "t.toml")
+
+
+def test_the_same_variant_twice_is_the_same_trial_twice() -> None:
+    text = VARIANTS.replace('"before"', '"after"')
+    with pytest.raises(UserError, match="twice"):
+        plan_of(text)

@@ -113,7 +113,7 @@ def test_where_no_network_can_be_made_it_is_not_started_unless_allowed(
 
 def _servers(server: str) -> dict[Any, None]:
     """As `Plan.servers`, of a store with this one."""
-    return {type("Kind", (), {"name": "kind", "server": server}): None}
+    return {(type("Kind", (), {"name": "kind", "server": server}), ""): None}
 
 
 def test_a_run_says_before_it_measures_who_else_reaches_its_servers(

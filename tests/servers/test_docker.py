@@ -157,6 +157,9 @@ def test_the_official_image_is_the_default_where_an_engine_answers(
     monkeypatch.setenv("VECTRIAL_LITTLE_PROVIDER", "local")
     assert choose(recipe(), Provider.DOCKER).provider is Provider.LOCAL
     monkeypatch.delenv("VECTRIAL_LITTLE_PROVIDER")
+    monkeypatch.setenv("VECTRIAL_LITTLE_BIN", "/usr/bin/little")
+    assert choose(recipe()).why == "VECTRIAL_LITTLE_BIN is set"
+    assert choose(recipe()).provider is Provider.LOCAL
     monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", "here:http=1")
     assert choose(recipe()).provider is Provider.EXTERNAL
 

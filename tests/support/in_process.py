@@ -58,7 +58,7 @@ class InProcess:
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
         """Measure a job, unless its store cannot run here."""
-        lacks, _ = jobs._prepare(job, None, self.watcher)
+        lacks = jobs._prepare(job, None, self.watcher).lacks
         if lacks:
             for trial in job.trials:
                 self.write(TrialRecord(trial.row, "skipped", lacks))

@@ -137,7 +137,7 @@ def _series(run: RunData, facet: Facet) -> list[Series]:
 def _missing(run: RunData, suite: Suite, facet: Facet) -> list[str]:
     """Stores that the suite asks for on these data, and of which the run holds nothing."""
     asked = [ref for ref in suite.stores if facet.dataset in (ref.datasets or [facet.dataset])]
-    return list(dict.fromkeys(ref.store for ref in asked if ref.store not in run.stores))
+    return list(dict.fromkeys(ref.name for ref in asked if ref.name not in run.stores))
 
 
 def _basis(

@@ -38,7 +38,7 @@ class SuiteSource:
         suite = self.suite
         if repeats is not None:
             suite = suite.repeated(repeats, "--repeats")
-        known = {ref.store for ref in suite.stores}
+        known = {name for ref in suite.stores for name in (ref.store, ref.name)}
         for name in stores:
             if name not in known:
                 raise UserError(

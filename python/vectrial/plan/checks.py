@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pydantic import ValidationError
 
@@ -11,6 +11,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.suite.model import Suite
+from vectrial.util import variants
 from vectrial.util.formatting import plural
 from vectrial.util.suggest import suggestion
 
@@ -24,7 +25,7 @@ def check_restrictions(suite: Suite, where: str) -> None:
     known = {
         "datasets": {ref.name for ref in suite.datasets},
         "experiments": {ref.experiment for ref in suite.experiments},
-        "stores": {ref.store for ref in suite.stores},
+        "stores": {name for ref in suite.stores for name in (ref.store, ref.name)},
     }
     restricted = [
         *((f"stores[{i}]", key, getattr(ref, key)) for i, ref in enumerate(suite.stores)
@@ -50,6 +51,7 @@ def plan_warnings(plan: Plan) -> list[str]:
         for name, share in shares.items()
         if share > 1
     ]
+    found += _of_variants(suite)
     estimates = [
         pair for job in plan.jobs for pair in zip(job.estimates_s, job.trials, strict=True)
     ]
@@ -61,6 +63,28 @@ def plan_warnings(plan: Plan) -> list[str]:
             f" {trial.row.experiment} of {trial.row.store} takes an estimated {longest_s:,.0f} s"
         )
     return found
+
+
+def _of_variants(suite: Suite) -> Iterator[str]:
+    """Variants that nothing tells apart, and variables of the environment that are of none."""
+    named = [ref for ref in suite.stores if ref.variant is not None]
+    if not named:
+        return
+    seen: dict[str, str] = {}
+    for ref in suite.stores:
+        about = ref.model_dump(mode="json", exclude={"variant"})
+        own = sorted(variants.own_variables(ref.variant or "").items())
+        first = seen.setdefault(repr((about, own)), ref.name)
+        if first != ref.name:
+            yield (
+                f"{first} and {ref.name} are the same: neither their entries differ nor do"
+                " variables of the environment that end in"
+                f" {variants.suffix(ref.variant or first)}"
+            )
+    known = {variants.suffix(ref.variant or "") for ref in named}
+    for ending in variants.endings():
+        if f"__{ending}" not in known:
+            yield f"variables of the environment end in __{ending}, and no variant is named so"
 
 
 def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:

@@ -23,6 +23,7 @@ from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
 from vectrial.plan.estimate import begin_s
 from vectrial.suite.model import DatasetRef, Suite
+from vectrial.util import variants
 from vectrial.util.formatting import plural
 
 #: Memory of a measuring process, and of a server with it, beside their vectors.
@@ -94,7 +95,7 @@ class Job:
     cluster. limits: of the server, or of the measuring process of a store without one; None: the
     server has those of the placement. existing: the collection that is measured as it is, and not
     loaded. load_s: an estimate of one load's seconds. warm_up_s: seconds for which its server is
-    searched before anything counts. dim: of the vectors."""
+    searched before anything counts. dim: of the vectors. variant: of the store; may be empty."""
 
     store: type[Store]
     index: Index
@@ -111,6 +112,12 @@ class Job:
     load_s: float = 0.0
     warm_up_s: float = 0.0
     dim: int | None = None
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """The store's name in results, with its variant."""
+        return variants.named(self.store.name, self.variant)
 
     @property
     def need_bytes(self) -> int:
@@ -156,7 +163,7 @@ class Job:
     @property
     def store_label(self) -> str:
         """The store, with the number of its nodes if these are several."""
-        return self.store.name + (f" ({self.nodes} nodes)" if self.nodes > 1 else "")
+        return self.name + (f" ({self.nodes} nodes)" if self.nodes > 1 else "")
 
     @property
     def index_label(self) -> str:
@@ -194,9 +201,10 @@ class Plan:
         return [trial for job in self.jobs for trial in job.trials]
 
     @property
-    def servers(self) -> dict[type[Store], Provider | None]:
-        """The stores of its jobs, each with the provider of its server that the suite names."""
-        return {job.store: self.suite.provider(job.store.name) for job in self.jobs}
+    def servers(self) -> dict[tuple[type[Store], str], Provider | None]:
+        """The stores and variants of its jobs, each with the provider of its server that the suite
+        names."""
+        return {(job.store, job.variant): self.suite.provider(job.name) for job in self.jobs}
 
     @property
     def datasets(self) -> tuple[DatasetRef, ...]:
@@ -236,7 +244,9 @@ class Plan:
         return replace(
             self,
             jobs=tuple(job for job in self.jobs if job.store.name in names),
-            refusals=tuple(one for one in self.refusals if one.row.store in names),
+            refusals=tuple(
+                one for one in self.refusals if variants.store_of(one.row.store) in names
+            ),
         )
 
     def without(self, keys: Set[str]) -> Plan:

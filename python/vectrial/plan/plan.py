@@ -106,6 +106,7 @@ def make_plan(
                     load_s(item.store, item.index, rows, shape.dim),
                     warm_up_of(item.store, suite.warm_up_s),
                     shape.dim,
+                    item.ref.variant or "",
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
     apart = identity.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
@@ -199,7 +200,7 @@ def _items(
 def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:
     """False if either is restricted to others."""
     asks = store.experiments is None or ref.experiment in store.experiments
-    return asks and (ref.stores is None or store.store in ref.stores)
+    return asks and (ref.stores is None or store.is_among(ref.stores))
 
 
 def _experiment(ref: ExperimentRef, where: str) -> Experiment:
@@ -328,7 +329,7 @@ def _trial_row(
             params["durability"] = str(durability)
     return TrialRow(
         key=identity.key_of(defining),
-        store=store.name,
+        store=item.ref.name,
         lane=str(item.lane),
         dataset=shape.name,
         rows=defining["rows"],
@@ -357,7 +358,7 @@ def _identity(
         index_params[NODES] = item.nodes
     defining = {
         "schema": SCHEMA_VERSION,
-        "store": item.store.name,
+        "store": item.ref.name,
         "index": index.kind,
         "index_params": index_params,
         "dataset": shape.name,

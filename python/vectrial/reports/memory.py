@@ -73,8 +73,8 @@ def check_memory(plan: Plan, total_bytes: int | None = None, root: Path = ROOT) 
 
 
 def _providers(plan: Plan) -> set[Provider]:
-    stores = dict.fromkeys(job.store for job in plan.jobs)
-    recipes = ((recipe_of(store), plan.suite.provider(store.name)) for store in stores)
+    recipes = ((recipe_of(store), wanted) for (store, _), wanted in plan.servers.items())
+    # The suites of reports have no variants.
     return {choose(recipe, wanted).provider for recipe, wanted in recipes if recipe is not None}
 
 

@@ -12,10 +12,14 @@ from vectrial.model.store import Store
 from vectrial.servers.base import Recipe
 from vectrial.servers.namespaces import no_network
 from vectrial.servers.provide import Choice, choose, recipe_of
+from vectrial.util.variants import variables_of
 
 
 def check(
-    servers: Mapping[type[Store], Provider | None], say: LineProgress, *, allow_exposed: bool
+    servers: Mapping[tuple[type[Store], str], Provider | None],
+    say: LineProgress,
+    *,
+    allow_exposed: bool,
 ) -> None:
     """Print a line with the servers of a plan (`Plan.servers`) that other users of this machine can
     reach.
@@ -24,8 +28,9 @@ def check(
         UserError: others on the network could reach one, and that is not allowed.
     """
     found: list[tuple[Recipe, Choice]] = []
-    for store, provider in servers.items():
-        with suppress(VectrialError):  # reported in the store's job
+    for (store, variant), provider in servers.items():
+        # What goes wrong is reported in the store's job.
+        with suppress(VectrialError), variables_of(variant):
             if (recipe := recipe_of(store)) is not None:
                 choice = choose(recipe, provider)
                 if choice.available.works is not False:
@@ -41,7 +46,7 @@ def check(
         if choice.provider is Provider.DOCKER and recipe.image and not recipe.image.generated
     ]
     if open_ones:
-        names = ", ".join(open_ones)
+        names = ", ".join(dict.fromkeys(open_ones))
         because = f": no network of its own can be made here ({why})" if why else ""
         say(f"other users of this machine can use the server of {names} while it runs{because}")
 
@@ -50,7 +55,7 @@ def check_exposed(recipes: list[Recipe], why: str, *, allow_exposed: bool) -> No
     """Raise `UserError` if there are such servers, which listen on every interface, unless allowed.
     why: there is no private network."""
     if recipes and not allow_exposed:
-        names = " and ".join(one.name for one in recipes)
+        names = " and ".join(dict.fromkeys(one.name for one in recipes))
         raise UserError(
             f"{names}: listens on every interface of this machine, whatever it is told, and no "
             f"network of its own can be made here ({why})",

@@ -3,9 +3,10 @@ recorded."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from vectrial.stores.registry import availability
 from vectrial.suite.model import Rules
 from vectrial.telemetry.compaction import memory_in_large_pieces
 from vectrial.util import environments
+from vectrial.util.package_releases import ensure, packages_of
+from vectrial.util.variants import within_variables
 from vectrial.worker.messages import (
     Drive,
     Finished,
@@ -73,7 +76,7 @@ class JobRunner:
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
         self._ceilings = ClientCeilings(rules, watcher.note, clients)
         self._together = Together(watcher)
-        self._prepared: dict[tuple[str, bool], tuple[str, Choice | None]] = {}
+        self._prepared: dict[tuple[str, bool], Prepared] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
         """Measure a job alone. begins: called once it is known that its store runs here."""
@@ -94,7 +97,7 @@ class JobRunner:
         candidates = [
             Candidate(
                 job.store.name,
-                self._steps(job, begins),
+                within_variables(job.variant, self._steps(job, begins)),
                 job.need_bytes,
                 partial(fits, job),
                 partial(ready, job),
@@ -106,12 +109,13 @@ class JobRunner:
 
     def _steps(self, job: Job, begins: Callable[[], None]) -> Generator[Contender]:
         """Measure a job, and stop whenever its loads wait for turns."""
-        kind = job.store.name, job.nodes > 1
+        kind = job.name, job.nodes > 1
         if kind not in self._prepared:
-            wanted = self._rules.providers.get(job.store.name)
+            wanted = self._rules.providers.get(job.name)
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
-        lacks, choice = self._prepared[kind]
-        lacks = lacks or _no_limits(job, choice)
+        prepared = self._prepared[kind]
+        choice = prepared.choice
+        lacks = prepared.lacks or _no_limits(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -122,36 +126,53 @@ class JobRunner:
             with _network(job, None if self._clients else choice) as inside:
                 site = Site(
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
-                    self._clients,
+                    self._clients, prepared.packages,
                 )  # fmt: skip
-                yield from _measuring(job, self._rules, site, self._watcher, self._finished)
+                finished = partial(self._finished, note=prepared.note)
+                yield from _measuring(job, self._rules, site, self._watcher, finished)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
 
-    def _finished(self, record: TrialRecord) -> None:
+    def _finished(self, record: TrialRecord, note: str) -> None:
         self._ceilings.doubt(record.phases)
-        self._write(record)
+        self._write(replace(record, notes=[*record.notes, note]) if note else record)
 
 
-def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> tuple[str, Choice | None]:
-    """Make the store's own environment, and fetch its server's program.
+@dataclass(frozen=True)
+class Prepared:
+    """What a store needs to run here.
 
-    Returns:
-        The reason why the store cannot run here, empty if it can; and the provider of its server.
+    lacks: the reason why it cannot; empty if it can. choice: of the provider of its server.
+    packages: the folder of those that its measuring process has in place of what is installed.
+    note: what is said of every trial.
     """
-    store, choice = job.store, None
+
+    lacks: str = ""
+    choice: Choice | None = None
+    packages: Path | None = None
+    note: str = ""
+
+
+def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Prepared:
+    """Make the store's own environment, install its packages, and fetch its server's program."""
+    store, choice, folder, note = job.store, None, None, ""
     try:
+        python = sys.executable
         if store.environment is not None:
-            environments.ensure(store.environment, watcher.note)
+            python = str(environments.ensure(store.environment, watcher.note))
+        if (packages := packages_of(store.name, job.variant)) is not None:
+            folder = ensure(packages, python, watcher.note)
+            note = f"{job.name}: measured with the packages {packages.text}"
         recipe = recipe_of(store)
         if recipe is not None:
             choice = prepare(recipe, watcher.note, wanted, nodes=job.nodes)
-            watcher.note(f"{store.name}: server by provider '{choice.provider}': {choice.why}")
+            watcher.note(f"{job.name}: server by provider '{choice.provider}': {choice.why}")
     except VectrialError as error:
-        return str(error), None
+        return Prepared(str(error))
     available = availability(store, served=choice is not None)
-    return "" if available.works else available.text, choice
+    lacks = "" if available.works or folder is not None else available.text
+    return Prepared(lacks, choice, folder, note)
 
 
 def _no_limits(job: Job, choice: Choice | None) -> str:

@@ -10,6 +10,7 @@ from vectrial.plan.model import Plan, PlannedTrial
 from vectrial.run.remeasure import SHARE
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import plural
+from vectrial.util.variants import named, variables_of
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,17 @@ def about_time(seconds: float) -> str:
 def _servers(plan: Plan) -> Iterator[str]:
     """The provider of each store's server, and why it was chosen."""
     servers = False
-    for store, provider in plan.servers.items():
+    for (store, variant), provider in plan.servers.items():
         recipe = recipe_of(store)
         if recipe is None:
             continue
         servers = True
-        choice = choose(recipe, provider)
+        with variables_of(variant):
+            choice = choose(recipe, provider)
         why = choice.why
         if choice.available.reason:
             lacks = "not available here: " if choice.available.works is False else ""
             why = "; ".join(filter(None, (why, f"{lacks}{choice.available.reason}")))
-        yield f"server of {store.name}: {choice.provider}: {why}"
+        yield f"server of {named(store.name, variant)}: {choice.provider}: {why}"
     if servers and (limits := plan.suite.placement.limits):
         yield f"each server may use: {limits}"

@@ -36,6 +36,8 @@ from vectrial.telemetry.environment import environment_facts
 from vectrial.util import interrupts
 from vectrial.util.file_modes import readable_files
 from vectrial.util.file_names import legible
+from vectrial.util.package_releases import packages_of
+from vectrial.util.variants import variables_of
 from vectrial.util.version import version
 
 #: Default folder of runs.
@@ -132,10 +134,11 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
             where="hosts",
             remedy="leave [hosts] out: the nodes of a cluster then share a network",
         )
-    there = {job.store for job in plan.jobs if job.existing is not None}
-    for store in dict.fromkeys(job.store for job in plan.jobs):
-        provider = plan.suite.provider(store.name)
-        check_environment(store, provider, existing=store in there)
+    there = {(job.store, job.variant) for job in plan.jobs if job.existing is not None}
+    for (store, variant), provider in plan.servers.items():
+        with variables_of(variant):
+            packages_of(store.name, variant)
+            check_environment(store, provider, existing=(store, variant) in there)
 
 
 def prepare(

@@ -48,8 +48,10 @@ from vectrial.suite.model import Rules
 from vectrial.util import environments, interrupts
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import program
+from vectrial.util.package_releases import importable
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
+from vectrial.util.variants import file_part
 from vectrial.worker.messages import (
     TIME_IS_UP,
     Ack,
@@ -83,7 +85,8 @@ _LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
 class Site:
     """The conditions of a job on this machine. choice: of its server's provider. inside: the
     network of the server and the measuring process, unless that of this process. clients: the
-    machines that send the loads, and reach the server; this one unless given."""
+    machines that send the loads, and reach the server; this one unless given. packages: the folder
+    of those that the measuring process has in place of what is installed."""
 
     choice: Choice | None
     certificate: Certificate
@@ -92,6 +95,7 @@ class Site:
     folder: Path
     secrecy: Secrecy
     clients: ClientMachines | None = None
+    packages: Path | None = None
 
 
 class MeasuringProcess:
@@ -128,15 +132,15 @@ class MeasuringProcess:
         self._job, self._rules, self._certificate = job, rules, site.certificate
         self._inside, folder = site.inside, site.folder
         of = f"-{job.nodes}-nodes" if job.nodes > 1 else ""
-        name = f"{job.store.name}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
+        name = f"{file_part(job.name)}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         self._output = Log(self._log, site.secrecy)
         # On the disk of the results: a temporary folder may be in memory.
         self._data = folder / WORK / self._log.stem
         self._disk = DataDisk(
-            site.certificate.placement, self._data.with_suffix(".disk"), self._data
+            site.certificate.placement, self._data.with_name(f"{self._data.name}.disk"), self._data
         )
-        self._choice = site.choice
+        self._choice, self._packages = site.choice, site.packages
         self._objects = ObjectServers(
             folder,
             None if site.inside is None else site.inside.network,
@@ -207,7 +211,8 @@ class MeasuringProcess:
         ours, theirs = Pipe()
         self._pipe: Connection[Any, Any] = ours
         with self._output.opened() as log, theirs:
-            command = command_of(self._job.store, str(theirs.fileno()), str(os.getpid()))
+            arguments = str(theirs.fileno()), str(os.getpid())
+            command = command_of(self._job.store, *arguments, packages=self._packages)
             network = None if self._inside is None else self._inside.network
             files = () if network is None else network.files
             argv = command.argv if network is None else network.enter(command.argv)
@@ -415,13 +420,18 @@ def _tail(log: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()][-_LOG_TAIL_LINES:]
 
 
-def command_of(store: type[Store], *arguments: str) -> environments.Command:
-    """The command of the measuring process, in the store's own environment if it has one."""
+def command_of(
+    store: type[Store], *arguments: str, packages: Path | None = None
+) -> environments.Command:
+    """The command of the measuring process, in the store's own environment if it has one. packages:
+    as of `Site`."""
     module = "vectrial.worker.worker"
     if store.environment is None:
-        return environments.Command(program(module, *arguments), for_measuring())
-    command = environments.command(store.environment, "vectrial.util.program", (module, *arguments))
-    return replace(command, env=for_measuring(command.env))
+        command = environments.Command(program(module, *arguments), for_measuring())
+    else:
+        own = environments.command(store.environment, "vectrial.util.program", (module, *arguments))
+        command = replace(own, env=for_measuring(own.env))
+    return command if packages is None else replace(command, env=importable(packages, command.env))
 
 
 def spec_of(

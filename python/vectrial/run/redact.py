@@ -4,13 +4,16 @@ password, or a URL with one."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
+from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.results.clean import clean
 from vectrial.results.writer import TrialRecord
 from vectrial.servers.provide import recipe_of, secrets_of
 from vectrial.util.redaction import HIDDEN, LEAST, Redaction, environment_secrets, is_short
+from vectrial.util.variants import endings, variables_of
 
 __all__ = ["HIDDEN", "Secrecy", "short_secrets"]
 
@@ -26,7 +29,11 @@ class Secrecy(Redaction):
             UserError: a secret's file cannot be read.
         """
         recipes = [recipe for store in stores if (recipe := recipe_of(store)) is not None]
-        return cls([*map(secrets_of, recipes), *environment_secrets().values()])
+        found = [*map(secrets_of, recipes), *environment_secrets().values()]
+        for variant in endings():  # some may be of no variant that is measured
+            with variables_of(variant), suppress(UserError):
+                found += map(secrets_of, recipes)
+        return cls(found)
 
     def clean_text(self, text: str) -> str:
         """A foreign text as it is recorded and shown."""

@@ -60,6 +60,11 @@ class Account:
             return {"account": self.number}
         closed_folders = {closed for path in wanted if (closed := _closed(path)) is not None}
         cover = _outermost({*closed_folders, *(path for path in _SHARED if path.is_dir())})
+        # A program may lie in a folder above that of the run, which is shown with it.
+        inner = {
+            _closed(path, below) for path in wanted for below in path.parents if below in wanted
+        }
+        cover = sorted({*cover, *(folder for folder in inner if folder is not None)})
         name = f"vectrial:x:{self.number}:{self.number}::/nonexistent:/usr/sbin/nologin"
         passwd.write_text(f"{Path('/etc/passwd').read_text()}{name}\n")
         passwd.chmod(0o644)
@@ -125,9 +130,12 @@ def _places(path: Path) -> Iterator[Path]:
         yield resolved
 
 
-def _closed(path: Path) -> Path | None:
-    """The outermost folder above `path` that only its owner, or group, may enter."""
+def _closed(path: Path, below: Path | None = None) -> Path | None:
+    """The outermost folder above `path`, and below another one, that only its owner, or group, may
+    enter."""
     for folder in reversed(path.parents):
+        if below is not None and (folder == below or not folder.is_relative_to(below)):
+            continue
         try:
             if not folder.stat().st_mode & _OTHERS_ENTER:
                 return folder

@@ -103,12 +103,14 @@ def _cover(folders: Iterable[str], show: Iterable[str]) -> None:
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     descriptors = {path: os.open(path, os.O_PATH) for path in show}
     os.umask(0o022)
-    for folder in folders:
-        mode = "1777" if folder in _WORLD_WRITABLE else "0755"
-        _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
-    below = tuple(f"{folder.rstrip('/')}/" for folder in folders)
-    for path in sorted(descriptors):  # a folder before what is in it
-        if path.startswith(below) and not os.path.exists(path):  # noqa: PTH110
+    covered = set(folders)
+    below = tuple(f"{folder.rstrip('/')}/" for folder in covered)
+    # A folder before what is in it: one that is covered may lie in one that is shown.
+    for path in sorted(covered | descriptors.keys()):
+        if path in covered:
+            mode = "1777" if path in _WORLD_WRITABLE else "0755"
+            _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
+        elif path.startswith(below) and not os.path.exists(path):  # noqa: PTH110
             _put_back(path, descriptors[path])
     for number in descriptors.values():
         os.close(number)

@@ -69,8 +69,8 @@ def recipe_of(store: type[Store]) -> Recipe | None:
 
 def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
     """The provider of a server of this kind: the one that the environment names, else `wanted`;
-    else the first available of an address in the environment, the official image where a container
-    engine answers, and a program of this machine.
+    else the first available of an address in the environment, a program that it names, the
+    official image where a container engine answers, and a program of this machine.
 
     Raises:
         UserError: the environment names no provider, or an address that makes no sense; or the
@@ -87,6 +87,8 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
         return _choice(recipe, wanted, "requested")
     if external_address(recipe) is not None:
         return _choice(recipe, Provider.EXTERNAL, f"{variable(recipe, 'address')} is set")
+    if os.environ.get(variable(recipe, "bin")):
+        return _choice(recipe, Provider.LOCAL, f"{variable(recipe, 'bin')} is set")
     if recipe.image is None:
         why = "a program of this machine, since no container image of it is known"
         return replace(_choice(recipe, Provider.LOCAL, why), by_default=True)

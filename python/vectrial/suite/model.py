@@ -40,6 +40,7 @@ from vectrial.model.lane import Lane
 from vectrial.model.placement import Placement
 from vectrial.model.printable import shown
 from vectrial.model.provider import Provider
+from vectrial.util import variants
 from vectrial.util.suggest import suggestion
 
 #: Maximum size of a suite file in bytes.
@@ -48,6 +49,7 @@ _MOST_BYTES = 4 << 20
 Scalar = bool | int | float | str
 Names = Annotated[list[Name], Field(min_length=1)]
 Nodes = Annotated[int, Field(ge=1, le=MOST_NODES)]
+VariantName = Annotated[str, Field(pattern=f"^{variants.PATTERN}$")]
 Price = Annotated[float, Field(ge=0, le=1_000_000)]
 M = TypeVar("M", bound=BaseModel)
 
@@ -94,6 +96,8 @@ class ExistingRef(_Part):
 class StoreRef(_Part):
     """A store with the index to build.
 
+    variant: a name for this entry, where a store stands in several that are compared: `redis@after`
+        has variables of the environment of its own, such as VECTRIAL_REDIS_BIN__AFTER.
     index: its kind; the store's default unless set.
     params: build parameters; a list is a grid. datasets, experiments: restrict to these names.
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
@@ -105,6 +109,7 @@ class StoreRef(_Part):
     """
 
     store: Name
+    variant: VariantName | None = None
     index: Name | None = None
     params: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
     datasets: Names | None = None
@@ -114,6 +119,15 @@ class StoreRef(_Part):
     provider: Provider | None = None
     nodes: Nodes | Annotated[list[Nodes], Field(min_length=1)] = 1
     existing: ExistingRef | None = None
+
+    @property
+    def name(self) -> str:
+        """The store's name in results, with its variant."""
+        return variants.named(self.store, self.variant)
+
+    def is_among(self, names: Collection[str]) -> bool:
+        """Whether one of them is the store's, or this variant's."""
+        return self.store in names or self.name in names
 
     @property
     def sizes(self) -> list[int]:
@@ -164,7 +178,7 @@ class Prices(_Part):
 @dataclass(frozen=True)
 class Rules:
     """What a suite says of all its jobs alike; see `Suite`. providers: of stores' servers, by the
-    store's name, where the suite names one."""
+    name of store and variant, where the suite names one."""
 
     k: int
     seed: int
@@ -222,8 +236,23 @@ class Suite(_Part):
     def _one_provider_each(cls, stores: list[StoreRef]) -> list[StoreRef]:
         known: dict[str, Provider | None] = {}
         for ref in stores:
-            if known.setdefault(ref.store, ref.provider) != ref.provider:
-                raise ValueError(f"all entries of '{ref.store}' need the same provider")
+            if known.setdefault(ref.name, ref.provider) != ref.provider:
+                raise ValueError(f"all entries of '{ref.name}' need the same provider")
+        return stores
+
+    @field_validator("stores")
+    @classmethod
+    def _variables_apart(cls, stores: list[StoreRef]) -> list[StoreRef]:
+        known: dict[tuple[str, str], str] = {}
+        for ref in stores:
+            if ref.variant is not None:
+                ending = variants.suffix(ref.variant)
+                other = known.setdefault((ref.store, ending), ref.variant)
+                if other != ref.variant:
+                    raise ValueError(
+                        f"the variants '{other}' and '{ref.variant}' of {ref.store} would have the"
+                        f" same variables of the environment, ending in {ending}"
+                    )
         return stores
 
     @model_validator(mode="after")
@@ -239,10 +268,12 @@ class Suite(_Part):
         """The suite with these stores and their experiments only."""
         experiments = []
         for ref in self.experiments:
-            names = None if ref.stores is None else [name for name in ref.stores if name in stores]
+            names = ref.stores
+            if names is not None:
+                names = [name for name in names if _one_of(name, stores)]
             if names != []:
                 experiments.append(ref.model_copy(update={"stores": names}))
-        own = [ref for ref in self.stores if ref.store in stores]
+        own = [ref for ref in self.stores if ref.is_among(stores)]
         return self.model_copy(update={"stores": own, "experiments": experiments})
 
     def repeated(self, repeats: int, where: str) -> Suite:
@@ -265,12 +296,20 @@ class Suite(_Part):
             self.placement,
             self.hosts,
             self.client_limits,
-            {ref.store: ref.provider for ref in self.stores if ref.provider is not None},
+            {ref.name: ref.provider for ref in self.stores if ref.provider is not None},
         )
 
-    def provider(self, store: str) -> Provider | None:
-        """The provider of a store's server; None: the first available."""
-        return next((ref.provider for ref in self.stores if ref.store == store), None)
+    def provider(self, name: str) -> Provider | None:
+        """The provider of the server of a store, or of a variant (`redis@before`); None: the first
+        available."""
+        return next((ref.provider for ref in self.stores if ref.name == name), None)
+
+
+def _one_of(name: str, names: Collection[str]) -> bool:
+    """Whether one of them names the same, or has it among its variants, or is a variant of it."""
+    if name in names or variants.store_of(name) in names:
+        return True
+    return any(variants.store_of(other) == name for other in names)
 
 
 def read_suite(path: Path) -> Suite:

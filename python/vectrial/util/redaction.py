@@ -27,7 +27,9 @@ LEAST = 6
 #: Names are no secrets, and are words that may stand anywhere.
 _OPEN = frozenset({"user", "database"})
 #: Variables of the environment that hold secrets, or name files that do.
-_VARIABLE = re.compile(r"VECTRIAL_\w+_(?P<kind>PASSWORD|TOKEN|API_KEY|KEY|SECRET)(?P<file>_FILE)?")
+_VARIABLE = re.compile(
+    r"VECTRIAL_\w+?_(?P<kind>PASSWORD|TOKEN|API_KEY|KEY|SECRET)(?P<file>_FILE)?(?:__\w+)?"
+)
 #: Bytes of a line that is waited for; a longer one is written in parts.
 _LINE = 1 << 16
 #: Bytes that a program may write before anybody reads: it must not wait for us.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import socket
 import sys
 from collections import Counter
@@ -21,6 +22,8 @@ SCHEME = "ray"
 EXTRA = "pip install 'vectrial[ray]'"
 START = "`ray start --head --node-ip-address ADDRESS` on one machine, then what it prints on others"
 _CONNECT_S, _ANSWER_S = 5.0, 120.0
+#: Variables that every machine gets, of all variants.
+_PASSED = re.compile(r"VECTRIAL_\w+?_(ADDRESS|PROVIDER|PACKAGES)(__\w+)?")
 
 
 def address_of(on: str) -> str:
@@ -80,12 +83,9 @@ def connected(address: str) -> Iterator[None]:
 
 
 def _passed_on() -> dict[str, str]:
-    """Variables of servers that run elsewhere, which every machine is to reach."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith("VECTRIAL_") and name.endswith(("_ADDRESS", "_PROVIDER"))
-    }
+    """Variables of servers that run elsewhere, which every machine is to reach, and of packages,
+    which every machine installs for itself."""
+    return {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
 
 
 def _require_listener(address: str) -> None:

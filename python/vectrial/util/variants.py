@@ -1,0 +1,119 @@
+"""Variants of one store within a run: two releases, two servers, two settings, as `redis@before`
+and `redis@after`.
+
+A suite only names a variant. What the variant is, beyond its build parameters, belongs to a machine
+and comes from the environment: VECTRIAL_REDIS_BIN__BEFORE stands for VECTRIAL_REDIS_BIN wherever
+`redis@before` is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+from vectrial.model.errors import UserError
+
+T = TypeVar("T")
+
+#: What a variant may be called.
+PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
+_AT, _MARK, _FILE = "@", "__", "_FILE"
+#: What says where a server comes from.
+_WAYS = ("BIN", "ADDRESS", "PROVIDER")
+_ONE = threading.RLock()
+_VARIABLE = re.compile(r"(?P<plain>VECTRIAL_[A-Z0-9_]*?[A-Z0-9])__(?P<variant>[A-Z0-9_]+)")
+
+
+def named(store: str, variant: str | None) -> str:
+    """The name of a store's variant in results and on the command line: `redis@before`; the
+    store's own without a variant."""
+    return f"{store}{_AT}{variant}" if variant else store
+
+
+def store_of(name: str) -> str:
+    """The store that a name is of: `redis` of `redis@before`."""
+    return name.partition(_AT)[0]
+
+
+def file_part(name: str) -> str:
+    """A name as part of the name of a file: `redis-before`."""
+    return name.replace(_AT, "-")
+
+
+def suffix(variant: str) -> str:
+    """The end of the names of a variant's variables: `__BEFORE`."""
+    return _MARK + re.sub(r"[^A-Z0-9]", "_", variant.upper())
+
+
+def own_variables(variant: str) -> Mapping[str, str]:
+    """The variables of the environment that are a variant's own, each by the name of the one that
+    it stands for."""
+    if not variant:
+        return {}
+    wanted = suffix(variant).removeprefix(_MARK)
+    found = ((_VARIABLE.fullmatch(name), value) for name, value in os.environ.items())
+    return {match["plain"]: value for match, value in found if match and match["variant"] == wanted}
+
+
+def endings() -> tuple[str, ...]:
+    """The ends of names, as of `suffix`, that variables of the environment have, each once; usable
+    as variants."""
+    found = map(_VARIABLE.fullmatch, os.environ)
+    return tuple(dict.fromkeys(match["variant"] for match in found if match))
+
+
+@contextmanager
+def variables_of(variant: str) -> Iterator[None]:
+    """In the block, a variant's own variables of the environment stand for those of all, and what
+    these say otherwise is not there: of a variant with a program, where a server runs already. What
+    is raised about a variable names the variant's own. One block at a time: others wait."""
+    own = own_variables(variant)
+    if not own:
+        yield
+        return
+    hidden = {other for name in own for other in _instead_of(name)} - own.keys()
+    with _ONE:
+        before = {name: os.environ.get(name) for name in own.keys() | hidden}
+        for name in hidden:
+            os.environ.pop(name, None)
+        os.environ.update(own)
+        try:
+            yield
+        except UserError as error:
+            if error.where in own:
+                error.where += suffix(variant)
+            raise
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def _instead_of(name: str) -> Iterator[str]:
+    """The variables that a variable takes the place of, beside the one of the same name."""
+    # A secret stands in a variable or in a file.
+    yield name.removesuffix(_FILE) if name.endswith(_FILE) else name + _FILE
+    stem, _, what = name.rpartition("_")
+    if what in _WAYS:
+        yield from (f"{stem}_{other}" for other in _WAYS if other != what)
+
+
+def within_variables(variant: str, steps: Generator[T]) -> Generator[T]:
+    """The same steps, each taken with a variant's own variables, and none of them outside."""
+    try:
+        while True:
+            with variables_of(variant):
+                try:
+                    step = next(steps)
+                except StopIteration:
+                    return
+            yield step
+    finally:
+        with variables_of(variant):
+            steps.close()
