@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from experiment_worlds import dataset, run, target
+from experiment_worlds import dataset, index_of, run, target, world
 from numpy.typing import NDArray
 
 from vectrial.experiments.common import hybrid_truth
@@ -22,8 +22,11 @@ from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
+from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
+from vectrial.model.phase import Phase, State
 from vectrial.model.schema import Field, FieldType, Schema
+from vectrial.model.slices import Turn
 from vectrial.model.store import Hits, HybridSearcher, Store
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments, ndcg
@@ -288,6 +291,32 @@ def test_a_weight_that_the_store_has_not_is_there_without_a_figure(tmp_path: Pat
     assert {alpha for alpha, one in phases.items() if one.metrics["qps"]} == {0.0, 0.5, 1.0}
     assert phases[0.25].metrics["qps"] is None
     assert "alike" in phases[0.25].missing["qps"]
+
+
+def test_in_turns_every_weight_has_the_figures_that_it_has_alone(tmp_path: Path) -> None:
+    """Of a store that answers exactly: agreement and nDCG do not depend on the load."""
+    asked = SHORT.resolve(target(OneWeight, index_of(OneWeight, "flat")).data)
+    (point,) = asked.points(target(OneWeight, index_of(OneWeight, "flat")))
+    assert asked.takes_turns(point, Lane.EMBEDDED)
+    phases = []
+    with world(OneWeight, "flat", tmp_path / "turns", State.LOADED, worded()) as context:
+        for load in asked.loads(context, point):
+            if isinstance(load, Phase):
+                phases.append(load)
+                continue
+            load.open()
+            slices = [load.take(Turn(at, 0, 30_000_000), lambda: None) for at in range(3)]
+            phases.append(load.close())
+            assert phases[-1].metrics["count"] == sum(one.count for one in slices) > 0
+    alone = run(SHORT, OneWeight, tmp_path / "alone", given=worded())
+    names = ("fusion_agreement", "ndcg", "ndcg_exact")
+    told = [{name: phase.metrics.get(name) for name in names} for phase in phases]
+    wanted = [{name: phase.metrics.get(name) for name in names} for phase in alone]
+    weights = [[phase.params["alpha"] for phase in some] for some in (phases, alone)]
+    assert weights[0] == weights[1]
+    for one, other in zip(told, wanted, strict=True):
+        assert one == pytest.approx(other, abs=0.02), "each query is asked about as often"
+    assert "recall_mean" not in phases[0].metrics
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.slices import TurnTime
 from vectrial.model.store import Searcher, Store
-from vectrial.workload.search import SearchLoad
+from vectrial.workload.in_turns import TurnLoad
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
@@ -267,15 +267,16 @@ class Experiment(ExactModel, ABC):
         own: float | None = getattr(self, "duration_s", None)
         return TurnTime(own or 1.5 * float(getattr(self, "min_s", 1.0)))
 
-    def loads(self, context: Context, point: OperatingPoint) -> Generator[SearchLoad]:
+    def loads(self, context: Context, point: OperatingPoint) -> Generator[TurnLoad | Phase]:
         """The loads of a point, in order, where `run` is not overridden. Each is measured, alone or
-        in turns, before the next one is asked for; then it has its phase."""
+        in turns, before the next one is asked for. A phase among them is one that says why it has
+        no figures."""
         raise NotImplementedError(f"{self.name} has neither `run` nor `loads`")
 
     def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
         """Measure one operating point."""
         for load in self.loads(context, point):
-            yield load.alone()
+            yield load if isinstance(load, Phase) else load.alone()
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Clients of the closed loop that is offered at a point; None when the loop is open."""

@@ -14,10 +14,11 @@ from vectrial.stats.quantiles import withhold
 from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
-from vectrial.workload.search import SearchLoad
+from vectrial.workload.in_turns import TurnLoad
 
-#: The loads of a trial, in order; what it has beside them ends with the generator.
-Loads = Generator[SearchLoad]
+#: The loads of a trial, in order, and phases that need no measuring; what it has beside them ends
+#: with the generator.
+Loads = Generator[TurnLoad | Phase]
 #: Why nothing is known of the machine in a phase.
 _SHARED = "it took turns with other stores"
 
@@ -29,7 +30,7 @@ class _Arm:
 
     out: Finished
     loads: Loads
-    load: SearchLoad | None = None
+    load: TurnLoad | None = None
     slices: list[Slice] = field(default_factory=list)
     used_s: float | None = 0.0
 
@@ -41,6 +42,9 @@ class _Arm:
         """
         self.load, self.slices, self.used_s = None, [], 0.0
         load = next(self.loads, None)
+        while isinstance(load, Phase):  # of which there is nothing to measure
+            self.out.phases.append(load)
+            load = next(self.loads, None)
         if load is not None:
             load.open()
             self.load = load

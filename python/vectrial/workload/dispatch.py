@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.model.context import Context, operating_point
-from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
-from vectrial.model.fusion import Blend
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.workload import ClosedLoop, Load
+from vectrial.model.workload import Load
 from vectrial.workload import ingest
 from vectrial.workload.native import inserts
 from vectrial.workload.native import search as native_search
-from vectrial.workload.ndcg import RelevanceJudgments
 from vectrial.workload.opening import opening_of
-from vectrial.workload.python import sdk_ingest, sdk_search
-from vectrial.workload.python.closed_loop import closed_loop
+from vectrial.workload.python import sdk_ingest
 from vectrial.workload.search import SearchLoad
-from vectrial.workload.searchers import hybrid_searchers, native_searches, searchers
+from vectrial.workload.searchers import native_searches, searchers
 
 
 def search(
@@ -59,49 +55,6 @@ def answers(
     queries = context.dataset.queries
     every = [each] * len(queries) if callable(each) else each
     return [search(query)[0] for query, search in zip(queries, every, strict=True)]
-
-
-def hybrid(
-    context: Context,
-    point: Mapping[str, Any],
-    load: ClosedLoop,
-    blend: Blend,
-    texts: Sequence[str],
-    truth: Truth,
-    judgments: RelevanceJudgments | None,
-    *,
-    warmup_queries: int = 100,
-    name: str = "search",
-) -> Phase:
-    """As `search`, by the vectors of the dataset's queries and their `texts`.
-
-    Args:
-        truth: what an exact fusion finds, by which recall is judged.
-        judgments: of which rows are relevant to each query: then the phase has `ndcg` and
-            `ndcg_exact`.
-    """
-    params = operating_point(context, point).search
-    asked = context.dataset.queries, truth
-    how: dict[str, Any] = {
-        "seed": context.seed,
-        "progress": context.progress,
-        "name": name,
-        "judgments": judgments,
-    }
-    # Settings that a server keeps are settled here, as in `search`.
-    here = hybrid_searchers(context.store, context.k, params, blend, texts)
-    if context.lane is Lane.SDK:
-        question = sdk_search.HybridQuestion(
-            opening_of(context), context.k, params, blend, tuple(texts)
-        )
-        cores = context.certificate.placement.pins
-        how |= {"cores": cores, "warmup_queries": warmup_queries}
-        phase = sdk_search.search(question, *asked, load, **how)
-    else:
-        how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
-        phase = closed_loop(here, *asked, warmup_count=warmup_queries, **how)
-    phase.params = {**phase.params, "k": context.k, **point}
-    return phase
 
 
 def load(context: Context, *, stop: int, clients: int = 1, batch_rows: int | None = None) -> Phase:

@@ -18,6 +18,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.slices import PARTS, Slice, Turn, serial
 from vectrial.telemetry.scheduling import Scheduled
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
+from vectrial.workload.ndcg import Gains
 from vectrial.workload.record import phase_of_outcome, phase_of_slices
 
 
@@ -45,11 +46,13 @@ class Piece:
 @dataclass(frozen=True)
 class Rest:
     """What a load leaves beside its pieces: the recorder of its warm-up, requests of it that
-    failed, and the timed answers that were logged."""
+    failed, the timed answers that were logged, and the gains of all of them where they are
+    graded."""
 
     warmup: Recorder
     warmup_errors: int
     log: AnswerLog
+    gains: Gains | None = None
 
 
 #: What client and store had of the processors until now; None where nobody tells.
@@ -74,6 +77,44 @@ class Taker(Protocol):
 
     def end(self) -> Rest:
         """Send nothing any more, and close what was opened. Harmless if it is called again."""
+        ...
+
+
+class TurnLoad(Protocol):
+    """A load of an experiment that is measured alone, by `alone`; or in turns, by `open`, `take`
+    again and again, and `close`."""
+
+    @property
+    def name(self) -> str:
+        """Of the phase."""
+        ...
+
+    def alone(self) -> Phase:
+        """Measure it as a whole."""
+        ...
+
+    def open(self) -> None:
+        """Connect and warm up, to take turns.
+
+        Raises:
+            StoreError: a client could not connect.
+        """
+        ...
+
+    def take(self, turn: Turn, spent: Spent) -> Slice:
+        """Take a turn; see `Turns.take`.
+
+        Raises:
+            StoreError: the load has broken down.
+        """
+        ...
+
+    def close(self) -> Phase:
+        """There are no more turns: the phase of all of them."""
+        ...
+
+    def discard(self) -> None:
+        """Close what was opened, whatever state it is in."""
         ...
 
 
@@ -184,6 +225,8 @@ class Turns:
             params=self._params,
             no_recall="no ground truth was given",
         )
+        if rest.gains is not None:
+            phase.metrics |= rest.gains.metrics()
         return phase, answers
 
     def _open_phase(self, name: str, whole: Recorder, rest: Rest) -> Phase:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -25,12 +25,13 @@ from vectrial.model.context import Context, search_params
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.fusion import Blend, Fusion
 from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
+from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
 from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
-from vectrial.workload import dispatch
+from vectrial.workload.hybrid import HybridLoad, HybridQuestions
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
@@ -128,7 +129,10 @@ class HybridSearch(Experiment):
         """The same at every point."""
         return self.clients
 
-    def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+    def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
+        return True
+
+    def loads(self, context: Context, point: OperatingPoint) -> Generator[HybridLoad | Phase]:
         can = context.store.capabilities.hybrid
         assert isinstance(can, Hybrid), "the plan refuses it"
         fusion = self.fusion or next(iter(can.fusions))
@@ -154,29 +158,31 @@ class HybridSearch(Experiment):
             generated_columns.fill(held, store, task.dataset, schema)
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
             for blend, exact in zip(blends, every, strict=True):
-                yield self._measured(held, point, task, exact, blend)
+                yield self._load(held, point, task, exact, blend)
         for alpha in self.alphas:
             if not can.weighs(alpha):
                 yield _not_weighed(Blend(task.field, alpha, fusion, candidates), _EVEN)
 
-    def _measured(
+    def _load(
         self,
         context: Context,
         point: Mapping[str, Any],
         task: hybrid_truth.Task,
         exact: hybrid_truth.Exact,
         blend: Blend,
-    ) -> Phase:
-        phase = dispatch.hybrid(
+    ) -> HybridLoad:
+        return HybridLoad(
             context,
             point,
             ClosedLoop(self.clients, min_s=self.min_s, max_s=self.max_s),
-            blend,
-            task.texts,
-            exact.truth,
-            exact.judgments,
+            HybridQuestions(blend, task.texts, exact.truth, exact.judgments),
+            lambda phase: self._finish(phase, task, exact, blend),
             warmup_queries=self.warmup_queries,
         )
+
+    def _finish(
+        self, phase: Phase, task: hybrid_truth.Task, exact: hybrid_truth.Exact, blend: Blend
+    ) -> None:
         phase.params = {
             **phase.params,
             "alpha": blend.alpha,
@@ -199,7 +205,6 @@ class HybridSearch(Experiment):
         for name in ("ndcg", "ndcg_exact"):
             if phase.metrics.setdefault(name, None) is None:
                 phase.missing[name] = why
-        return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The exact rankings, and a phase at each weight."""

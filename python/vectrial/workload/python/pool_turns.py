@@ -105,7 +105,8 @@ class PoolTurns:
         """As of a `Taker`."""
         self._crew.close()
         pool = self._pool
-        return Rest(pool.warmed_up(), sum(pool.warmup_errors), pool.logged())
+        gains = None if pool.scorer is None else pool.scorer.all()
+        return Rest(pool.warmed_up(), sum(pool.warmup_errors), pool.logged(), gains)
 
 
 def _blocks(pool: ClientPool, parts: Iterator[Part]) -> Iterator[tuple[list[Request], bool]]:

@@ -14,6 +14,7 @@ from vectrial.engine.recorders import merge
 from vectrial.model.progress import Progress
 from vectrial.workload.answer_log import AnswerLog
 from vectrial.workload.in_turns import Piece, Rest
+from vectrial.workload.ndcg import Gains
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.sdk_process import Ready, expect, processes
@@ -43,6 +44,7 @@ class PackedRest:
     warmup: bytes
     warmup_errors: int
     log: AnswerLog
+    gains: Gains | None = None
 
 
 class SdkTurns:
@@ -96,8 +98,18 @@ class SdkTurns:
             for one in parts:
                 log.extend(one.log)
             errors = sum(one.warmup_errors for one in parts)
-            self._rest = Rest(self._merged([one.warmup for one in parts]), errors, log)
+            warmup = self._merged([one.warmup for one in parts])
+            self._rest = Rest(warmup, errors, log, _all_gains(parts))
         return self._rest
+
+
+def _all_gains(parts: Sequence[PackedRest]) -> Gains | None:
+    """Those of all processes; None where nothing was graded."""
+    graded = [one.gains for one in parts if one.gains is not None]
+    whole = Gains()
+    for gains in graded:
+        whole.add(gains)
+    return whole if graded else None
 
 
 def _rest_of(pipe: Connection) -> PackedRest:
@@ -131,4 +143,4 @@ def take_turns(pool: ClientPool, pipe: Connection) -> PackedRest:
             )
         )
     rest = turns.end()
-    return PackedRest(rest.warmup.pack(), rest.warmup_errors, rest.log)
+    return PackedRest(rest.warmup.pack(), rest.warmup_errors, rest.log, rest.gains)
