@@ -188,7 +188,15 @@ def test_builds_are_tried_and_the_suite_of_the_choice_is_one(
     (choice,) = [one for one in told if one["kind"] == "choice"]
     assert [one["build"] for one in builds] == [1, 2]
     assert builds[0]["params"] == {"m": 16, "ef_construction": 200}
-    assert choice["qps"] == max(one["qps"] for one in builds)
+    finals = [one for one in told if one["kind"] == "final"]
+    assert finals
+    assert {one["build"] for one in finals} <= {1, 2}
+    keys = ("qps", "recall_mean", "search", "params")
+    assert [choice[key] for key in keys] == [finals[0][key] for key in keys]
+    assert finals[0]["verdict"] is None
+    assert all(one["of_fastest"] for one in finals[1:])
+    last = read_suite(Path(choice["finals"]) / "suite.toml")
+    assert (last.order, last.repeats) == ("turns", 3)
     assert choice["recall_mean"] >= 0.9
     suite = read_suite(Path(choice["suite"]))
     assert choice["suite_toml"] == Path(choice["suite"]).read_text()

@@ -26,7 +26,7 @@ from vectrial.report.build import build
 
 PACKAGE = Path(vectrial.__file__).parent
 MAY_NAME = {
-    *("cli/capacity.py", "cli/tune.py", "cli/fit.py", "cli/fit_bench.py"),
+    *("cli/capacity.py", "cli/tune_bench.py", "cli/fit.py", "cli/fit_bench.py"),
     *("plan/quick.py", "run/existing.py"),
 }
 #: What a report says of loads and phases, whichever experiments they are of.

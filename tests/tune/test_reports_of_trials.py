@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.cli import tune
+from vectrial.cli import tune_view as tune
+from vectrial.compare.cells import ComparedCell
+from vectrial.compare.judge import Verdict
+from vectrial.stats.effects import Effect
+from vectrial.stats.verdict import Kind
 from vectrial.tune.search import Build, Candidate, Limits, TriedBuild
 
 BUILD = Build("hnsw", {"m": 8})
@@ -56,6 +60,7 @@ def test_objects_have_all_their_keys(able: bool) -> None:
         "recall_floor",
         "folder",
         "reason",
+        "finals",
         "suite",
         "suite_toml",
     }
@@ -74,3 +79,29 @@ def test_the_suite_that_measures_the_choice_anew_is_printed(
     assert said.endswith(
         f"vectrial run runs/one/chosen.toml\nwhich is this suite:\n\n{SUITE}\nruns/one\n"
     )
+
+
+def test_the_fastest_of_the_last_candidates_is_the_choice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tried = TriedBuild(1, BUILD, "complete", 1000.0, GOOD, "", [GOOD])
+    other = replace(tried, number=2, build=Build("hnsw", {"m": 24}))
+    fine = replace(GOOD, search={"ef_search": 33}, recall=0.951, qps=1200.0)
+    cell = ComparedCell("build-2 → build-1", "search", "search", {})
+    behind = Verdict(cell, Kind.BETTER, effect=Effect(1.25, 1.1, 1.4, 0.001, 0.05, 12))
+    finals = tune.Finals(
+        Path("runs/finals"),
+        (tune.Final(tried, fine, 1210.0, None), tune.Final(other, GOOD, 968.0, behind)),
+    )
+    found = tune.result_of([tried, other], Limits(0.95), Path("runs/one"), finals)
+    assert found.best == fine
+    rows = [one for one in tune.objects(found) if one["kind"] == "final"]
+    assert [one["build"] for one in rows] == [1, 2]
+    assert rows[1]["of_fastest"] == pytest.approx(0.8)
+    assert rows[1]["of_fastest_low"] == pytest.approx(1 / 1.4)
+    tune.print_tables(found)
+    said = capsys.readouterr().out
+    assert "QPS at 0.95" in said
+    assert "the fastest" in said
+    assert "0.8 of the fastest (0.714 to 0.909)" in said
+    assert "choice: hnsw m=8, ef_search=33: 1,200 QPS" in said

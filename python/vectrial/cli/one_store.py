@@ -105,20 +105,25 @@ def suite_of(
     k: int,
     repeats: int,
     experiments: Sequence[dict[str, Any]],
+    variants: Sequence[str] = (),
 ) -> Suite:
     """The suite that a command measures: one store on one dataset.
 
-    indexes: kinds of index with their build parameters.
+    indexes: kinds of index with their build parameters. variants: their names, by which they take
+    turns.
     """
+    order = {"order": "turns"} if variants else {}
+    own = [{"variant": name} for name in variants] or [{}] * len(indexes)
     lanes = {} if lane is None else {"lane": lane}
     plain: dict[str, Any] = {
         "name": f"{command}-{store.name}",
         "k": k,
         "repeats": repeats,
+        **order,
         "datasets": [{"name": dataset, **({} if rows is None else {"rows": rows})}],
         "stores": [
-            {"store": store.name, "index": index, "params": dict(params), **lanes}
-            for index, params in indexes
+            {"store": store.name, **variant, "index": index, "params": dict(params), **lanes}
+            for (index, params), variant in zip(indexes, own, strict=True)
         ],
         "experiments": list(experiments),
     }

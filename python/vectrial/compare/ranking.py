@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from vectrial.analysis.run_data import RunData
@@ -59,14 +59,20 @@ class Ranking:
     verdicts: Mapping[tuple[int, int], Verdict]
 
 
-def rank(run: RunData, recall: float, clients: int = 1) -> Ranking:
+def rank(
+    run: RunData, recall: float, clients: int = 1, among: Collection[str] | None = None
+) -> Ranking:
     """Rank the stores of a run that reach a recall, by closed loops of so many clients.
+
+    among: labels of the stores to rank; all unless given.
 
     A store's QPS are read off the curve of each repeat at exactly this recall; where all its
     settings have a higher one, those of the fastest count.
     """
     found = []
     for series, name in run.labels.items():
+        if among is not None and name not in among:
+            continue
         group = _searches(run, series, clients)
         values = _at_least(group, recall) if group is not None else {}
         if group is not None and values:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.model.errors import NotInstalled
+from vectrial.stats.curves import read_at
 from vectrial.tune.space import Choice, Knob
 
 #: One in this many builds is random, before Optuna learns from results.
@@ -211,17 +212,26 @@ def best_of(measured: Measured, limits: Limits) -> tuple[Candidate | None, float
     """The fastest candidate within the limits, the objective of the build, and the reason for
     having no such candidate.
 
-    The objective is the QPS of that candidate. Without one it is negative, and closer to 0 the
-    closer a candidate comes to the limits.
+    The objective is the QPS at exactly the wanted recall. Without such a candidate it is negative,
+    and closer to 0 the closer a candidate comes to the limits.
     """
     if not measured.candidates:
         return None, _FAILED, measured.reason
     able = [one for one in measured.candidates if one.fault(limits) is None]
     if able:
         best = max(able, key=lambda one: one.qps)
-        return best, best.qps, ""
+        return best, _qps_at(measured.candidates, able, limits.recall), ""
     nearest = min(measured.candidates, key=lambda one: (one.beyond(limits), -one.qps))
     return None, -nearest.beyond(limits) - _SMALL, nearest.fault(limits) or ""
+
+
+def _qps_at(candidates: Sequence[Candidate], able: Sequence[Candidate], recall: float) -> float:
+    """QPS at exactly this recall, between the settings that miss it and those that are within the
+    limits: a build is not worse for reaching the recall just below a setting."""
+    points = [(one.recall, one.qps) for one in candidates if one.recall < recall or one in able]
+    reading = read_at(points, recall)
+    fastest = max(one.qps for one in able)
+    return fastest if reading is None else max(fastest, reading.value)
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -1,0 +1,217 @@
+"""What `vectrial tune` prints."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from vectrial.cli import one_store as one
+from vectrial.cli.output import plain_table, stdout_console
+from vectrial.compare.judge import Verdict
+from vectrial.results.folder import CHOSEN
+from vectrial.stats.verdict import THRESHOLD, Kind
+from vectrial.tune.search import (
+    Candidate,
+    Limits,
+    Measured,
+    TriedBuild,
+    best_of,
+    pareto_front,
+)
+from vectrial.util import formatting
+
+_NUMBERS = ("recall", "QPS", "p99 ms", "memory")
+
+
+@dataclass(frozen=True)
+class Final:
+    """One of the last candidates.
+
+    candidate: its least setting within the limits. qps: at exactly the wanted recall. verdict: of
+        the fastest over this one; None of the fastest itself.
+    """
+
+    tried: TriedBuild
+    candidate: Candidate
+    qps: float
+    verdict: Verdict | None
+
+    @property
+    def of_fastest(self) -> tuple[float, float, float] | None:
+        """Its QPS over those of the fastest, with the ends of the interval; None where it is the
+        fastest, or they cannot be compared."""
+        effect = None if self.verdict is None else self.verdict.effect
+        return None if effect is None else (1 / effect.ratio, 1 / effect.high, 1 / effect.low)
+
+    @property
+    def text(self) -> str:
+        """How it stands to the fastest."""
+        if self.verdict is None:
+            return "the fastest"
+        if self.of_fastest is None:
+            return f"not compared: {self.verdict.reason}"
+        ratio, low, high = self.of_fastest
+        ends = f"{ratio:.3g} of the fastest ({low:.3g} to {high:.3g})"
+        said = {
+            Kind.TIE: f"a tie, within {THRESHOLD:.0%}: ",
+            Kind.UNDECIDED: "undecided: ",
+            Kind.WORSE: "ahead in turns: ",
+        }
+        return said.get(self.verdict.kind, "") + ends
+
+
+@dataclass(frozen=True)
+class Finals:
+    """The last candidates, the fastest first, and the folder of their run."""
+
+    folder: Path
+    found: tuple[Final, ...]
+
+
+@dataclass
+class Result:
+    """The outcome of tuning. reason: of having no `best`. suite: TOML that measures the best."""
+
+    tried: Sequence[TriedBuild]
+    front: Sequence[Candidate]
+    best: Candidate | None
+    reason: str
+    limits: Limits
+    folder: Path
+    suite: str = ""
+    finals: Finals | None = None
+
+
+def result_of(
+    tried: Sequence[TriedBuild], limits: Limits, folder: Path, finals: Finals | None = None
+) -> Result:
+    """The fastest of the last candidates, or else of all builds, within the limits; or why there is
+    none."""
+    every = [each for build in tried if build.state != "again" for each in build.candidates]
+    best, _, fault = best_of(Measured(every), limits)
+    reason = ""
+    if not every:
+        reason = "no build could be measured whole; the reason is beside each"
+    elif best is None:
+        reason = (
+            f"nothing is within the limits; the nearest has {fault}:"
+            " relax a limit, or raise --budget"
+        )
+    if finals is not None and finals.found:
+        best = finals.found[0].candidate
+    return Result(tried, pareto_front(every), best, reason, limits, folder, finals=finals)
+
+
+def build_line(tried: TriedBuild) -> str:
+    """A build that was tried, for progress."""
+    head = f"build {tried.number}: {tried.build.label}"
+    best = tried.best
+    if best is None:
+        return f"{head}: {tried.state}: {tried.reason}"
+    point = f"{best.qps:,.5g} QPS at recall {best.recall:.4f}"
+    return f"{head}: {point}, {one.listed(best.search)}"
+
+
+def objects(result: Result) -> Iterator[dict[str, Any]]:
+    """One object per build, per point of the front, per last candidate, and for the choice."""
+    for tried in result.tried:
+        build = {"build": tried.number, "state": tried.state, "reason": tried.reason}
+        own = {"index": tried.build.kind, "params": dict(tried.build.params)}
+        yield {"kind": "build", **build, **_values(tried.best), **own}
+    for candidate in result.front:
+        yield {"kind": "front", **_values(candidate)}
+    for final in () if result.finals is None else result.finals.found:
+        ratio, low, high = final.of_fastest or (None, None, None)
+        yield {
+            "kind": "final",
+            "build": final.tried.number,
+            **_values(final.candidate),
+            "qps_at_recall": final.qps,
+            "of_fastest": ratio,
+            "of_fastest_low": low,
+            "of_fastest_high": high,
+            "verdict": None if final.verdict is None else str(final.verdict.kind),
+        }
+    yield {
+        "kind": "choice",
+        "recall_floor": result.limits.recall,
+        "folder": str(result.folder),
+        "finals": None if result.finals is None else str(result.finals.folder),
+        "reason": result.reason,
+        **_values(result.best),
+        "suite": str(result.folder / CHOSEN) if result.suite else None,
+        "suite_toml": result.suite or None,
+    }
+
+
+def _values(candidate: Candidate | None) -> dict[str, Any]:
+    """All keys, with or without a candidate."""
+    return {
+        "index": candidate and candidate.build.kind,
+        "params": candidate and dict(candidate.build.params),
+        "search": candidate and dict(candidate.search),
+        "recall_mean": candidate and candidate.recall,
+        "qps": candidate and candidate.qps,
+        "latency_p99": candidate and candidate.p99_us,
+        "rss_growth_bytes": candidate and candidate.memory_bytes,
+    }
+
+
+def print_tables(result: Result) -> None:
+    """Print the builds, the front, the last candidates, the choice and the run folder on stdout."""
+    console = stdout_console()
+    builds = _table("build", "index", "state")
+    for tried in result.tried:
+        cells = _cells(tried.best) if tried.best else ("—",) * 5
+        builds.add_row(str(tried.number), tried.build.label, tried.state, *cells, tried.reason)
+    console.print(builds)
+    console.print("\nbest at each recall, of all builds:")
+    front = _table("index")
+    best = result.best
+    for candidate in result.front:
+        note = "the choice" if candidate == best else candidate.fault(result.limits) or ""
+        front.add_row(candidate.build.label, *_cells(candidate), note)
+    console.print(front)
+    if result.finals is not None and result.finals.found:
+        _print_finals(result.finals, result.limits.recall)
+    if best is None:
+        print(f"\nno choice: {result.reason}")
+    else:
+        print(f"\nchoice: {best.build.label}, {one.listed(best.search)}: {best.qps:,.5g} QPS")
+        print(f"measure it again with: vectrial run {shlex.quote(str(result.folder / CHOSEN))}")
+        print(f"which is this suite:\n\n{result.suite.strip()}\n")
+    print(result.folder)
+
+
+def _print_finals(finals: Finals, recall: float) -> None:
+    at = f"QPS at {formatting.recall(recall).rstrip('0').rstrip('.')}"
+    table = plain_table("build", "index", "search", *_NUMBERS, at, "", right=(*_NUMBERS, at))
+    for final in finals.found:
+        table.add_row(
+            str(final.tried.number), final.tried.build.label, *_cells(final.candidate),
+            f"{final.qps:,.5g}", final.text,
+        )  # fmt: skip
+    console = stdout_console()
+    console.print("\nthe best builds again, in turns, at the least setting within the limits:")
+    console.print(table)
+    console.print(f"their run: {finals.folder}")
+
+
+def _table(*left: str) -> Table:
+    return plain_table(*left, "search", *_NUMBERS, "", right=_NUMBERS)
+
+
+def _cells(candidate: Candidate) -> tuple[str, str, str, str, str]:
+    memory = candidate.memory_bytes
+    return (
+        one.listed(candidate.search) or "—",
+        f"{candidate.recall:.4f}",
+        f"{candidate.qps:,.5g}",
+        "—" if candidate.p99_us is None else f"{candidate.p99_us / 1e3:,.3g}",
+        "—" if memory is None else f"{memory / 2**20:,.4g} MiB",
+    )

@@ -1,0 +1,63 @@
+"""The last candidates of tuning: the builds that may be the fastest, and the search settings at
+which they just reach the recall.
+
+One search of a second per setting does not tell builds apart that differ by a tenth, and a coarse
+grid of settings favours a build that happens to reach the recall just at one of them. So the best
+builds are loaded again and searched in turns, at settings around the one that each needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from vectrial.tune.search import Candidate, TriedBuild
+
+#: A build that was slower than this share of the fastest is no candidate: a second on a shared
+#: machine is wrong by a third at times.
+_NEAR = 0.6
+#: Settings beside the one that is needed, as multiples of it. Below the last number a step of 1 is
+#: more than 3 %.
+_AROUND, _SMALL = (0.95, 1.06), 33
+#: A recall of 1 has no logarithm of its odds.
+_MOST_RECALL = 1 - 1e-6
+
+
+def finalists(tried: Sequence[TriedBuild], count: int) -> list[TriedBuild]:
+    """The builds that may be the fastest at the wanted recall, at most `count`, the best first."""
+    able = [one for one in tried if one.state == "complete" and one.best is not None]
+    able.sort(key=lambda one: -one.value)
+    return [one for one in able if one.value >= _NEAR * able[0].value][:count]
+
+
+def settings_near(candidates: Sequence[Candidate], parameter: str, recall: float) -> list[int]:
+    """Values of the search parameter around the least that reaches the recall, ascending; the least
+    measured one where that reaches it.
+
+    The needed value is read between the last that misses and the first that reaches the recall:
+    the logarithm of the odds of a neighbour to be found is close to linear in that of the value.
+
+    Args:
+        candidates: of one build; at least one reaches the recall.
+    """
+    points = sorted((int(one.search[parameter]), one.recall) for one in candidates)
+    reaching = next(at for at, (_, found) in enumerate(points) if found >= recall)
+    if not reaching:
+        return [points[0][0]]
+    needed = _between(points[reaching - 1], points[reaching], recall)
+    low, high = (factor * needed for factor in _AROUND)
+    nearest = {math.floor(needed), math.ceil(needed)} if needed < _SMALL else {round(needed)}
+    values = {math.floor(low), *nearest, math.ceil(high)}
+    return sorted({min(max(value, points[0][0]), points[-1][0]) for value in values})
+
+
+def _between(miss: tuple[int, float], hit: tuple[int, float], recall: float) -> float:
+    odds = [_log_odds(one) for one in (miss[1], recall, hit[1])]
+    span = odds[2] - odds[0]
+    share = (odds[1] - odds[0]) / span if span > 0 else 1.0
+    return float(miss[0] * (hit[0] / miss[0]) ** share)
+
+
+def _log_odds(recall: float) -> float:
+    inside = min(max(recall, 1 - _MOST_RECALL), _MOST_RECALL)
+    return math.log(inside / (1 - inside))
