@@ -3,9 +3,9 @@
     python scripts/figures.py    # prints those that are not found; exit code 1 if there are any
 
 A section that states a measured figure links to the folder in docs/results that has its bundle, or
-to docs/benches.md. Each figure must then stand on a page that is generated from there, to its last
+to docs/benches.md. Each figure must then stand on a page that is generated from it, to its last
 digit. In docs/results every number with a unit is taken for one, elsewhere those in units of rates,
-times of requests and ratios. docs/figures.toml lists by page what is no result: settings, limits,
+times of requests and ratios. The pages are made from the bundles here. docs/figures.toml lists by page what is no result: settings, limits,
 and sizes of machines.
 """
 
@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from vectrial.report import pages as pages_of_runs
+from vectrial.reports import committed
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The page whose every number with a unit is a result.
@@ -123,8 +126,10 @@ def _values(source: Path) -> frozenset[tuple[str, float]]:
         text = source.read_text("utf-8")
         rows = (f"{a} {unit} {b} {unit}" for a, b, unit in _BENCH_ROW.findall(text))
         return frozenset((one.quantity, one.value) for one in figures("\n".join([text, *rows])))
-    pages = [*source.rglob("*.md"), *source.rglob("suite.toml")]
-    texts = (path.read_text("utf-8") for path in pages)
+    texts = [
+        *map(pages_of_runs.text_of, pages_of_runs.bundles(source)),
+        *map(committed.text_of, committed.reproductions(source)),
+    ]
     return frozenset((one.quantity, one.value) for text in texts for one in figures(text))
 
 

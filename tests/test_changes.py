@@ -112,7 +112,7 @@ def test_a_change_runs_its_store_those_that_always_run_and_a_quarter() -> None:
     assert words("python/vectrial/stores/faiss.py") == TABLE.always | {"faiss"}
     assert words("pin/redis") == TABLE.always | {"redis", "redis-search"}
     assert words("python/vectrial/stores/common/arrow.py") == TABLE.words - changes.OTHERS
-    assert words("docs/results/demo/report.md") == TABLE.always | {"committed"}
+    assert words("docs/results/demo/run.vectrial.tar.gz") == TABLE.always | {"committed"}
     assert words("Makefile") == TABLE.always
     assert words("engine/src/lib.rs") == words("Cargo.lock") == TABLE.always | {"engine"}
     assert words(quarter=2) == TABLE.always | TABLE.quarters[2]

@@ -1,10 +1,10 @@
-"""Committed pages are what their bundles give."""
+"""Committed bundles make pages, and what was found quotes them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import subprocess
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from vectrial.document.render.draw import NARROW, WIDE
 from vectrial.model.errors import UserError
 from vectrial.report import pages
 from vectrial.report.build import build
+from vectrial.results.bundle import SUFFIX as BUNDLE
 from vectrial.results.bundle import opened, seal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,34 +26,6 @@ BUNDLES = [
     pytest.param(path, id=path.relative_to(RESULTS).parent.as_posix())
     for path in pages.bundles(RESULTS)
 ]
-STALE = "the page is not what its bundle gives: run `make results-pages` and commit"
-
-#: What a figure says: its texts, and the value and the colour of each mark. The places of marks
-#: and texts are left out: they depend on the fonts of the machine, which decide how wide texts are.
-_TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
-_MARK = re.compile(r'<(?:path|line|rect)[^>]*aria-label="([^"]*)"[^>]*>')
-_COLOUR = re.compile(r'(?:fill|stroke)="(#[0-9a-fA-F]{6})"')
-
-
-def marks(drawing: str) -> list[Sequence[str]]:
-    """The value and the colours of each mark, in order."""
-    return [(found[1], *_COLOUR.findall(found[0])) for found in _MARK.finditer(drawing)]
-
-
-@pytest.mark.committed
-@pytest.mark.parametrize("bundle", BUNDLES)
-def test_a_committed_page_is_what_its_bundle_gives(bundle: Path) -> None:
-    page = pages.generate(bundle)
-    assert (bundle.parent / pages.PAGE).read_text(encoding="utf-8") == page.text, STALE
-    committed = {path.name: path for path in (bundle.parent / pages.FIGURES).glob("*")}
-    assert committed.keys() == page.figures.keys(), STALE
-    for name, drawing in page.figures.items():
-        there = committed[name].read_text(encoding="utf-8")
-        assert marks(drawing), name
-        assert marks(there) == marks(drawing), (name, STALE)
-        assert _TEXT.findall(there) == _TEXT.findall(drawing), (name, STALE)
-    assert all(f"]({pages.FIGURES}/{name})" in page.text for name in page.figures)
-
 
 @pytest.fixture(scope="module")
 def vega_lite() -> jsonschema.Draft7Validator:
@@ -87,7 +60,8 @@ def cells(line: str) -> list[str]:
 )
 def test_the_findings_quote_the_page_of_the_bundle(results: str, section: str) -> None:
     """Each figure of a table of findings stands in a row of its store in the report."""
-    page = (RESULTS / results / pages.PAGE).read_text(encoding="utf-8")
+    (bundle,) = pages.bundles(RESULTS / results)
+    page = pages.text_of(bundle)
     findings = (RESULTS / "README.md").read_text(encoding="utf-8")
     table = findings.partition(section)[2].partition("\n## ")[0]
     quoted = [cells(line) for line in table.splitlines() if line.startswith("| ")][2:]
@@ -106,13 +80,12 @@ def test_the_findings_quote_the_page_of_the_bundle(results: str, section: str) -
             ), (store, part)
 
 
-@pytest.mark.committed
-def test_every_committed_page_has_its_bundle() -> None:
-    """And no tables beside it."""
-    sealed = {bundle.parent for bundle in pages.bundles(RESULTS)}
-    sealed |= {folder.parent for folder in sealed}  # of a reproduction, a folder for each part
-    assert not [path for path in RESULTS.glob("*/**/*.md") if path.parent not in sealed]
-    assert not list(RESULTS.rglob("*.csv"))
+def test_bundles_alone_are_committed() -> None:
+    """Beside them the settings of reproductions, the list of results and what was found."""
+    files = subprocess.check_output(["git", "ls-files", "."], cwd=RESULTS, text=True).split()
+    kinds = {"README.md", "results.toml"}
+    others = [one for one in files if one not in kinds and not one.endswith(BUNDLE)]
+    assert {Path(one).name for one in others} <= {"reproduction.json"}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Pages of committed results, generated from the bundles beside them.
+"""Pages of committed results, generated from the bundles beside them, and ignored by git.
 
 `python -m vectrial.report.pages docs/results` writes `report.md` and the figures that it shows
 into every folder that holds a bundle.
@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from vectrial.analysis.run_data import load
+from vectrial.document.blocks import Report
 from vectrial.document.render import draw, markdown, write
 from vectrial.model.errors import DataError, UserError, VectrialError
 from vectrial.report.build import build
@@ -60,16 +61,31 @@ def generate(bundle: Path) -> Page:
     Raises:
         DataError: the bundle is damaged, or a figure cannot be drawn.
     """
-    with opened(bundle) as (sealed, folder):
-        seal, report = sealed.seal, build(load(folder))
+    report, text = _of(bundle)
     figures = {f"{figure.name}.svg": draw.alone(figure) for figure in report.figures()}
     for name, drawing in figures.items():
         if not draw.is_drawn(drawing):
             raise DataError(f"the figure {name} cannot be drawn", where=str(bundle))
+    return Page(text, figures)
+
+
+def text_of(bundle: Path) -> str:
+    """The text of a bundle's page.
+
+    Raises:
+        DataError: the bundle is damaged.
+    """
+    return _of(bundle)[1]
+
+
+def _of(bundle: Path) -> tuple[Report, str]:
+    """The report of a bundle, and its text."""
+    with opened(bundle) as (sealed, folder):
+        seal, report = sealed.seal, build(load(folder))
     origin = (
         f"Generated from [{bundle.name}]({bundle.name}) by `make results-pages`. Seal: `{seal}`."
     )
-    return Page(with_origin(markdown.render(report, FIGURES), origin), figures)
+    return report, with_origin(markdown.render(report, FIGURES), origin)
 
 
 def with_origin(text: str, origin: str) -> str:

@@ -1,8 +1,8 @@
-"""Pages of committed reproductions, generated from the bundles of their parts.
+"""Pages of committed reproductions, generated from the bundles of their parts, and ignored by git.
 
 `python -m vectrial.reports.committed docs/results docs/claims.md` writes `reproduction.md` and its
 figures into every folder that holds the settings of a reproduction (`reproduction.json`), and a
-page of all conclusions of all reports.
+page of all conclusions of all reports, which is committed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,13 @@ def _committed(place: Path) -> Committed:
 def generate(one: Committed) -> Page:
     """Its page. The same bundles give the same text on any machine."""
     figures = {f"{figure.name}.svg": draw.alone(figure) for figure in one.page.figures()}
+    return Page(text_of(one), figures)
+
+
+def text_of(one: Committed) -> str:
+    """The text of its page."""
     origin = "Generated from the bundles in the folders beside it by `make results-pages`."
-    return Page(with_origin(markdown.render(one.page, FIGURES), origin), figures)
+    return with_origin(markdown.render(one.page, FIGURES), origin)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -117,9 +117,9 @@ def conclusions(found: Sequence[Committed], results: Path, beside: Path) -> str:
     )
     page = markdown.render(Report(_TITLE, _ABOUT, sections=sections), FIGURES)
     # A link in a cell would be shown as it is written.
-    names = {one.place.name: one.place / PAGE for one in found}
+    names = {one.place.name: one.place for one in found}
     for claim in (claim for report in REPRODUCTIONS.values() for claim in report.claims):
-        names |= {name: results / name / "report.md" for name in _results(claim)}
+        names |= {name: results / name for name in _results(claim)}
     for name, path in names.items():
         place = Path(relpath(path, beside)).as_posix()
         page = re.sub(rf"(?<=[|;] ){re.escape(name)}(?=: )", f"[{name}]({place})", page)
