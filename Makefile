@@ -112,11 +112,12 @@ site: setup ## static pages of every committed run, in SITE (a folder, "site" un
 clean: ## remove what was built here (datasets stay in the cache)
 	rm -rf $(VENV) target dist python/vectrial/_engine*.so
 
-lint: setup ## ruff, mypy strict, the direction of imports, rustfmt, clippy with warnings as errors
+lint: setup ## ruff, mypy strict, the direction of imports, lines by package, rustfmt, clippy with warnings as errors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python scripts/budget.py > /dev/null
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
 

@@ -3,9 +3,9 @@
     python scripts/figures.py    # prints those that are not found; exit code 1 if there are any
 
 A section that states a measured figure links to the folder in docs/results that has its bundle, or
-to docs/benches.md. Each figure must then stand on a page that is generated from it, to its last
+to docs/benches.md. Each figure must then stand on a page that is made of the bundle, to its last
 digit. In docs/results every number with a unit is taken for one, elsewhere those in units of rates,
-times of requests and ratios. The pages are made from the bundles here. docs/figures.toml lists by page what is no result: settings, limits,
+times of requests and ratios. docs/figures.toml lists by page what is no result: settings, limits,
 and sizes of machines.
 """
 

@@ -27,6 +27,7 @@ BUNDLES = [
     for path in pages.bundles(RESULTS)
 ]
 
+
 @pytest.fixture(scope="module")
 def vega_lite() -> jsonschema.Draft7Validator:
     """What a specification may say, as Altair has it. What it may not say has no effect there."""
