@@ -562,6 +562,18 @@ def test_a_variant_is_chosen_by_its_name(
     assert [ref.experiment for ref in suite.experiments] == experiments
 
 
+def test_a_trial_of_several_loads_in_turns_takes_as_many_times_as_long() -> None:
+    """Those under each share, and the one without a filter."""
+    lasts = []
+    for shares in ([0.1], [0.1, 0.2, 0.3]):
+        asked = f'experiment = "filtered"\npredicates = ["independent"]\nselectivities = {shares}'
+        plan = plan_of(VARIANTS.replace('experiment = "storage"', asked))
+        trial = next(t for t in plan.trials if "payload_index" in t.point)
+        assert trial.in_turns
+        lasts.append(trial.own_s)
+    assert lasts[1] == pytest.approx(2 * lasts[0])
+
+
 def test_variants_that_nothing_tells_apart_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     (alike,) = [text for text in plan_warnings(plan_of(VARIANTS)) if "hnswlib@" in text]
     assert alike.startswith("hnswlib@before and hnswlib@after are the same")

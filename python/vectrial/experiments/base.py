@@ -267,6 +267,10 @@ class Experiment(ExactModel, ABC):
         own: float | None = getattr(self, "duration_s", None)
         return TurnTime(own or 1.5 * float(getattr(self, "min_s", 1.0)))
 
+    def turns_at(self, point: Mapping[str, Any]) -> int:
+        """Number of loads of a point that take turns, one after the other; for an estimate."""
+        return 1
+
     def loads(self, context: Context, point: OperatingPoint) -> Generator[TurnLoad | Phase]:
         """The loads of a point, in order, where `run` is not overridden. Each is measured, alone or
         in turns, before the next one is asked for. A phase among them is one that says why it has

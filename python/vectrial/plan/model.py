@@ -78,13 +78,13 @@ class PlannedTrial:
     in_turns: bool = False
 
 
-#: Seconds of a trial in turns beside the turns that count: warm-up, and those by which the length
+#: Seconds of a load in turns beside the turns that count: warm-up, and those by which the length
 #: of slices is found. What counts takes longer than asked for by this factor at most.
 _BESIDE_S, _LONGER = 0.4, 1.1
 
 
 def turns_s(time: TurnTime) -> float:
-    """A rough estimate of a trial's seconds in turns."""
+    """A rough estimate of a load's seconds in turns."""
     return _BESIDE_S + _LONGER * time.seconds
 
 
@@ -134,7 +134,10 @@ class Job:
     def turns_s(self) -> float:
         """A rough estimate of the seconds of its turns."""
         turning = (trial for trial in self.trials if trial.in_turns)
-        return sum(turns_s(trial.experiment.turn_time(trial.point)) for trial in turning)
+        return sum(
+            turns_s(one.experiment.turn_time(one.point)) * one.experiment.turns_at(one.point)
+            for one in turning
+        )
 
     @property
     def estimates_s(self) -> tuple[float, ...]:

@@ -397,7 +397,7 @@ def _own_s(item: PlanItem, point: Mapping[str, Any]) -> float:
     """Seconds of a trial beside its loads."""
     experiment, shape = item.experiment, item.shape
     if _in_turns(item, point):
-        return turns_s(experiment.turn_time(point))
+        return turns_s(experiment.turn_time(point)) * experiment.turns_at(point)
     return experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point)
 
 

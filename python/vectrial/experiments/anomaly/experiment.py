@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,6 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
-
-if TYPE_CHECKING:
-    pass
 
 Score = Literal["nearest", "mean"]
 

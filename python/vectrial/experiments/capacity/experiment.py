@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,9 +25,6 @@ from vectrial.stats.quantiles import arrivals_needed, at_most
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound
 from vectrial.workload.record import ERROR_SHARE
-
-if TYPE_CHECKING:
-    pass
 
 #: Arrivals that a phase has at least, so that its p99 is known; as many as there are queries, up to
 #: so many, so that its recall is not that of a few; it lasts so many times `duration_s` at most for

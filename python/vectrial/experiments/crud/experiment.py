@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,6 @@ from vectrial.workload.ingest import make_batch
 from vectrial.workload.native import rows as native_rows
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.readback import read_back
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 

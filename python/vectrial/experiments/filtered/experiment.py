@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,6 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.search import SearchLoad
 from vectrial.workload.searchers import searchers
-
-if TYPE_CHECKING:
-    pass
 
 Predicate = Literal["column", "independent", "aligned", "opposed"]
 Arm = Literal["on", "off"]
@@ -364,14 +361,14 @@ class Filtered(Experiment):
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The least time of the phases, half as much again, and the filtered truth."""
+        return self.turns_at(point) * (1.0 + self.min_s * 1.5)
+
+    def turns_at(self, point: Mapping[str, Any]) -> int:
+        """Those under each condition."""
         if "selectivity" in point:
-            return 1.0 + self.min_s * 1.5
-        phases = (
-            1
-            + len(self._made_columns) * len(self._selectivities)
-            + len(self.depths) * len(self.shapes)
-        )
-        return phases * (1.0 + self.min_s * 1.5)
+            return 1
+        made = len(self._made_columns) * len(self._selectivities)
+        return 1 + made + len(self.depths) * len(self.shapes)
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
         """Those beside, with made columns."""

@@ -132,6 +132,10 @@ class HybridSearch(Experiment):
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
         return True
 
+    def turns_at(self, point: Mapping[str, Any]) -> int:
+        """One at each weight."""
+        return len(self.alphas)
+
     def loads(self, context: Context, point: OperatingPoint) -> Generator[HybridLoad | Phase]:
         can = context.store.capabilities.hybrid
         assert isinstance(can, Hybrid), "the plan refuses it"

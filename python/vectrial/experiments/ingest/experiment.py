@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,6 @@ from vectrial.model.results_schema import MetricName
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
 from vectrial.workload.readback import read_back
-
-if TYPE_CHECKING:
-    pass
 
 #: Rows that are read back after a load.
 VERIFIED = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import field_validator, model_validator
 
@@ -18,10 +18,6 @@ from vectrial.model.inputs import Seconds
 from vectrial.model.phase import Phase, Role, State
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
 from vectrial.workload import ingest
-
-if TYPE_CHECKING:
-    pass
-
 
 _SHEET = Sheet(
     "Bytes on disk as it grows",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Store
 from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
-
-if TYPE_CHECKING:
-    pass
 
 #: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
