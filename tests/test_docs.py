@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 import typer.main
+from command_calls import subcommands
 
 from vectrial.cli.app import app
 from vectrial.datasets.readers import open_source
@@ -74,7 +75,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     for words in commands(page):
         command: Any = typer.main.get_command(app)
         rest = list(words)
-        while within := getattr(command, "commands", None):
+        while within := subcommands(command):
             assert rest, words
             assert rest[0] in within, words
             command = within[rest.pop(0)]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from command_calls import call, subcommands
 from typer.testing import CliRunner
 
 from vectrial.cli import reproduce
@@ -48,7 +49,7 @@ def test_help_is_not_taken_for_markup(command: str, whole: str) -> None:
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Every command that does something, with its words, imported."""
-    within = getattr(command, "commands", None)
+    within = subcommands(command)
     if not within:
         yield " ".join(path), command.load()
         return
@@ -57,7 +58,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]
 
 
 def lazy(group: Any) -> Iterator[LazyCommand]:
-    for one in group.commands.values():
+    for one in subcommands(group).values():
         yield from lazy(one) if isinstance(one, LazyGroup) else [one]
 
 
@@ -167,7 +168,7 @@ def test_what_needs_no_command_imports_none(arguments: tuple[str, ...]) -> None:
     assert not HEAVY & there
     if arguments[0].startswith("--"):  # else typer checks the options before the command with it
         assert "pydantic" not in there
-    assert not {f"vectrial.cli.{one.module}" for one in LAZY} & there
+    assert not {one.module for one in LAZY} & there
 
 
 def test_a_command_imports_its_own_module() -> None:
@@ -188,3 +189,35 @@ def test_a_misspelt_command_is_told_the_nearest() -> None:
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 2
         assert f"Did you mean '{nearest}'?" in done.stderr
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an installed package that brings two commands, one of which is broken."""
+    about = tmp_path / "pebbles-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pebbles\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[vectrial.commands]\npebble = pebbles:pebble\nbroken = pebbles:missing\n"
+        "run = pebbles:pebble\n"
+    )
+    (tmp_path / "pebbles.py").write_text(
+        'def pebble() -> None:\n    """Throw a pebble."""\n    print("thrown")\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_package_brings_a_command() -> None:
+    assert re.search(r"pebble\s+Throw a pebble\.", printed("--help"))
+    assert call("pebble").out == "thrown\n"
+    assert "Measure" in call("run", "--help").out, "a command of Vectrial is not replaced"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_broken_command_names_its_package() -> None:
+    done = call("broken")
+    assert done.code == 2
+    assert "package 'pebbles', entry point 'broken' of vectrial.commands" in done.err
+    assert call("compare", "--help").code == 0, "it stands in nobody's way"

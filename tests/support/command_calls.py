@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -36,3 +36,10 @@ def call(*words: object) -> Done:
             code = int(ended.code or 0)
     out.flush()
     return Done(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
+
+
+def subcommands(command: Any) -> dict[str, Any]:
+    """The commands of a group by name, those of plug-ins among them; none of another command."""
+    if not hasattr(command, "list_commands"):
+        return {}
+    return {name: command.get_command(None, name) for name in command.list_commands(None)}

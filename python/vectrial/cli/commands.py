@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from vectrial.cli.lazy import LazyGroup
+from typer.core import TyperCommand
+
+from vectrial.cli.lazy import LazyCommand, LazyGroup
+from vectrial.util.plugins import Plugins
 
 _DATA_HELP = (
     "List, fetch, import and inspect datasets."
     "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
 )
+
+#: Commands that other packages bring: a function as `typer` takes it, by "module:function".
+COMMANDS: Plugins[object] = Plugins("vectrial.commands", "command", lambda _, found: found)
 
 _RAY_HELP = (
     "Look at a Ray cluster before something is measured on it (`vectrial run --on ray`)."
@@ -37,8 +43,28 @@ class RayCommands(LazyGroup):
     places: ClassVar = {"check": "ray_cluster:check"}
 
 
+class PluginCommand(LazyCommand):
+    """A command of a plug-in."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            super().__init__(name, COMMANDS.target(name))
+        except (ImportError, OSError, UnicodeDecodeError):
+            super(LazyCommand, self).__init__(name, help="It cannot be imported.")
+
+    def load(self) -> TyperCommand:
+        """Import the module and return the command.
+
+        Raises:
+            PluginError: it cannot be imported, or has no such function.
+        """
+        COMMANDS.load(self.name or "")
+        return super().load()
+
+
 class Commands(LazyGroup):
-    """The commands of `vectrial`, and the groups `data` and `ray`."""
+    """The commands of `vectrial`, the groups `data` and `ray`, and the commands of plug-ins, which
+    are looked for when they are asked for: that reads the metadata of all packages."""
 
     places: ClassVar = {
         "quick": "quick:quick",
@@ -50,9 +76,6 @@ class Commands(LazyGroup):
         "report": "report:report",
         "compare": "compare:compare",
         "forecast": "forecast:forecast",
-        "serve": "serve:serve",
-        "site": "site:site",
-        "reproduce": "reproduce:reproduce",
         "bundle": "bundle:bundle",
         "note": "note:note",
         "experiments": "experiments:experiments",
@@ -70,3 +93,22 @@ class Commands(LazyGroup):
         ray = RayCommands(name="ray", help=_RAY_HELP, no_args_is_help=True, rich_markup_mode="rich")
         self.add_command(data)
         self.add_command(ray)
+        self._plugged_in = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the help."""
+        self._plug_in()
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None where there is none."""
+        if cmd_name not in self.commands:
+            self._plug_in()
+        return super().get_command(ctx, cmd_name)
+
+    def _plug_in(self) -> None:
+        if not self._plugged_in:
+            self._plugged_in = True
+            for name in COMMANDS:
+                if name not in self.commands:
+                    self.add_command(PluginCommand(name))

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,10 +19,7 @@ from vectrial.util.program import loading
 
 
 class LazyCommand(TyperCommand):
-    """A command whose module is not imported yet.
-
-    place: "module:function", the module within `vectrial.cli`.
-    """
+    """A command whose module is not imported yet. place: "module:function"."""
 
     def __init__(self, name: str, place: str) -> None:
         self.module, _, self.function = place.partition(":")
@@ -32,7 +30,7 @@ class LazyCommand(TyperCommand):
         # A library may take an interruption of its import for a missing dependency.
         with interrupts.at_once(), loading():
             load_without_pandas()
-            imported = import_module(f"vectrial.cli.{self.module}")
+            imported = import_module(self.module)
         alone = typer.Typer(
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
         )
@@ -44,13 +42,16 @@ class LazyCommand(TyperCommand):
 
 
 def _summary(module: str, function: str) -> str:
-    """The first paragraph of a function's docstring, without importing the module."""
-    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    """The first paragraph of a function's docstring, without importing the module; empty where
+    there is none."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return ""
+    source = Path(spec.origin).read_text(encoding="utf-8")
     found = re.search(
         rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE
     )
-    assert found is not None, f"{module}:{function} has a docstring"
-    return " ".join(found[1].split())
+    return " ".join(found[1].split()) if found else ""
 
 
 def unwrapped(text: str) -> str:
@@ -66,14 +67,14 @@ def unwrapped(text: str) -> str:
 
 
 class LazyGroup(TyperGroup):
-    """A group of lazy commands, which a subclass lists as `places` by name."""
+    """A group of lazy commands, which a subclass lists as `places` in `vectrial.cli` by name."""
 
     places: ClassVar[Mapping[str, str]]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for name, place in self.places.items():
-            self.add_command(LazyCommand(name, place))
+            self.add_command(LazyCommand(name, f"vectrial.cli.{place}"))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, imported."""

@@ -120,6 +120,10 @@ class Plugins(Mapping[str, T]):
         """The module that the entry point of that name leads to, which is not imported."""
         return self._entries()[name][0].module
 
+    def target(self, name: str) -> str:
+        """What the entry point of that name leads to, "module:name", which is not imported."""
+        return self._entries()[name][0].value
+
     def _entries(self) -> Mapping[str, tuple[EntryPoint, ...]]:
         return _registered(self.group, tuple(sys.path))
 
