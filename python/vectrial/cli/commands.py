@@ -93,7 +93,6 @@ class Commands(LazyGroup):
         ray = RayCommands(name="ray", help=_RAY_HELP, no_args_is_help=True, rich_markup_mode="rich")
         self.add_command(data)
         self.add_command(ray)
-        self._plugged_in = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the help."""
@@ -107,8 +106,6 @@ class Commands(LazyGroup):
         return super().get_command(ctx, cmd_name)
 
     def _plug_in(self) -> None:
-        if not self._plugged_in:
-            self._plugged_in = True
-            for name in COMMANDS:
-                if name not in self.commands:
-                    self.add_command(PluginCommand(name))
+        for name in COMMANDS:
+            if name not in self.commands:
+                self.add_command(PluginCommand(name))
