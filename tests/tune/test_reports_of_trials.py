@@ -91,7 +91,7 @@ def test_the_fastest_of_the_last_candidates_is_the_choice(
     behind = Verdict(cell, Kind.BETTER, effect=Effect(1.25, 1.1, 1.4, 0.001, 0.05, 12))
     finals = tune.Finals(
         Path("runs/finals"),
-        (tune.Final(tried, fine, 1210.0, None), tune.Final(other, GOOD, 968.0, behind)),
+        (tune.Finalist(tried, fine, 1210.0, None), tune.Finalist(other, GOOD, 968.0, behind)),
     )
     found = tune.result_of([tried, other], Limits(0.95), Path("runs/one"), finals)
     assert found.best == fine

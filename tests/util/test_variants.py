@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from vectrial.model.errors import UserError
 from vectrial.util import variants
-from vectrial.util.variants import named, own_variables, store_of, variables_of, within_variables
+from vectrial.util.variants import (
+    full_name,
+    own_variables,
+    store_of,
+    variables_of,
+    within_variables,
+)
 
 BIN, ADDRESS = "VECTRIAL_REDIS_BIN", "VECTRIAL_REDIS_ADDRESS"
 PASSWORD = "VECTRIAL_REDIS_PASSWORD"
@@ -19,12 +25,12 @@ PASSWORD = "VECTRIAL_REDIS_PASSWORD"
 
 @given(st.from_regex(variants.PATTERN, fullmatch=True))
 def test_a_name_tells_its_store(variant: str) -> None:
-    assert store_of(named("redis-search", variant)) == "redis-search"
+    assert store_of(full_name("redis-search", variant)) == "redis-search"
     assert variants.suffix(variant).startswith("__")
 
 
 def test_a_store_without_a_variant_has_its_own_name() -> None:
-    assert named("redis", None) == named("redis", "") == "redis"
+    assert full_name("redis", None) == full_name("redis", "") == "redis"
     assert store_of("redis") == "redis"
 
 

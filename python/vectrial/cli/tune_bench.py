@@ -19,7 +19,7 @@ from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.cli import one_store as one
 from vectrial.cli import run as run_command
 from vectrial.cli.output import say
-from vectrial.cli.tune_view import Final, Finals, build_line
+from vectrial.cli.tune_view import Finalist, Finals, build_line
 from vectrial.compare.ranking import rank
 from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.model.capabilities import Index
@@ -32,7 +32,7 @@ from vectrial.suite.model import Suite, read_suite
 from vectrial.tune.finals import settings_near
 from vectrial.tune.search import Build, Candidate, Limits, Measured, TriedBuild
 from vectrial.util import formatting
-from vectrial.util.variants import named
+from vectrial.util.variants import full_name
 
 #: With this many rows, each build is first measured on a tenth of them, where a load takes longer
 #: than the searches.
@@ -150,7 +150,7 @@ class TuneBench:
 
     def _name(self, tried: TriedBuild) -> str:
         """A finalist as a variant of the store."""
-        return named(self.store.name, _variant(tried))
+        return full_name(self.store.name, _variant(tried))
 
     def resume(self, folder: Path, kinds: Sequence[str]) -> None:
         """Continue the run in a folder.
@@ -228,7 +228,7 @@ class TuneBench:
         return Finals(
             folder,
             tuple(
-                Final(*able[one.name], one.median, ranking.verdicts.get((0, place)))
+                Finalist(*able[one.name], one.median, ranking.verdicts.get((0, place)))
                 for place, one in enumerate(ranking.stores)
             ),
         )

@@ -29,7 +29,7 @@ _NUMBERS = ("recall", "QPS", "p99 ms", "memory")
 
 
 @dataclass(frozen=True)
-class Final:
+class Finalist:
     """One of the last candidates.
 
     candidate: its least setting within the limits. qps: at exactly the wanted recall. verdict: of
@@ -70,7 +70,7 @@ class Finals:
     """The last candidates, the fastest first, and the folder of their run."""
 
     folder: Path
-    found: tuple[Final, ...]
+    ranked: tuple[Finalist, ...]
 
 
 @dataclass
@@ -102,8 +102,8 @@ def result_of(
             f"nothing is within the limits; the nearest has {fault}:"
             " relax a limit, or raise --budget"
         )
-    if finals is not None and finals.found:
-        best = finals.found[0].candidate
+    if finals is not None and finals.ranked:
+        best = finals.ranked[0].candidate
     return Result(tried, pareto_front(every), best, reason, limits, folder, finals=finals)
 
 
@@ -125,7 +125,7 @@ def objects(result: Result) -> Iterator[dict[str, Any]]:
         yield {"kind": "build", **build, **_values(tried.best), **own}
     for candidate in result.front:
         yield {"kind": "front", **_values(candidate)}
-    for final in () if result.finals is None else result.finals.found:
+    for final in () if result.finals is None else result.finals.ranked:
         ratio, low, high = final.of_fastest or (None, None, None)
         yield {
             "kind": "final",
@@ -177,7 +177,7 @@ def print_tables(result: Result) -> None:
         note = "the choice" if candidate == best else candidate.fault(result.limits) or ""
         front.add_row(candidate.build.label, *_cells(candidate), note)
     console.print(front)
-    if result.finals is not None and result.finals.found:
+    if result.finals is not None and result.finals.ranked:
         _print_finals(result.finals, result.limits.recall)
     if best is None:
         print(f"\nno choice: {result.reason}")
@@ -191,7 +191,7 @@ def print_tables(result: Result) -> None:
 def _print_finals(finals: Finals, recall: float) -> None:
     at = f"QPS at {formatting.recall(recall).rstrip('0').rstrip('.')}"
     table = plain_table("build", "index", "search", *_NUMBERS, at, "", right=(*_NUMBERS, at))
-    for final in finals.found:
+    for final in finals.ranked:
         table.add_row(
             str(final.tried.number), final.tried.build.label, *_cells(final.candidate),
             f"{final.qps:,.5g}", final.text,

@@ -117,7 +117,7 @@ class Job:
     @property
     def name(self) -> str:
         """The store's name in results, with its variant."""
-        return variants.named(self.store.name, self.variant)
+        return variants.full_name(self.store.name, self.variant)
 
     @property
     def need_bytes(self) -> int:

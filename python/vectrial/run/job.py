@@ -76,7 +76,7 @@ class JobRunner:
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
         self._ceilings = ClientCeilings(rules, watcher.note, clients)
         self._together = Together(watcher)
-        self._prepared: dict[tuple[str, bool], Prepared] = {}
+        self._prepared: dict[tuple[str, bool], Preparation] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
         """Measure a job alone. begins: called once it is known that its store runs here."""
@@ -140,7 +140,7 @@ class JobRunner:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Preparation:
     """What a store needs to run here.
 
     lacks: the reason why it cannot; empty if it can. choice: of the provider of its server.
@@ -154,7 +154,7 @@ class Prepared:
     note: str = ""
 
 
-def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Prepared:
+def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation:
     """Make the store's own environment, install its packages, and fetch its server's program."""
     store, choice, folder, note = job.store, None, None, ""
     try:
@@ -169,10 +169,10 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Prepared:
             choice = prepare(recipe, watcher.note, wanted, nodes=job.nodes)
             watcher.note(f"{job.name}: server by provider '{choice.provider}': {choice.why}")
     except VectrialError as error:
-        return Prepared(str(error))
+        return Preparation(str(error))
     available = availability(store, served=choice is not None)
     lacks = "" if available.works or folder is not None else available.text
-    return Prepared(lacks, choice, folder, note)
+    return Preparation(lacks, choice, folder, note)
 
 
 def _no_limits(job: Job, choice: Choice | None) -> str:

@@ -10,7 +10,7 @@ from vectrial.plan.model import Plan, PlannedTrial
 from vectrial.run.remeasure import SHARE
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.formatting import plural
-from vectrial.util.variants import named, variables_of
+from vectrial.util.variants import full_name, variables_of
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,6 @@ def _servers(plan: Plan) -> Iterator[str]:
         if choice.available.reason:
             lacks = "not available here: " if choice.available.works is False else ""
             why = "; ".join(filter(None, (why, f"{lacks}{choice.available.reason}")))
-        yield f"server of {named(store.name, variant)}: {choice.provider}: {why}"
+        yield f"server of {full_name(store.name, variant)}: {choice.provider}: {why}"
     if servers and (limits := plan.suite.placement.limits):
         yield f"each server may use: {limits}"

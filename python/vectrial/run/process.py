@@ -51,7 +51,7 @@ from vectrial.util.children import program
 from vectrial.util.package_releases import importable
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
-from vectrial.util.variants import file_part
+from vectrial.util.variants import file_stem
 from vectrial.worker.messages import (
     TIME_IS_UP,
     Ack,
@@ -132,7 +132,7 @@ class MeasuringProcess:
         self._job, self._rules, self._certificate = job, rules, site.certificate
         self._inside, folder = site.inside, site.folder
         of = f"-{job.nodes}-nodes" if job.nodes > 1 else ""
-        name = f"{file_part(job.name)}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
+        name = f"{file_stem(job.name)}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
         self._output = Log(self._log, site.secrecy)
         # On the disk of the results: a temporary folder may be in memory.

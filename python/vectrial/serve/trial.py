@@ -32,7 +32,7 @@ from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
 from vectrial.serve.files import logs_of
 from vectrial.util import formatting
-from vectrial.util.variants import file_part
+from vectrial.util.variants import file_stem
 
 #: Bytes of a log's end that are shown; the whole is there to be taken.
 _TAIL = 20_000
@@ -392,7 +392,7 @@ def _logs(reader: RunReader, folder: Path, trial: Mapping[str, Any]) -> list[Pat
             for name in ("store", "index_kind", "rows", "repeat", "index_params", "dataset")
         ],
     )
-    stem = f"{file_part(trial['store'])}-" + "{index_kind}-{rows}-r{repeat}".format(**trial)
+    stem = f"{file_stem(trial['store'])}-" + "{index_kind}-{rows}-r{repeat}".format(**trial)
     names = {f"{stem}-{row['key'][:8]}{of}.log" for row in same for of in ("", "-server")}
     return [path for name, path in logs_of(folder).items() if name in names]
 

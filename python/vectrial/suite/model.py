@@ -123,7 +123,7 @@ class StoreRef(_Part):
     @property
     def name(self) -> str:
         """The store's name in results, with its variant."""
-        return variants.named(self.store, self.variant)
+        return variants.full_name(self.store, self.variant)
 
     def is_among(self, names: Collection[str]) -> bool:
         """Whether one of them is the store's, or this variant's."""

@@ -23,12 +23,12 @@ T = TypeVar("T")
 PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 _AT, _MARK, _FILE = "@", "__", "_FILE"
 #: What says where a server comes from.
-_WAYS = ("BIN", "ADDRESS", "PROVIDER")
-_ONE = threading.RLock()
+_SOURCES = ("BIN", "ADDRESS", "PROVIDER")
+_LOCK = threading.RLock()
 _VARIABLE = re.compile(r"(?P<plain>VECTRIAL_[A-Z0-9_]*?[A-Z0-9])__(?P<variant>[A-Z0-9_]+)")
 
 
-def named(store: str, variant: str | None) -> str:
+def full_name(store: str, variant: str | None) -> str:
     """The name of a store's variant in results and on the command line: `redis@before`; the
     store's own without a variant."""
     return f"{store}{_AT}{variant}" if variant else store
@@ -39,7 +39,7 @@ def store_of(name: str) -> str:
     return name.partition(_AT)[0]
 
 
-def file_part(name: str) -> str:
+def file_stem(name: str) -> str:
     """A name as part of the name of a file: `redis-before`."""
     return name.replace(_AT, "-")
 
@@ -76,7 +76,7 @@ def variables_of(variant: str) -> Iterator[None]:
         yield
         return
     hidden = {other for name in own for other in _instead_of(name)} - own.keys()
-    with _ONE:
+    with _LOCK:
         before = {name: os.environ.get(name) for name in own.keys() | hidden}
         for name in hidden:
             os.environ.pop(name, None)
@@ -100,8 +100,8 @@ def _instead_of(name: str) -> Iterator[str]:
     # A secret stands in a variable or in a file.
     yield name.removesuffix(_FILE) if name.endswith(_FILE) else name + _FILE
     stem, _, what = name.rpartition("_")
-    if what in _WAYS:
-        yield from (f"{stem}_{other}" for other in _WAYS if other != what)
+    if what in _SOURCES:
+        yield from (f"{stem}_{other}" for other in _SOURCES if other != what)
 
 
 def within_variables(variant: str, steps: Generator[T]) -> Generator[T]:
