@@ -26,6 +26,7 @@ from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import load_s
+from vectrial.plan.model import Plan
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import RESOLVED, plan_of, toml_of
 from vectrial.suite.model import Suite, read_suite
@@ -193,7 +194,7 @@ class TuneBench:
         refused = [r.reason for r in plan.refusals if r.row.experiment == "search"]
         if refused:
             raise UserError(refused[0])
-        self._run(suite, self.folder)
+        self._run(plan, suite, self.folder)
         keys = {trial.row.key for trial in plan.trials}
         trials = [trial for trial in load(self.folder).trials if trial.key in keys]
         skipped = [trial.reason for trial in trials if trial.status == "skipped"]
@@ -212,7 +213,7 @@ class TuneBench:
         # Other candidates, of other options, have a run of their own.
         digest = hashlib.sha256(toml_of(suite).encode()).hexdigest()[:6]
         folder = self.folder.with_name(f"{self.folder.name}-finals-{digest}")
-        self._run(suite, folder)
+        self._run(plan_of(suite, suite.name), suite, folder)
         run = load(folder)
         searched: dict[str, list[tuple[Trial, PhaseResult]]] = defaultdict(list)
         for trial, phase in run.phases():
@@ -233,9 +234,9 @@ class TuneBench:
             ),
         )
 
-    def _run(self, suite: Suite, folder: Path) -> None:
+    def _run(self, plan: Plan, suite: Suite, folder: Path) -> None:
         run_command.measure(
-            plan_of(suite, suite.name),
+            plan,
             suite,
             toml_of(suite),
             folder,

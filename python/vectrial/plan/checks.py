@@ -82,9 +82,9 @@ def _of_variants(suite: Suite) -> Iterator[str]:
                 f" {variants.suffix(ref.variant or first)}"
             )
     known = {variants.suffix(ref.variant or "") for ref in named}
-    for ending in variants.endings():
-        if f"__{ending}" not in known:
-            yield f"variables of the environment end in __{ending}, and no variant is named so"
+    for ending in map(variants.suffix, variants.variants_here()):
+        if ending not in known:
+            yield f"variables of the environment end in {ending}, and no variant is named so"
 
 
 def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:

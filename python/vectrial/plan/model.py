@@ -133,11 +133,7 @@ class Job:
     @property
     def turns_s(self) -> float:
         """A rough estimate of the seconds of its turns."""
-        turning = (trial for trial in self.trials if trial.in_turns)
-        return sum(
-            turns_s(one.experiment.turn_time(one.point)) * one.experiment.turns_at(one.point)
-            for one in turning
-        )
+        return sum(trial.own_s for trial in self.trials if trial.in_turns)
 
     @property
     def estimates_s(self) -> tuple[float, ...]:

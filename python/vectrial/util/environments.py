@@ -98,7 +98,7 @@ def ensure(environment: Environment, progress: LineProgress = lambda line: None)
             " (once; minutes where a library has to be compiled)"
         )
         for argv in _steps(environment, aside):
-            _run(argv, lock, log, what, progress)
+            run_step(argv, lock, log, what, progress)
         progress(f"{what}: ready after {time.monotonic() - started:.0f} s")
 
     return build_once(folder, "bin/python", what, build, progress)
@@ -170,8 +170,13 @@ def _steps(environment: Environment, folder: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def _run(argv: tuple[str, ...], lock: int, log: Path, what: str, report: LineProgress) -> None:
-    """Run one step, its output appended to `log` and its last line reported now and then."""
+def run_step(argv: Sequence[str], lock: int, log: Path, what: str, report: LineProgress) -> None:
+    """Run one step of making `what`, its output appended to `log` and its last line reported now
+    and then. lock: as of `build_once`.
+
+    Raises:
+        NotInstalled: it failed; the message ends with the log's tail.
+    """
     env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
     with log.open("a") as output:
         output.write(f"$ {' '.join(argv)}\n")

@@ -22,11 +22,10 @@ from pathlib import Path
 from vectrial.model.errors import NotInstalled, UserError
 from vectrial.model.progress import LineProgress
 from vectrial.util import children, paths
+from vectrial.util.environments import run_step
 from vectrial.util.locks import build_once
-from vectrial.util.process import tail
 from vectrial.util.variants import own_variables, suffix
 
-_LOG_LINES = 8
 _DONE = "installed.txt"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -100,21 +99,8 @@ def ensure(packages: Packages, python: str, progress: LineProgress) -> Path:
             uv, "pip", "install", "--python", python, "--target", str(aside), "--compile-bytecode",
             "--constraints", str(pins), *wanted,
         ]  # fmt: skip
-        with log.open("w") as output:
-            ended = subprocess.run(
-                argv,
-                env=_plain_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(lock,),
-                check=False,
-            )
-        if ended.returncode:
-            raise NotInstalled(
-                f"{packages.text} cannot be installed beside what is here"
-                f" ({packages.variable}): {tail(log, _LOG_LINES)}"
-            )
+        log.unlink(missing_ok=True)
+        run_step(argv, lock, log, f"{packages.text} ({packages.variable})", progress)
         (aside / _DONE).write_text(packages.text)
 
     return build_once(folder, _DONE, packages.text, build, progress).parent
@@ -157,7 +143,3 @@ def _plain(requirement: str) -> str:
     name = requirement.split("-")[0] if _is_wheel(requirement) else ""
     match = _NAME.match(name or requirement)
     return re.sub(r"[-_.]+", "-", match[0] if match else requirement).lower()
-
-
-def _plain_environment() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}

@@ -59,9 +59,8 @@ def own_variables(variant: str) -> Mapping[str, str]:
     return {match["plain"]: value for match, value in found if match and match["variant"] == wanted}
 
 
-def endings() -> tuple[str, ...]:
-    """The ends of names, as of `suffix`, that variables of the environment have, each once; usable
-    as variants."""
+def variants_here() -> tuple[str, ...]:
+    """The variants that variables of the environment are of, in capitals, each once."""
     found = map(_VARIABLE.fullmatch, os.environ)
     return tuple(dict.fromkeys(match["variant"] for match in found if match))
 

@@ -13,9 +13,8 @@ from vectrial.model.dataset import Truth
 from vectrial.model.fusion import Blend
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.slices import Slice, Turn
 from vectrial.model.workload import ClosedLoop
-from vectrial.workload.in_turns import Spent, Taker, Turns
+from vectrial.workload.in_turns import Taker, TurnLoad, Turns
 from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments
 from vectrial.workload.opening import opening_of
 from vectrial.workload.python import sdk_search
@@ -44,7 +43,7 @@ class HybridQuestions:
     judgments: RelevanceJudgments | None
 
 
-class HybridLoad:
+class HybridLoad(TurnLoad):
     """As `SearchLoad`, by the vectors of the dataset's queries and their texts.
 
     Args:
@@ -67,7 +66,6 @@ class HybridLoad:
         self._questions, self._finish = questions, finish
         self._warmup_queries = warmup_queries
         self._params = operating_point(context, point).search
-        self._turns: Turns | None = None
 
     @cached_property
     def _share(self) -> sdk_search.Share:
@@ -130,25 +128,11 @@ class HybridLoad:
             taker = PoolTurns(pool)
         self._turns = Turns(taker, judge, {"loop": "closed", "clients": load.clients})
 
-    def take(self, turn: Turn, spent: Spent) -> Slice:
-        """Take a turn; see `Turns.take`.
-
-        Raises:
-            StoreError: the load has broken down.
-        """
-        assert self._turns is not None, "it was opened"
-        return self._turns.take(turn, spent)
-
     def close(self) -> Phase:
         """There are no more turns: the phase of all of them."""
         assert self._turns is not None, "it was opened"
         phase, _ = self._turns.phase(self.name)
         return self._measured(phase)
-
-    def discard(self) -> None:
-        """Close what was opened, whatever state it is in."""
-        if self._turns is not None:
-            self._turns.close()
 
     def _searchers(self) -> Any:
         asked = self._questions

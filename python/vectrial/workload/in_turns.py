@@ -4,6 +4,7 @@ until its next turn. Every lane has its own `Taker`; what comes of them is put t
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -77,44 +78,6 @@ class Taker(Protocol):
 
     def end(self) -> Rest:
         """Send nothing any more, and close what was opened. Harmless if it is called again."""
-        ...
-
-
-class TurnLoad(Protocol):
-    """A load of an experiment that is measured alone, by `alone`; or in turns, by `open`, `take`
-    again and again, and `close`."""
-
-    @property
-    def name(self) -> str:
-        """Of the phase."""
-        ...
-
-    def alone(self) -> Phase:
-        """Measure it as a whole."""
-        ...
-
-    def open(self) -> None:
-        """Connect and warm up, to take turns.
-
-        Raises:
-            StoreError: a client could not connect.
-        """
-        ...
-
-    def take(self, turn: Turn, spent: Spent) -> Slice:
-        """Take a turn; see `Turns.take`.
-
-        Raises:
-            StoreError: the load has broken down.
-        """
-        ...
-
-    def close(self) -> Phase:
-        """There are no more turns: the phase of all of them."""
-        ...
-
-    def discard(self) -> None:
-        """Close what was opened, whatever state it is in."""
         ...
 
 
@@ -248,6 +211,45 @@ class Turns:
             no_recall="no ground truth was given",
             by_second=False,
         )
+
+
+class TurnLoad(ABC):
+    """A load of an experiment that is measured alone, by `alone`; or in turns, by `open`, `take`
+    again and again, and `close`. name: of the phase."""
+
+    name: str
+    #: Once it was opened.
+    _turns: Turns | None = None
+
+    @abstractmethod
+    def alone(self) -> Phase:
+        """Measure it as a whole."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Connect and warm up, to take turns.
+
+        Raises:
+            StoreError: a client could not connect.
+        """
+
+    def take(self, turn: Turn, spent: Spent) -> Slice:
+        """Take a turn; see `Turns.take`.
+
+        Raises:
+            StoreError: the load has broken down.
+        """
+        assert self._turns is not None, "it was opened"
+        return self._turns.take(turn, spent)
+
+    @abstractmethod
+    def close(self) -> Phase:
+        """There are no more turns: the phase of all of them."""
+
+    def discard(self) -> None:
+        """Close what was opened, whatever state it is in."""
+        if self._turns is not None:
+            self._turns.close()
 
 
 def _errors(recorder: Recorder) -> int:

@@ -14,12 +14,11 @@ from vectrial.model.context import Context, operating_point
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, Role
-from vectrial.model.slices import Slice, Turn
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.answers import judge
 from vectrial.workload.ceiling import certify
-from vectrial.workload.in_turns import Spent, Taker, Turns
+from vectrial.workload.in_turns import Taker, TurnLoad, Turns
 from vectrial.workload.native import search as native_search
 from vectrial.workload.native.turns import NativeTurns
 from vectrial.workload.opening import opening_of
@@ -38,7 +37,7 @@ _PHASES = itertools.count()
 _WARMUP_S = 5.0
 
 
-class SearchLoad:
+class SearchLoad(TurnLoad):
     """The dataset's queries under a load, through the lane of the trial; every answer is judged.
     They are moved a little each time, unless the context repeats them.
 
@@ -78,7 +77,6 @@ class SearchLoad:
         self._truth = context.truth(context.k, where)
         seed = (context.seed, next(_PHASES))
         self._queries = drawn(context.dataset, self._truth, seed, repeat=context.repeat_queries)
-        self._turns: Turns | None = None
 
     @property
     def takes_turns(self) -> bool:
@@ -177,15 +175,6 @@ class SearchLoad:
         pool.warmup, pool.logs_answers = (self._warmup_queries, _WARMUP_S), True
         return PoolTurns(pool)
 
-    def take(self, turn: Turn, spent: Spent) -> Slice:
-        """Take a turn; see `Turns.take`.
-
-        Raises:
-            StoreError: the load has broken down.
-        """
-        assert self._turns is not None, "it was opened"
-        return self._turns.take(turn, spent)
-
     def close(self) -> Phase:
         """There are no more turns: the phase of all of them."""
         assert self._turns is not None, "it was opened"
@@ -196,11 +185,6 @@ class SearchLoad:
         else:
             self._check(phase, answers)
         return self._measured(phase)
-
-    def discard(self) -> None:
-        """Close what was opened, whatever state it is in."""
-        if self._turns is not None:
-            self._turns.close()
 
     def _measured(self, phase: Phase) -> Phase:
         params = {"k": self._context.k, **self._point, **self._about}
