@@ -77,14 +77,13 @@ def _of_variants(suite: Suite) -> Iterator[str]:
         first = seen.setdefault(repr((about, own)), ref.name)
         if first != ref.name:
             yield (
-                f"{first} and {ref.name} are the same: neither their entries differ nor do"
-                " variables of the environment that end in"
-                f" {variants.suffix(ref.variant or first)}"
+                f"{first} and {ref.name} are the same: their entries are equal, and no variable of"
+                f" the environment ends in {variants.suffix(ref.variant or first)}"
             )
     known = {variants.suffix(ref.variant or "") for ref in named}
     for ending in map(variants.suffix, variants.variants_here()):
         if ending not in known:
-            yield f"variables of the environment end in {ending}, and no variant is named so"
+            yield f"variables of the environment end in {ending}, and no variant has that name"
 
 
 def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:

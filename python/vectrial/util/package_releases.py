@@ -132,7 +132,7 @@ def _others(packages: Packages, uv: str, python: str) -> Sequence[str]:
     freeze = [uv, "pip", "freeze", "--python", python]
     found = subprocess.run(freeze, capture_output=True, text=True, check=False)
     if found.returncode:
-        raise NotInstalled(f"what is installed cannot be told: {found.stderr.strip()}")
+        raise NotInstalled(f"uv cannot list the installed packages: {found.stderr.strip()}")
     own = {_plain(Path(one).name) for one in packages.requirements}
     pins = [line for line in found.stdout.splitlines() if re.fullmatch(r"[\w.-]+==\S+", line)]
     return [line for line in pins if _plain(line) not in own]
