@@ -38,6 +38,17 @@ def test_paths_are_no_names(path: str) -> None:
     assert shipped.file_of(Path(path)) == Path(path)
 
 
+def test_a_package_of_plug_ins_brings_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "suites").mkdir()
+    for name in ("demo", "theirs"):
+        (tmp_path / "suites" / f"{name}.toml").touch()
+    monkeypatch.setattr(shipped.plugins, "packages", lambda: {"theirs": tmp_path})
+    assert shipped.file_of(Path("theirs")) == tmp_path / "suites" / "theirs.toml"
+    assert shipped.file_of(Path("demo")).resolve() == ROOT / "suites" / "demo.toml"
+
+
 def test_an_unknown_name_lists_the_shipped_ones() -> None:
     with pytest.raises(UserError) as caught:
         shipped.file_of(Path("dmeo"))

@@ -28,6 +28,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "locks").mkdir(parents=True)
     (package / "locks" / "tiny.lock").write_text("# nothing\n")
     monkeypatch.setattr(environments, "_PACKAGE", package)
+    monkeypatch.setattr(environments.plugins, "packages", dict)
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     return package
 
@@ -122,7 +123,7 @@ def test_a_killed_process_keeps_others_out_until_its_children_have_ended(
         "from pathlib import Path\n"
         "from vectrial.util import environments as e\n"
         "from vectrial.model.store import Environment\n"
-        f"e._PACKAGE = Path({str(package)!r})\n"
+        f"e._packages = lambda: (Path({str(package)!r}),)\n"
         "late = 'import pathlib, sys, time; until = time.monotonic() + 60\\n'\n"
         "late += 'while not pathlib.Path(sys.argv[2]).exists() and time.monotonic() < until:'\n"
         "late += ' time.sleep(0.05)\\n'\n"
@@ -151,26 +152,32 @@ def test_a_killed_process_keeps_others_out_until_its_children_have_ended(
     assert ended.exists()
 
 
-def test_from_site_packages_only_vectrial_comes_along(package: Path, tmp_path: Path) -> None:
-    """As installed from a wheel: beside the package lie libraries of other versions."""
+def test_from_site_packages_only_what_is_asked_for_comes_along(
+    package: Path, tmp_path: Path
+) -> None:
+    """As installed from a wheel: beside the packages lie libraries of other versions."""
     shutil.rmtree(package)
     source = Path(environments.__file__).parents[1]
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "locks" / "tiny.lock").write_text("# nothing\n")
     (package.parent / "neighbour.py").write_text("")
+    (package.parent / "theirs").mkdir()
+    (package.parent / "theirs" / "__init__.py").write_text("class Store: ...\n")
+    (package.parent / "single.py").write_text("class Experiment: ...\n")
     (tmp_path / "here.py").write_text("")
     probe = package / "probe.py"
     probe.write_text(
         "import importlib.util as u, json, sys, vectrial\n"
-        "names = ('vectrial._engine', 'neighbour', 'here')\n"
+        "names = ('vectrial._engine', 'theirs', 'single', 'neighbour', 'here')\n"
         "found = {name: u.find_spec(name) is not None for name in names}\n"
         "print(json.dumps({'file': vectrial.__file__, 'arguments': sys.argv[1:], **found}))\n"
     )
     script = (
-        "import subprocess\n"
+        "import single, subprocess, theirs\n"
         "from vectrial.util import environments as e\n"
         "from vectrial.model.store import Environment\n"
-        f"run = e.command(Environment('tiny', {TINY.python!r}), 'vectrial.probe', ['a b'])\n"
+        f"tiny, classes = Environment('tiny', {TINY.python!r}), (theirs.Store, single.Experiment)\n"
+        "run = e.command(tiny, 'vectrial.probe', ['a b'], classes=classes)\n"
         "subprocess.run(run.argv, env=run.env, check=True)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(package.parent)}
@@ -181,6 +188,8 @@ def test_from_site_packages_only_vectrial_comes_along(package: Path, tmp_path: P
     assert Path(seen["file"]).resolve() == package / "__init__.py"
     assert seen["arguments"] == ["a b"]
     assert seen["vectrial._engine"]
+    assert seen["theirs"]
+    assert seen["single"]
     assert not seen["neighbour"]
     assert not seen["here"]
 

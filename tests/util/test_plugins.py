@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import PluginError, UserError
+from vectrial.util import plugins
 from vectrial.util.plugins import Plugins, import_reference, reference
 
 GROUP = "vectrial.tests"
@@ -39,9 +40,9 @@ def test_what_works_is_found_beside_what_is_broken(site: Path) -> None:
     install(site, "raises", {"two": "raises:TWO"}, "raise OSError('no library')")
     install(site, "lacks", {"three": "lacks:THREE"})
     install(site, "other", {"four": "other:FOUR"}, "FOUR = 'four'")
-    plugins = Plugins(GROUP, "number", _number)
-    assert list(plugins) == ["four", "one", "three", "two"]
-    found, broken = plugins.working()
+    numbers = Plugins(GROUP, "number", _number)
+    assert list(numbers) == ["four", "one", "three", "two"]
+    found, broken = numbers.working()
     assert found == {"one": 1}
     told = sorted(map(str, broken))
     assert len(told) == 3
@@ -56,7 +57,7 @@ def test_what_works_is_found_beside_what_is_broken(site: Path) -> None:
         assert what in line
         assert "\n" not in line
     with pytest.raises(PluginError, match="no library") as raised:
-        plugins.load("two")
+        numbers.load("two")
     assert raised.value.exit_code == 2
 
 
@@ -69,10 +70,39 @@ def test_one_name_of_two_packages_is_neither(site: Path) -> None:
 
 def test_an_unknown_name_gets_the_nearest(site: Path) -> None:
     install(site, "good", {"eleven": "good:ONE"}, "ONE = 1")
-    plugins = Plugins(GROUP, "number", _number)
-    assert "elven" not in plugins
+    numbers = Plugins(GROUP, "number", _number)
+    assert "elven" not in numbers
     with pytest.raises(UserError, match=r"there is no number 'elven' .did you mean 'eleven'"):
-        plugins.load("elven")
+        numbers.load("elven")
+
+
+def test_packages_of_a_source_tree_are_read_from_it_where_they_can_be_imported(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their metadata are those of the last build; a tree may hold one that is not installed."""
+    tree = site / "tree"
+    for name, where in (("core", tree), ("here", tree / "packages/a"), ("away", tree / "packages/b")):
+        where.mkdir(parents=True)
+        (where / "pyproject.toml").write_text(
+            f'[project]\nname = "{name if where != tree else "vectrial"}"\n'
+            f'[project.entry-points."{GROUP}"]\n{name} = "{name}:ONE"\n'
+            f'[project.entry-points."vectrial.packages"]\n{name} = "{name}"\n'
+        )
+    install(site, "here", {"here": "here:OLD", "gone": "here:GONE"}, "ONE = 1")
+    (site / "core").mkdir()
+    (site / "core" / "__init__.py").write_text("ONE = 0")
+    monkeypatch.setattr(plugins, "_ROOT", tree)
+    monkeypatch.syspath_prepend(str(tree))  # what was read depends on the path
+    found = Plugins(GROUP, "number", _number)
+    assert found.working() == ({"core": 0, "here": 1}, ())
+    assert [found.package(name) for name in found] == ["vectrial", "here"]
+    assert dict(plugins.packages()) == {"core": site / "core", "here": site / "here.py"}
+
+
+def test_the_place_of_a_class_is_its_top_level_package(site: Path) -> None:
+    assert plugins.folder_of(Plugins) == Path(plugins.__file__).parents[1]
+    (site / "alone.py").write_text("class One: ...")
+    assert plugins.folder_of(import_reference("alone:One")) == site / "alone.py"
 
 
 def test_a_class_is_found_again_by_its_reference() -> None:

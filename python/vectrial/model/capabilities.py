@@ -324,8 +324,8 @@ class Capabilities:
 class Environment:
     """A Python environment of a store's own, for pins that conflict with everyone else's.
 
-    name: its lock file, `vectrial/locks/<name>.lock`; see `vectrial.util.environments`. Hardware
-        that its libraries need is named beside it, in `<name>.needs`.
+    name: its lock file, `locks/<name>.lock` of a package (see `vectrial.util.environments`).
+        Hardware that its libraries need is named beside it, in `<name>.needs`.
     python: the interpreter it needs ("3.11").
     objects: the lock has the client of object stores.
     """

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from vectrial.experiments.base import Experiment
 from vectrial.model.client_limits import Certificate
 from vectrial.model.endings import (
     OVERDUE,
@@ -212,7 +213,10 @@ class MeasuringProcess:
         self._pipe: Connection[Any, Any] = ours
         with self._output.opened() as log, theirs:
             arguments = str(theirs.fileno()), str(os.getpid())
-            command = command_of(self._job.store, *arguments, packages=self._packages)
+            experiments = {type(trial.experiment) for trial in self._job.trials}
+            command = command_of(
+                self._job.store, *arguments, experiments=experiments, packages=self._packages
+            )
             network = None if self._inside is None else self._inside.network
             files = () if network is None else network.files
             argv = command.argv if network is None else network.enter(command.argv)
@@ -421,15 +425,23 @@ def _tail(log: Path) -> list[str]:
 
 
 def command_of(
-    store: type[Store], *arguments: str, packages: Path | None = None
+    store: type[Store],
+    *arguments: str,
+    experiments: Iterable[type[Experiment]] = (),
+    packages: Path | None = None,
 ) -> environments.Command:
-    """The command of the measuring process, in the store's own environment if it has one. packages:
-    as of `Site`."""
+    """The command of the measuring process, in the store's own environment if it has one, where
+    the packages of these experiments can be imported, too. packages: as of `Site`."""
     module = "vectrial.worker.worker"
     if store.environment is None:
         command = environments.Command(program(module, *arguments), for_measuring())
     else:
-        own = environments.command(store.environment, "vectrial.util.program", (module, *arguments))
+        own = environments.command(
+            store.environment,
+            "vectrial.util.program",
+            (module, *arguments),
+            classes=(store, *experiments),
+        )
         command = replace(own, env=for_measuring(own.env))
     return command if packages is None else replace(command, env=importable(packages, command.env))
 

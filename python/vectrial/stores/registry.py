@@ -97,7 +97,8 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
         alone = store.server is None or served
         return Availability(True) if alone else _server_at_hand(store)
     if store.extra:
-        return Availability(False, "not installed", f"pip install 'vectrial[{store.extra}]'")
+        package = STORES.package(store.name) if store.name in STORES else "vectrial"
+        return Availability(False, "not installed", f"pip install '{package}[{store.extra}]'")
     remedy = f"install the package that has the Python module {store.module}"
     return Availability(False, "not installed", remedy)
 

@@ -1,7 +1,8 @@
-"""The suites that come with Vectrial, by name.
+"""The suites that come with Vectrial and its plug-ins, by name.
 
 They are the files of `suites/`, which is a folder at the root of a checkout and lies in the
-installed package: `vectrial run demo` is the same in both.
+installed package: `vectrial run demo` is the same in both. A package of plug-ins brings its own in
+a folder of the same name (see `plugins.packages`).
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from vectrial.model.errors import UserError
+from vectrial.util import plugins
 from vectrial.util.suggest import suggestion
 
 _FOLDER = Path(__file__).resolve().parents[1] / "suites"
 
 
 def files() -> dict[str, Path]:
-    """The files of all suites that come with Vectrial, by name, sorted."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"), key=lambda path: path.stem)}
+    """The files of all suites that come with Vectrial or a package of plug-ins, by name, sorted.
+    Vectrial's own come before others of the same name."""
+    folders = (_FOLDER, *(package / "suites" for package in plugins.packages().values()))
+    found = {path.stem: path for folder in reversed(folders) for path in folder.glob("*.toml")}
+    return dict(sorted(found.items()))
 
 
 def names() -> tuple[str, ...]:
-    """The names of all suites that come with Vectrial, sorted."""
+    """The names of all suites that come with Vectrial or a package of plug-ins, sorted."""
     return tuple(files())
 
 
@@ -35,7 +40,7 @@ def file_of(suite: Path) -> Path:
     """
     if suite.exists() and not suite.is_dir():
         return suite
-    known = names()
+    known = files()
     if suite.suffix == ".toml" and suite.stem in known:
         raise UserError(
             "there is no such file",
@@ -51,4 +56,4 @@ def file_of(suite: Path) -> Path:
             f"there is no suite '{suite}', neither a file nor one that comes with Vectrial",
             remedy=f"{nearest} {every}" if nearest.endswith("?") else every,
         )
-    return _FOLDER / f"{suite.name}.toml"
+    return known[suite.name]

@@ -89,7 +89,7 @@ def _command(store: type[Store], server: str | None) -> tuple[tuple[str, ...], d
         *("-c", str(config), "-q", "--tb=short", "--color=no"),
     ]
     if store.environment is not None:
-        command = environments.command(store.environment, "pytest", arguments)
+        command = environments.command(store.environment, "pytest", arguments, classes=(store,))
         return command.argv, for_own(command.env, server)
     if importlib.util.find_spec("pytest") is None:
         raise UserError(

@@ -4,9 +4,10 @@ Some stores need versions of libraries that no other store can live with (AnnLit
 with numpy 2, for one). Such a store declares an `Environment`, and the process that measures it
 runs inside that environment, so that no call between processes lies inside a timed one.
 
-An environment is made once from the lock file `locks/<name>.lock` of this package, in a folder of
-`paths.environments_dir()` named after the lock's hash. Vectrial itself is not installed into it:
-`command` makes this very copy of the package importable there, and nothing that lies beside it.
+An environment is made once from the lock file `locks/<name>.lock` of a package that brings one (see
+`plugins.packages`), in a folder of `paths.environments_dir()` named after the lock's hash. Neither
+Vectrial nor that package is installed into it: `command` makes these very copies importable there,
+and nothing that lies beside them.
 
 Where `locks/<name>.needs` names hardware, a word a line (see `vectrial.util.hardware`), nothing is
 installed on a machine that lacks it.
@@ -20,14 +21,14 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError, VectrialError
 from vectrial.model.progress import LineProgress
-from vectrial.util import children, hardware, paths
+from vectrial.util import children, hardware, paths, plugins
 from vectrial.util.locks import build_once
 from vectrial.util.process import tail, wait_for
 
@@ -47,7 +48,8 @@ class Command:
 
 def names() -> tuple[str, ...]:
     """The names of all environments that have a lock file."""
-    return tuple(sorted(path.stem for path in (_PACKAGE / "locks").glob("*.lock")))
+    locks = (lock for package in _packages() for lock in (package / "locks").glob("*.lock"))
+    return tuple(sorted({lock.stem for lock in locks}))
 
 
 def path(environment: Environment) -> Path:
@@ -109,8 +111,10 @@ def command(
     module: str,
     arguments: Sequence[str] = (),
     progress: LineProgress = lambda line: None,
+    classes: Iterable[type] = (),
 ) -> Command:
-    """The command `python -m module arguments…` inside `environment`, with `vectrial` importable.
+    """The command `python -m module arguments…` inside `environment`, with `vectrial` importable,
+    and the packages that `classes` are defined in.
 
     `module` may be one of vectrial's own or one that the environment has (pytest). The current
     folder is not on the module path. Makes the environment where it does not stand yet.
@@ -120,35 +124,42 @@ def command(
     """
     python = ensure(environment, progress)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
-    env["PYTHONPATH"] = str(_only_vectrial(python.parents[1]))
+    env["PYTHONPATH"] = str(_only(map(plugins.folder_of, classes), python.parents[1]))
     env["PYTHONSAFEPATH"] = "1"
     return Command((str(python), "-P", "-m", module, *arguments), env)
 
 
 def _pins(environment: Environment) -> tuple[Path, Path]:
     """The lock file, and the constraints of builds, which need not exist."""
-    lock = _PACKAGE / "locks" / f"{environment.name}.lock"
-    if not lock.is_file():
-        raise UserError(
-            f"there is no environment '{environment.name}'",
-            remedy=f"there is: {', '.join(names())}",
-        )
-    return lock, lock.with_suffix(".build")
+    for package in _packages():
+        lock = package / "locks" / f"{environment.name}.lock"
+        if lock.is_file():
+            return lock, lock.with_suffix(".build")
+    raise UserError(
+        f"there is no environment '{environment.name}'",
+        remedy=f"there is: {', '.join(names())}",
+    )
 
 
-def _only_vectrial(folder: Path) -> Path:
-    """A folder from which only this copy of the package can be imported.
+def _packages() -> tuple[Path, ...]:
+    """The folders of the packages that may bring locks, Vectrial's own first."""
+    return (_PACKAGE, *plugins.packages().values())
 
-    The folder that really holds the package may be a site-packages full of other libraries,
-    which must not come before, or beside, those that the environment was made for.
+
+def _only(packages: Iterable[Path], folder: Path) -> Path:
+    """A folder from which only this copy of Vectrial and these packages can be imported.
+
+    The folder that really holds a package may be a site-packages full of other libraries, which
+    must not come before, or beside, those that the environment was made for.
     """
-    copy = hashlib.sha256(str(_PACKAGE).encode()).hexdigest()[:12]
-    alone = folder / "vectrial" / copy
-    link = alone / _PACKAGE.name
-    if not link.exists():
-        alone.mkdir(parents=True, exist_ok=True)
+    every = sorted({_PACKAGE, *packages})
+    copies = hashlib.sha256("\n".join(map(str, every)).encode()).hexdigest()[:12]
+    alone = folder / "vectrial" / copies
+    alone.mkdir(parents=True, exist_ok=True)
+    for package in every:
+        link = alone / package.name
         try:
-            link.symlink_to(_PACKAGE, target_is_directory=True)
+            link.symlink_to(package)
         except FileExistsError:
             if not link.exists():
                 raise

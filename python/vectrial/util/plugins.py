@@ -2,8 +2,9 @@
 
 A group of entry points is a `Plugins`, a mapping from names to what they lead to. Names are read
 from installed metadata, and a plug-in is imported when it is asked for: one that is broken raises a
-`PluginError` then, and stands in nobody's way before. Vectrial's own entry points are read from
-`pyproject.toml` where it runs from a source tree, whose metadata are those of the last build.
+`PluginError` then, and stands in nobody's way before. Where Vectrial runs from its source tree, the
+entry points of the packages of that tree are read from their `pyproject.toml`: their metadata are
+those of the last build.
 
 A store's own environment has no such metadata. Processes there get a `reference` ("module:Name")
 and call `import_reference`.
@@ -16,8 +17,11 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from vectrial.model.errors import PluginError, UserError
@@ -28,6 +32,20 @@ T = TypeVar("T")
 
 #: The distribution whose plug-ins come first where several packages bring something by one name.
 _OWN = "vectrial"
+#: The root of the source tree, where Vectrial runs from one.
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry point, and the package that registers it."""
+
+    point: EntryPoint
+    package: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.point.value, self.package
 
 
 def import_reference(where: str) -> Any:
@@ -70,22 +88,21 @@ class Plugins(Mapping[str, T]):
         """The plug-in of that name; KeyError where there is none, else as `load`."""
         entry, *others = self._entries()[name]
         if others:
-            packages = " and ".join(_package(one) for one in (entry, *others))
+            packages = " and ".join(one.package for one in (entry, *others))
             raise PluginError(
                 f"the packages {packages} register the same {self._noun}",
                 where=f"entry point '{name}' of {self.group}",
                 remedy="uninstall all but one of them",
             )
         try:
-            found = entry.load()
+            found = entry.point.load()
         except Exception as error:
-            raise self._broken(
-                entry, f"{entry.value} cannot be imported: {type(error).__name__}: {error}"
-            ) from error
+            why = f"{type(error).__name__}: {error}"
+            raise self._broken(entry, f"{entry.point.value} cannot be imported: {why}") from error
         try:
             return self._check(name, found)
         except ValueError as error:
-            raise self._broken(entry, f"{entry.value} {error}") from error
+            raise self._broken(entry, f"{entry.point.value} {error}") from error
 
     def load(self, name: str) -> T:
         """The plug-in of that name.
@@ -105,7 +122,7 @@ class Plugins(Mapping[str, T]):
         others."""
         found, broken = {}, []
         entries = self._entries()
-        for name in sorted(entries, key=lambda name: (_package(entries[name][0]) != _OWN, name)):
+        for name in sorted(entries, key=lambda name: (entries[name][0].package != _OWN, name)):
             try:
                 found[name] = self[name]
             except PluginError as error:
@@ -118,32 +135,82 @@ class Plugins(Mapping[str, T]):
 
     def module(self, name: str) -> str:
         """The module that the entry point of that name leads to, which is not imported."""
-        return self._entries()[name][0].module
+        return self._entries()[name][0].point.module
 
     def target(self, name: str) -> str:
         """What the entry point of that name leads to, "module:name", which is not imported."""
-        return self._entries()[name][0].value
+        return self._entries()[name][0].point.value
 
-    def _entries(self) -> Mapping[str, tuple[EntryPoint, ...]]:
+    def package(self, name: str) -> str:
+        """The package that registers the plug-in of that name, which is not imported."""
+        return self._entries()[name][0].package
+
+    def _entries(self) -> Mapping[str, tuple[_Entry, ...]]:
         return _registered(self.group, tuple(sys.path))
 
-    def _broken(self, entry: EntryPoint, what: str) -> PluginError:
+    def _broken(self, entry: _Entry, what: str) -> PluginError:
         return PluginError(what, where=self._where(entry), remedy="repair or uninstall the package")
 
-    def _where(self, entry: EntryPoint) -> str:
-        return f"package '{_package(entry)}', entry point '{entry.name}' of {self.group}"
+    def _where(self, entry: _Entry) -> str:
+        return f"package '{entry.package}', entry point '{entry.point.name}' of {self.group}"
+
+
+def packages() -> Mapping[str, Path]:
+    """The packages of plug-ins that bring files of their own, as locks of environments (`locks/`)
+    and suites (`suites/`): module names and folders. Each is an entry point in the group
+    `vectrial.packages` that leads to a top-level package. Nothing is imported."""
+    return _packages(tuple(sys.path))
+
+
+def folder_of(kind: type) -> Path:
+    """The folder of the top-level package that `kind` is defined in; the file of a module that
+    lies in no package."""
+    top = kind.__module__.partition(".")[0]
+    found = _place(top)
+    if found is None:
+        raise LookupError(f"{kind.__module__} was not imported from a file")
+    return found
 
 
 @functools.cache
-def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+def _packages(path: tuple[str, ...]) -> Mapping[str, Path]:
+    registered = _registered("vectrial.packages", path)
+    modules = sorted({entry.point.module for entries in registered.values() for entry in entries})
+    places = {module: _place(module) for module in modules}
+    return MappingProxyType({module: place for module, place in places.items() if place})
+
+
+def _place(module: str) -> Path | None:
+    """The folder of a top-level package, or the file of a top-level module; None where it cannot
+    be found on the disk."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):  # ValueError: `__main__` of a script
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    file = Path(spec.origin).resolve()
+    return file.parent if spec.submodule_search_locations else file
+
+
+@functools.cache
+def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry, ...]]:
     """The entry points of a group by name. path: `sys.path`, on which they depend."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
-    own = _of_source_tree(group)
-    installed = (e for e in _every(path).select(group=group) if not own or _package(e) != _OWN)
-    for entry in (*own, *installed):
-        others = found.get(entry.name, ())
-        if all((entry.value, _package(entry)) != (one.value, _package(one)) for one in others):
-            found[entry.name] = (*others, entry)
+    members = _members(path)
+    entries = [
+        _Entry(EntryPoint(name, value, group), package)
+        for package, groups in members.items()
+        for name, value in groups.get(group, {}).items()
+    ]
+    for point in _every(path).select(group=group):
+        package = _OWN if point.dist is None else name_and_version(point.dist)[0]
+        if package not in members:
+            entries.append(_Entry(point, package))
+    found: dict[str, tuple[_Entry, ...]] = {}
+    for entry in entries:
+        others = found.get(entry.point.name, ())
+        if entry.key not in [one.key for one in others]:
+            found[entry.point.name] = (*others, entry)
     return found
 
 
@@ -153,22 +220,27 @@ def _every(path: tuple[str, ...]) -> Any:
     return entry_points()
 
 
-def _of_source_tree(group: str) -> list[EntryPoint]:
-    """Vectrial's own entry points, where it runs from a source tree; else none."""
-    entries = _source_tree().get(group, {})
-    return [EntryPoint(name, value, group) for name, value in entries.items()]
-
-
 @functools.cache
-def _source_tree() -> Mapping[str, Mapping[str, str]]:
-    """The entry points that the source tree declares, by group; none outside of one."""
-    project = Path(__file__).parents[3] / "pyproject.toml"
-    if not project.is_file():
+def _members(path: tuple[str, ...]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """The entry points by group of each package of the source tree that can be imported; none
+    outside of one."""
+    own, groups = _declared(_ROOT / "pyproject.toml")
+    if own != _OWN:
         return {}
+    plugins = map(_declared, sorted((_ROOT / "packages").glob("*/pyproject.toml")))
+    return {own: groups} | {name: groups for name, groups in plugins if _installed(groups)}
+
+
+def _declared(project: Path) -> tuple[str, Mapping[str, Mapping[str, str]]]:
+    """The name of a project and its entry points by group; "" where there is no such file."""
+    if not project.is_file():
+        return "", {}
     declared = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
-    groups: Mapping[str, Mapping[str, str]] = declared.get("entry-points", {})
-    return groups if declared.get("name") == _OWN else {}
+    return declared.get("name", ""), declared.get("entry-points", {})
 
 
-def _package(entry: EntryPoint) -> str:
-    return _OWN if entry.dist is None else name_and_version(entry.dist)[0]
+def _installed(groups: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the package that declares these entry points can be imported: a source tree may
+    hold one that was not installed."""
+    targets = [target for group in groups.values() for target in group.values()]
+    return bool(targets) and _place(targets[0].partition(":")[0].partition(".")[0]) is not None

@@ -69,7 +69,7 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
     arguments = [registry.reference(store)]
     if store.environment is not None:
         command = environments.command(
-            store.environment, "vectrial.util.program", [__name__, *arguments]
+            store.environment, "vectrial.util.program", [__name__, *arguments], classes=(store,)
         )
         argv, env = command.argv, for_own(command.env, server)
     else:
