@@ -9,7 +9,7 @@ FROM ${BASE}
 # Extras of the package, one per store: see pyproject.toml.
 ARG EXTRAS=quick
 COPY dist/*.whl /tmp/dist/
-RUN python -m pip install --no-cache-dir "$(ls /tmp/dist/vectrial-*_$(uname -m).whl)[${EXTRAS}]" \
+RUN python -m pip install --no-cache-dir "$(ls /tmp/dist/vectrial-*_$(uname -m).whl)[${EXTRAS}]" /tmp/dist/vectrial_*.whl \
     && rm -r /tmp/dist \
     && useradd --create-home --uid 1000 vectrial \
     && mkdir -m 1777 /work /cache

@@ -43,7 +43,13 @@ $(VENV)/.built: $(ENGINE_SOURCES) | $(VENV)/.demo
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/python scripts/engine.py
 	touch $@
 
-setup: $(VENV)/.installed $(VENV)/.built ## virtual environment, dependencies, compiled engine
+# The packages of packages/, beside the engine's: what they need is in dev.lock.
+PLUGINS := $(notdir $(wildcard packages/*))
+$(VENV)/.plugins: $(wildcard packages/*/pyproject.toml) | $(VENV)/.built
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps $(PLUGINS:%=-e packages/%)
+	touch $@
+
+setup: $(VENV)/.installed $(VENV)/.built $(VENV)/.plugins ## virtual environment, dependencies, compiled engine
 
 setup-stores: setup ## environments of the stores that need one of their own (a library is compiled: minutes), or ENVIRONMENTS=docarray
 	$(BIN)/python -m vectrial.util.environments $(ENVIRONMENTS)
@@ -51,7 +57,7 @@ setup-stores: setup ## environments of the stores that need one of their own (a 
 setup-servers: setup ## programs of the servers that can be had here (some are built: minutes), or SERVERS="redis milvus"
 	$(BIN)/python -m vectrial.stores $(SERVERS)
 
-demo: $(VENV)/.built ## measure real word vectors on embedded stores, and write the report
+demo: $(VENV)/.built $(VENV)/.plugins ## measure real word vectors on embedded stores, and write the report
 	$(BIN)/vectrial data fetch glove-words-50-20k
 	$(BIN)/vectrial run suites/demo.toml
 
@@ -66,6 +72,7 @@ wheel: export VECTRIAL_ENGINE_SOURCES = $(shell $(PYTHON) scripts/engine.py --di
 wheel: $(VENV)/.zig ## dist/: wheels (manylinux2014, x86_64 and aarch64) and an sdist
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
+	for plugin in $(PLUGINS); do $(BIN)/uv build --quiet --out-dir dist packages/$$plugin; done
 	for machine in $(WHEEL_MACHINES); do \
 		target=$$machine-unknown-linux-gnu; \
 		if [[ $$machine != "$$(uname -m)" ]] && ! why=$$(rustup --quiet target add $$target 2>&1); then \
@@ -83,27 +90,27 @@ image: ## a container image of the wheel in dist/, which `make wheel` puts there
 	$(ENGINE) build --tag $(IMAGE) .
 
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
+	$(BIN)/uv pip compile pyproject.toml packages/*/pyproject.toml --extra dev $(patsubst %,--no-emit-package %,vectrial $(PLUGINS)) --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
 	$(BIN)/uv pip compile pyproject.toml requirements/demo.in --extra demo --constraint requirements/dev.lock --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/demo.lock
 	$(BIN)/uv pip compile requirements/wheel.in --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/wheel.lock
 	cd python/vectrial/locks && for source in *.in; do \
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
 
 matrix: setup ## docs/matrix.md: which experiment works on which store
-	$(BIN)/python -m vectrial.reports.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
+	$(BIN)/python -m vectrial_reproduce.reports.matrix > docs/matrix.md.new && mv docs/matrix.md.new docs/matrix.md
 
 lies: setup ## docs/lies.md: every lie that a store of the tests tells, and the check that catches it
 	$(BIN)/python tests/support/lies.py > docs/lies.md.new && mv docs/lies.md.new docs/lies.md
 
 results: setup $(if $(ONLY),,setup-stores setup-servers) ## measure stale committed results again (days), or ONLY="demo servers"; goes on where it stopped
-	$(BIN)/python -m vectrial.reports.results docs/results $(addprefix --only ,$(ONLY)) $(RESULTS_OPTIONS)
+	$(BIN)/python -m vectrial_reproduce.reports.results docs/results $(addprefix --only ,$(ONLY)) $(RESULTS_OPTIONS)
 
 results-list: setup ## every committed result with revision, date, duration and machine; ONLY, RESULTS_OPTIONS="--stale"
-	$(BIN)/python -m vectrial.reports.results docs/results --list $(addprefix --only ,$(ONLY)) $(RESULTS_OPTIONS)
+	$(BIN)/python -m vectrial_reproduce.reports.results docs/results --list $(addprefix --only ,$(ONLY)) $(RESULTS_OPTIONS)
 
 results-pages: setup ## pages of every committed bundle and reproduction in docs/results, and docs/claims.md
 	$(BIN)/python -m vectrial.report.pages docs/results
-	$(BIN)/python -m vectrial.reports.committed docs/results docs/claims.md
+	$(BIN)/python -m vectrial_reproduce.reports.committed docs/results docs/claims.md
 
 SITE ?= site
 site: setup ## static pages of every committed run, in SITE (a folder, "site" unless given)

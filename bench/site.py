@@ -24,7 +24,7 @@ from serve import TRIALS, generate, loaded
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from browser import CHROMIUM, browser
 
-from vectrial.site.build import FIGURES
+from vectrial_web.site.build import FIGURES
 
 #: The site of so many runs is to be there within so many seconds.
 _RUNS, _GOAL_S = 200, 120.0

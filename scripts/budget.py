@@ -14,21 +14,33 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: The parts: every folder in the first, and the others as a whole, each with the files that count.
-_PACKAGE = "python/vectrial"
-_WHOLE = {"tests": "*.py", "bench": "*.py", "scripts": "*.py", "engine": "*.rs"}
+#: The parts: every folder of a package, and the others as a whole, each with the files that count.
+_PACKAGES = ("python/vectrial", "packages/*/src/*")
+_WHOLE = {"tests": "*.py", "packages/*/tests": "*.py", "bench": "*.py", "scripts": "*.py"}
+_WHOLE |= {"engine": "*.rs"}
 
 
 def lines() -> dict[str, int]:
     """The lines of each part, by its path from the root."""
-    package = ROOT / _PACKAGE
-    found = {_PACKAGE: sum(map(_lines, package.glob("*.py")))}
-    for folder in sorted(path for path in package.iterdir() if path.is_dir()):
-        count = sum(map(_lines, folder.rglob("*.py")))
-        found |= {f"{_PACKAGE}/{folder.name}": count} if count else {}
-    for name, pattern in _WHOLE.items():
-        found[name] = sum(map(_lines, (ROOT / name).rglob(pattern)))
+    found = {}
+    for package in packages():
+        found[_name(package)] = sum(map(_lines, package.glob("*.py")))
+        for folder in sorted(path for path in package.iterdir() if path.is_dir()):
+            count = sum(map(_lines, folder.rglob("*.py")))
+            found |= {_name(folder): count} if count else {}
+    for pattern, files in _WHOLE.items():
+        for folder in sorted(ROOT.glob(pattern)):
+            found[_name(folder)] = sum(map(_lines, folder.rglob(files)))
     return found
+
+
+def packages() -> list[Path]:
+    """The folders of the packages, Vectrial's own first."""
+    return [path for pattern in _PACKAGES for path in sorted(ROOT.glob(pattern)) if path.is_dir()]
+
+
+def _name(folder: Path) -> str:
+    return folder.relative_to(ROOT).as_posix()
 
 
 def _lines(path: Path) -> int:
@@ -51,9 +63,10 @@ def main() -> int:
     budget = tomllib.loads((ROOT / "budget.toml").read_text("utf-8"))["lines"]
     found = lines()
     for part, count in found.items():
-        print(f"{part:32} {count:7,} of {budget.get(part, 0):7,}")
-    python = sum(count for part, count in found.items() if part.startswith(_PACKAGE))
-    print(f"{'the package':32} {python:7,}")
+        print(f"{part:60} {count:7,} of {budget.get(part, 0):7,}")
+    for package in packages():
+        own = [n for part, n in found.items() if f"{part}/".startswith(f"{_name(package)}/")]
+        print(f"{package.name + ', all of it':60} {sum(own):7,}")
     wrong = faults(found, budget)
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vectrial.report import pages as pages_of_runs
-from vectrial.reports import committed
+from vectrial_reproduce.reports import committed
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The page whose every number with a unit is a result.

@@ -9,11 +9,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 import budget
 
 
-def test_every_file_of_the_package_counts_once() -> None:
-    package = budget.ROOT / "python" / "vectrial"
-    whole = sum(len(path.read_bytes().splitlines()) for path in package.rglob("*.py"))
-    counted = sum(n for part, n in budget.lines().items() if part.startswith("python/vectrial"))
-    assert counted == whole
+def test_every_file_of_a_package_counts_once() -> None:
+    names = ["vectrial", "vectrial_reproduce", "vectrial_web"]
+    assert [package.name for package in budget.packages()] == names
+    for package in budget.packages():
+        whole = sum(len(path.read_bytes().splitlines()) for path in package.rglob("*.py"))
+        place = package.relative_to(budget.ROOT).as_posix()
+        lines = budget.lines().items()
+        assert sum(n for part, n in lines if f"{part}/".startswith(f"{place}/")) == whole
 
 
 def test_a_part_with_too_many_lines_is_named_with_the_remedy() -> None:

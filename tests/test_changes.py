@@ -34,7 +34,7 @@ def test_every_file_has_a_line_and_no_line_is_dead() -> None:
         for file in files
         if (changes.ROOT / file).exists() or file in PINS
     }
-    folders = ("python", "engine", "tests", "docs", "suites", "requirements", "pin")
+    folders = ("python", "packages", "engine", "tests", "docs", "suites", "requirements", "pin")
     unnamed = [file for file, line in lines.items() if line in (None, "**")]
     assert [file for file in unnamed if file.split("/")[0] in folders] == []
     assert set(TABLE.paths) - set(lines.values()) == set()
@@ -61,7 +61,8 @@ def test_its_server_has_the_name_that_the_table_says(name: str) -> None:
 
 
 def test_every_test_of_a_server_names_it() -> None:
-    for path in (changes.ROOT / "tests").rglob("test_*.py"):
+    folders = (changes.ROOT / "tests", changes.ROOT / "packages")
+    for path in (path for folder in folders for path in folder.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         named = re.findall(r'mark\.(?:server|store)\("([\w-]+)"', text)
         assert set(named) <= TABLE.words, path

@@ -9,26 +9,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: Files that read the time of day, to write it down. None of them subtracts it from another.
 _STAMPS = {
-    "cli/reproduce.py",  # the name of a folder
-    "cli/run_status.py",  # when a status was written
-    "results/writer.py",  # when a run began and ended
-    "run/existing.py",  # when a collection was read
-    "run/prepare.py",  # the name of a folder
-    "worker/worker.py",  # when a trial began
+    "vectrial/cli/run_status.py",  # when a status was written
+    "vectrial/results/writer.py",  # when a run began and ended
+    "vectrial/run/existing.py",  # when a collection was read
+    "vectrial/run/prepare.py",  # the name of a folder
+    "vectrial/worker/worker.py",  # when a trial began
+    "vectrial_reproduce/commands/reproduce.py",  # the name of a folder
 }
 _OF_DAY = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow")}
 
 
 def test_the_time_of_day_is_only_written_down() -> None:
-    package = ROOT / "python/vectrial"
     found = {
-        str(path.relative_to(package))
-        for path in package.rglob("*.py")
-        if any(_readings(ast.parse(path.read_text(encoding="utf-8"))))
+        path.relative_to(folder).as_posix(): tree
+        for folder in (ROOT / "python", *ROOT.glob("packages/*/src"))
+        for path in folder.rglob("*.py")
+        if any(_readings(tree := ast.parse(path.read_text(encoding="utf-8"))))
     }
-    assert found == _STAMPS
-    for name in found:
-        tree = ast.parse((package / name).read_text(encoding="utf-8"))
+    assert found.keys() == _STAMPS
+    for name, tree in found.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.BinOp | ast.Compare):
                 assert not any(_readings(node)), f"{name}:{node.lineno} reckons with it"

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "traps.md"
 #: How many traps each report has.
 TRAPS = {"000": 12, "001": 6, "002": 10, "003": 3, "004": 5}
 #: Folders of tests.
-PLACES = "tests|python/vectrial/testing"
+PLACES = r"tests|packages/[\w-]+/tests|python/vectrial/testing"
 #: Lines of a table: the trap, what catches it, where it shows, the tests.
 CELLS = 4
 

@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, and that Vectrial runs from the wheel alone."""
+"""The wheels and the sdist: what is in them, and that Vectrial runs from the wheels alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from built_wheel import ROOT, package_files, wheel
+from built_wheel import ROOT, package_files, plugin_wheels, wheel
 
 pytestmark = pytest.mark.slow
 #: Largest sdist in bytes: committed results are not in it.
@@ -32,12 +32,13 @@ def built() -> Path:
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     """Vectrial's command in an environment of its own, which the README's line has made of the
-    wheel: no Rust, no compiler, no git and no checkout is in reach."""
+    wheels: no Rust, no compiler, no git and no checkout is in reach."""
     folder = tmp_path_factory.mktemp("install")
     (line,) = re.findall(r"^ {4}(pip install .+?)(?:\s+#.*)?$", readme(), re.MULTILINE)
     uv, venv, dist = Path(sys.executable).with_name("uv"), folder / "venv", folder / "dist"
     dist.mkdir()
-    (dist / built.name).symlink_to(built)
+    for file in (built, *plugin_wheels()):
+        (dist / file.name).symlink_to(file)
     outer = ("PYTHON", "VIRTUAL_ENV", "CARGO", "RUSTUP")
     plain = {name: text for name, text in os.environ.items() if not name.startswith(outer)}
     run(uv, "venv", "--quiet", "--python", sys.executable, venv)
@@ -78,6 +79,19 @@ def test_the_wheel_has_every_file_of_the_package(built: Path) -> None:
     assert re.match(rf"vectrial-{_VERSION}-cp311-abi3-manylinux", built.name)
 
 
+def test_the_wheels_of_plug_ins_have_every_file_of_theirs() -> None:
+    for file in plugin_wheels():
+        module = file.name.partition("-")[0]
+        source = ROOT / "packages" / module.replace("_", "-") / "src"
+        own = {
+            path.relative_to(source).as_posix()
+            for path in (source / module).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        with zipfile.ZipFile(file) as archive:
+            assert {name for name in archive.namelist() if ".dist-info/" not in name} == own
+
+
 def test_the_sdist_has_what_a_build_needs_and_no_results(tmp_path: Path) -> None:
     maturin = Path(sys.executable).with_name("maturin")
     run(maturin, "sdist", "--out", tmp_path)
@@ -102,5 +116,7 @@ def test_the_demo_runs_from_the_wheel(installed: Command) -> None:
 
 def test_published_reports_and_the_conformance_suite_are_in_the_wheel(installed: Command) -> None:
     listed = map(json.loads, installed("reproduce", "--format", "jsonl").stdout.splitlines())
-    assert {row["report"] for row in listed} == set(_PROJECT["entry-points"]["vectrial.reports"])
+    declared = ROOT / "packages/vectrial-reproduce/pyproject.toml"
+    project = tomllib.loads(declared.read_text(encoding="utf-8"))["project"]
+    assert {row["report"] for row in listed} == set(project["entry-points"]["vectrial.reports"])
     assert "STORE" in installed("conformance", "memory", "--help").stdout

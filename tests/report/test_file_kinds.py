@@ -11,8 +11,6 @@ from vectrial.analysis.run_data import RunData
 from vectrial.experiments.storage.report import KINDS
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.reports.matching import Measured
-from vectrial.reports.page_tables import further
 
 CAME = {"disk_rows_bytes": 3e6, "disk_index_bytes": 2e6, "disk_log_bytes": -1e6}
 
@@ -46,12 +44,3 @@ def test_the_storage_section_has_kinds_and_the_ratio_to_the_raw_bytes(run: RunDa
     assert {key: cell.value for key, cell in row.items() if key in KINDS} == CAME
     points = drawn(report, "storage-kinds")
     assert [(one["kind"], one["mb"]) for one in points] == [("rows", 3.0), ("vector index", 2.0)]
-
-
-def test_so_has_a_reproduction(run: RunData) -> None:
-    held = further({"own": Measured(run, "words", ROWS)})
-    (table,) = held["storage"]
-    (row,) = table.rows  # type: ignore[union-attr]
-    assert row.cells[0].text == "weaviate"
-    assert row.cells[5].value == 2.0
-    assert row.series is None

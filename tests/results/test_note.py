@@ -19,7 +19,6 @@ from vectrial.model.errors import UserError
 from vectrial.model.results_schema import METRICS
 from vectrial.report.build import build
 from vectrial.results import bundle, note
-from vectrial.serve.runs import Runs, summary_of
 
 TEXT = "new <b>disk</b>"
 
@@ -93,21 +92,6 @@ def test_a_comparison_has_those_of_both(run: Path, tmp_path: Path) -> None:
     note.write(other, "")
     comparison = compare(*sides_of(str(run), str(other), ()), what, 0.05)
     assert document.report(comparison).note == f"A: {TEXT}"
-
-
-def test_a_list_of_runs_has_it_and_sees_that_it_changed(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
-    assert summary_of(run).note == ""
-    runs = Runs(run.parent)
-    runs.read_all()
-    note.write(run, TEXT)
-    runs.read_all()
-    (listed,) = runs.listing()
-    assert listed.summary is not None
-    assert listed.summary.note == TEXT
-    monkeypatch.undo()
 
 
 def test_a_bundle_holds_the_note_of_its_sealing(run: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -17,11 +16,8 @@ import typer.main
 from command_calls import call, subcommands
 from typer.testing import CliRunner
 
-from vectrial.cli import reproduce
 from vectrial.cli.app import app
 from vectrial.cli.lazy import LazyCommand, LazyGroup
-from vectrial.reports import REPRODUCTIONS
-from vectrial.reports.planning import PartPlan
 from vectrial.util.suggest import suggestion
 
 
@@ -81,26 +77,6 @@ def test_every_command_can_be_piped(command: str) -> None:
 def test_every_help_has_an_example(command: str) -> None:
     lines = [line.strip() for line in inspect.cleandoc(COMMANDS[command].help).splitlines()]
     assert any(re.match(rf"(\w+=\S+ )?vectrial {command}\b", line) for line in lines)
-
-
-def test_reports_and_what_would_be_measured_of_them_can_be_piped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
-    reports = [json.loads(line) for line in printed("reproduce", "-f", "jsonl").splitlines()]
-    assert {one["report"] for one in reports} == set(REPRODUCTIONS)
-    assert all(one["figures"] > 0 for one in reports)
-    dry = ("reproduce", "docarray-sift1m", "--dry-run", "-f", "jsonl")
-    plan = [json.loads(line) for line in printed(*dry).splitlines()]
-    assert {one["kind"] for one in plan} <= {"trial", "skipped"}
-    parts = {part.name for part in REPRODUCTIONS["docarray-sift1m"].parts}
-    assert {one["part"] for one in plan} == parts
-    assert {"docarray-memory", "qdrant", "weaviate"} & {one.get("store") for one in plan}
-    report = REPRODUCTIONS["docarray-sift1m"]
-    part = PartPlan(report.parts[0], "sift", 5, None)
-    (told,) = reproduce._part_objects(report, part, None)
-    assert (told["kind"], told["part"], told["rows"]) == ("skipped", report.parts[0].name, 5)
-    assert "none of its stores" in told["reason"]
 
 
 def test_what_cannot_be_shown_ends_no_command(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from small_suite import TINY
 
-import vectrial
-
 #: Names of modules that the processes of a run import; the first are looked for the earliest.
 CANARIES = (
     "psutil", "numpy", "random", "duckdb", "pyarrow", "pydantic", "json", "ctypes", "resource",
@@ -41,7 +39,9 @@ def test_a_run_and_its_report_execute_no_file_of_the_current_folder(
 
 def test_no_child_is_started_with_the_current_folder_on_its_path() -> None:
     """Either by `vectrial.util.children`, or with a switch beside -m that leaves the folder out."""
-    for source in sorted(Path(vectrial.__file__).parent.rglob("*.py")):
+    root = Path(__file__).resolve().parents[2]
+    folders = (root / "python", *root.glob("packages/*/src"))
+    for source in sorted(path for folder in folders for path in folder.rglob("*.py")):
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
             if _BY_NAME.search(line):
                 said = f"{source}:{number}: {line.strip()}"

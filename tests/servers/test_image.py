@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from built_wheel import ROOT, wheel
+from built_wheel import ROOT, plugin_wheels, wheel
 from python_image import base_image
 from real_engine import real_engine
 
@@ -40,7 +40,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         (context / "dist").mkdir()
         for file in (ROOT / "Dockerfile", ROOT / ".dockerignore"):
             shutil.copy(file, context)
-        shutil.copy(built, context / "dist")
+        for file in (built, *plugin_wheels()):
+            shutil.copy(file, context / "dist")
         base = base_image(built, "quick", env)
         arguments = ("--network", "none", "--build-arg", f"BASE={base}", "--tag", _IMAGE)
         docker(env, "build", *arguments, str(context))

@@ -48,6 +48,20 @@ def wheel() -> Path:
         return _wheels(out)[-1]
 
 
+def plugin_wheels() -> list[Path]:
+    """The wheels of the packages in `packages/`, built now."""
+    out = ROOT / "target" / "wheels"
+    uv, packages = Path(sys.executable).with_name("uv"), sorted(ROOT.glob("packages/*"))
+    for package in packages:
+        words = ("build", "--wheel", "--quiet", "--offline", "--out-dir", out, package)
+        subprocess.run((uv, *words), check=True)
+    return [_newest(out, f"{package.name.replace('-', '_')}-*.whl") for package in packages]
+
+
+def _newest(folder: Path, pattern: str) -> Path:
+    return max(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+
+
 def _wheels(folder: Path) -> list[Path]:
     """Those for this machine, the newest last."""
     found = folder.glob(f"vectrial-*_{platform.machine()}.whl")

@@ -81,7 +81,9 @@ def test_the_measuring_process_is_started_without_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         process.environments,
         "command",
-        lambda environment, *_, **__: process.environments.Command(("python",), {**SECRETS, "PATH": "/"}),
+        lambda environment, *_, **__: process.environments.Command(
+            ("python",), {**SECRETS, "PATH": "/"}
+        ),
     )
     assert process.command_of(Apart).env == {"PATH": "/"}
 

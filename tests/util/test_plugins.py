@@ -81,7 +81,11 @@ def test_packages_of_a_source_tree_are_read_from_it_where_they_can_be_imported(
 ) -> None:
     """Their metadata are those of the last build; a tree may hold one that is not installed."""
     tree = site / "tree"
-    for name, where in (("core", tree), ("here", tree / "packages/a"), ("away", tree / "packages/b")):
+    for name, where in (
+        ("core", tree),
+        ("here", tree / "packages/a"),
+        ("away", tree / "packages/b"),
+    ):
         where.mkdir(parents=True)
         (where / "pyproject.toml").write_text(
             f'[project]\nname = "{name if where != tree else "vectrial"}"\n'

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from typer.core import TyperCommand
 
 from vectrial.cli.lazy import LazyCommand, LazyGroup
+from vectrial.model.errors import UserError
 from vectrial.util.plugins import Plugins
 
 _DATA_HELP = (
@@ -16,6 +17,9 @@ _DATA_HELP = (
 
 #: Commands that other packages bring: a function as `typer` takes it, by "module:function".
 COMMANDS: Plugins[object] = Plugins("vectrial.commands", "command", lambda _, found: found)
+
+#: Packages that bring commands which Vectrial's docs name.
+_BROUGHT_BY = {"reproduce": "vectrial-reproduce", "serve": "vectrial-web", "site": "vectrial-web"}
 
 _RAY_HELP = (
     "Look at a Ray cluster before something is measured on it (`vectrial run --on ray`)."
@@ -104,6 +108,20 @@ class Commands(LazyGroup):
         if cmd_name not in self.commands:
             self._plug_in()
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the arguments name, imported.
+
+        Raises:
+            UserError: a package that is not installed brings it.
+        """
+        package = _BROUGHT_BY.get(args[0])
+        if package is not None and self.get_command(ctx, args[0]) is None:
+            raise UserError(
+                f"'{args[0]}' is a command of the package {package}, which is not installed",
+                remedy=f"pip install {package}",
+            )
+        return super().resolve_command(ctx, args)
 
     def _plug_in(self) -> None:
         for name in COMMANDS:

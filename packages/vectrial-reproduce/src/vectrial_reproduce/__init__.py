@@ -1,0 +1,1 @@
+"""Published reports on vector databases, measured again: `vectrial reproduce`."""

@@ -1,0 +1,73 @@
+"""Figures of a reproduction as text: published ones as they were printed, measured ones by
+the rules of `report.text`."""
+
+from __future__ import annotations
+
+from vectrial.util import formatting
+from vectrial_reproduce.reports.collect import ComparedFigure
+from vectrial_reproduce.reports.model import Scalar
+from vectrial_reproduce.reports.published import PublishedFigure
+
+#: What the figures are, for whom less is better, in words.
+BETTER = "Of times, disk and overhead less than 1 is better, of rates more; of recalls, more."
+
+
+def is_recall(metric: str) -> bool:
+    """True if a published metric is a recall."""
+    return metric == "recall"
+
+
+def printed(value: float) -> str:
+    """A published value with the digits it was published with: 0.01, 16,421.5."""
+    return f"{value:,.10g}"
+
+
+def value(metric: str, measured: float) -> str:
+    """A measured value of a published metric."""
+    return formatting.recall(measured) if is_recall(metric) else formatting.number(measured)
+
+
+def unit(figure: PublishedFigure) -> str:
+    """' ms'; nothing of a number without a unit."""
+    return "" if figure.unit == "1" else f" {figure.unit}"
+
+
+def compared(cell: ComparedFigure) -> str:
+    """'×0.24': measured over published; of recalls, which lie too close together, '+0.0014': of
+    what is shown of them."""
+    if cell.measured is None or cell.ratio is None:
+        return ""
+    if not is_recall(cell.figure.metric):
+        return formatting.ratio(cell.ratio, 2)
+    difference = f"{float(formatting.recall(cell.measured)) - cell.figure.value:+.4f}"
+    return "±0" if float(difference) == 0 else difference
+
+
+def around(cell: ComparedFigure) -> str:
+    """'2.9–3.3': what the repeats lie between; nothing where there is one, or both ends read the
+    same."""
+    if cell.spread is None or cell.spread.kind == "single":
+        return ""
+    ends = [value(cell.figure.metric, end) for end in (cell.spread.low, cell.spread.high)]
+    return "" if ends[0] == ends[1] else "–".join(ends)
+
+
+def setting(given: Scalar | None) -> str:
+    """A published parameter: 'yes', '10,000'; nothing where a row has it not."""
+    if given is None:
+        return ""
+    if isinstance(given, bool):
+        return "yes" if given else "no"
+    return f"{given:,}" if isinstance(given, int) else str(given)
+
+
+def whole(cell: ComparedFigure, *, with_unit: bool = False) -> str:
+    """'12.9 → 3.1 (×0.24; 2.9–3.3)': the published value, the measured one, their ratio and the
+    range of the repeats; '12.9 → —' where nothing was measured."""
+    figure, of = cell.figure, unit(cell.figure) if with_unit else ""
+    published = printed(figure.value)
+    if cell.measured is None:
+        return f"{published} → {formatting.NOTHING}{of}"
+    beside = "; ".join(filter(None, (compared(cell), around(cell))))
+    more = (f" ({beside})" if beside else "") + ("" if cell.valid else " ✗")
+    return f"{published} → {value(figure.metric, cell.measured)}{of}{more}"

@@ -1,0 +1,275 @@
+"""A reproduction as a report: its tables in its order, its figures drawn again, its method."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vectrial.document import blocks as doc
+from vectrial.document.blocks import Block, Column, Report, Row, Section, Table, columns
+from vectrial.document.charts.moments import MOMENTS
+from vectrial.util import formatting
+from vectrial_reproduce.reports import claims, crossings, interface
+from vectrial_reproduce.reports.collect import ComparedFigure
+from vectrial_reproduce.reports.conditions import FEWER, Conditions, invalid_figures
+from vectrial_reproduce.reports.figures_data import Dot, Plot, plot
+from vectrial_reproduce.reports.figures_render import Palette, chart
+from vectrial_reproduce.reports.figures_spec import DRAWINGS
+from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.model import Reproduction
+from vectrial_reproduce.reports.page_tables import (
+    Layout,
+    further,
+    glance,
+    method,
+    ran,
+    sheet_tables,
+    words,
+)
+from vectrial_reproduce.reports.tables import section_of, sheets
+
+#: Series of which a figure's text alternative has the values.
+_SPOKEN = 8
+#: Titles of parts of the reports whose names do not say enough.
+_TITLES = {
+    "crud": "Create, read, update, delete, find",
+    "ef_sweep": "Sweep of ef",
+    "result_files": "The report's result files",
+}
+#: How the tables of a part are read.
+_LEADS = {
+    Layout.COLUMNS: "The published value, the value measured here, and the ratio of the two.",
+    Layout.CELLS: "Each cell: published → measured (× ratio, or for recalls the difference; range"
+    " of the repeats). ✗ is invalid, — was not measured; the notes say why.",
+    Layout.LIST: "A row for each figure that was measured. ✗ is invalid; the notes say why.",
+}
+#: Points of a series that are named where they are not drawn.
+_NAMED = 6
+#: Kinds of drawings whose x is a number.
+_ALONG = ("line", "tradeoff")
+
+
+def build(
+    report: Reproduction,
+    cells: Sequence[ComparedFigure],
+    about: Conditions,
+    measured: Mapping[str, Measured],
+    layout: Layout = Layout.COLUMNS,
+) -> Report:
+    """Everything that is shown of a reproduction; figures in all layouts but `LIST`."""
+    drawings = () if layout is Layout.LIST else DRAWINGS.get(report.name, ())
+    plots = [plot(drawing, report, cells, measured) for drawing in drawings]
+    stores = list(dict.fromkeys(cell.figure.store for cell in cells))
+    split = [name for one in plots for name in one.systems]
+    each: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        if cell.here:
+            each.setdefault(cell.figure.store, {})[cell.here] = None
+    here = {name: ", or ".join(several) for name, several in each.items()}
+    here |= {dot.system: dot.here for one in plots for dot in one.measured if dot.here}
+    palette = Palette(tuple(dict.fromkeys([*stores, *split])), here)
+    return Report(
+        title=report.title,
+        about="A published report, measured again: what was published beside what was measured"
+        " here. A ratio is measured over published.",
+        meta=(
+            ("Published in", report.document),
+            ("Measured there on", report.machine),
+            ("Measured here on", about.machine),
+            *((("Memory of each server", about.memory),) if about.memory else ()),
+            ("Repeats", str(about.repeats)),
+            ("Options", about.options),
+            *((("Run", about.made),) if about.made else ()),
+        ),
+        warnings=tuple(_warnings(cells, about)),
+        sections=(
+            *claims.section(report, cells, palette),
+            glance(cells, palette),
+            *interface.section(cells, palette),
+            *ran(about),
+            *_parts(cells, plots, palette, measured, layout),
+            method(report),
+        ),
+        labels=palette.labels,
+        stores=palette.stores,
+        like=palette.like,
+    )  # fmt: skip
+
+
+def _warnings(cells: Sequence[ComparedFigure], about: Conditions) -> Iterator[str]:
+    yield (
+        "Another machine, other versions, another client: a ratio says how far two setups are"
+        " apart, not that a store became faster or slower."
+    )
+    yield about.repeated
+    if not about.whole:
+        yield FEWER
+    for one in about.systems:
+        if one.here:
+            what = one.differs or one.here
+            yield f"Where it says {one.published}, this was measured: {what}."
+    yield from invalid_figures(cells)
+
+
+def _parts(
+    cells: Sequence[ComparedFigure],
+    plots: Sequence[Plot],
+    palette: Palette,
+    measured: Mapping[str, Measured],
+    layout: Layout,
+) -> Iterator[Section]:
+    """A section for each part of the report: its tables, what the runs have beside them, then its
+    figures."""
+    more = further(measured)
+    for experiment in dict.fromkeys(cell.figure.experiment for cell in cells):
+        held = [cell for cell in cells if cell.figure.experiment == experiment]
+        blocks: list[Block] = [
+            table for sheet in sheets(held) for table in sheet_tables(sheet, palette, layout)
+        ]
+        blocks += more.get(experiment, ())
+        for one in plots:
+            if one.drawing.about == experiment:
+                blocks += _figure(one, palette)
+        title = _TITLES.get(experiment) or words(experiment).capitalize()
+        if blocks:
+            yield Section(section_of(experiment), title, _LEADS[layout], tuple(blocks))
+
+
+def drawn(page: Report, folder: Path) -> Report:
+    """The page with only those figures that are files in the folder."""
+
+    def there(block: Block) -> bool:
+        return not isinstance(block, doc.Figure) or (folder / f"{block.name}.svg").is_file()
+
+    sections = (
+        replace(section, blocks=tuple(filter(there, section.blocks))) for section in page.sections
+    )
+    return replace(page, sections=tuple(sections))
+
+
+# --- figures --------------------------------------------------------------------------------
+
+
+def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
+    """A figure with its data as a table, and what of it is not drawn."""
+    drawing = one.drawing
+    title = drawing.title
+    if not one.dots:
+        said = (drawing.note, *_left_out(one))
+        yield doc.Text(tuple(filter(None, said)), f"{title} ({drawing.source})")
+        return
+    yield doc.Figure(
+        drawing.name,
+        title,
+        " ".join(_caption(one, palette)),
+        _spoken(one, palette),
+        chart(one, palette),
+        () if drawing.kind == "share" else palette.shown(one),
+        _left_out(one),
+    )
+    yield _data(one, palette)
+
+
+def _caption(one: Plot, palette: Palette) -> Iterator[str]:
+    drawing = one.drawing
+    yield f"{drawing.source[0].upper()}{drawing.source[1:]}."
+    if drawing.kind == "share":
+        yield "Each bar says whether it was published or measured."
+    else:
+        marks = "hollow bars" if drawing.kind == "bar" else "lines and hollow marks"
+        yield f"Dashed {marks}: published. Filled: measured here."
+    if not one.measured:
+        yield "Nothing of it was measured here."
+    elif fewer := _fewer(one):
+        yield f"Measured on {fewer}."
+    if drawing.limit is not None:
+        yield f"Dotted: {formatting.number(drawing.limit)}, where the report draws a line."
+        yield from crossings.sentences(one, palette.measured)
+    if drawing.derived:
+        yield f"Derived, published and measured alike: {drawing.derived}."
+    yield from filter(None, (drawing.note, *one.remarks))
+
+
+def _fewer(one: Plot) -> str:
+    """'118,351 rows instead of 1,183,514', where all marks have the same and do not tell them;
+    nothing where as many were loaded as there."""
+    theirs = {dot.rows for dot in one.dots if dot.published and dot.rows}
+    ours = {dot.rows for dot in one.measured if dot.rows}
+    if "rows" in one.drawing.x or len(ours) != 1 or theirs == ours:
+        return ""
+    instead = f" instead of {theirs.pop():,}" if len(theirs) == 1 else ""
+    return f"{formatting.rows(ours.pop())}{instead}"
+
+
+def _left_out(one: Plot) -> tuple[str, ...]:
+    """The measured points that are not drawn, and why; all of a store in one sentence."""
+    some = {dot.system for dot in one.measured}
+    reasons = Counter(missing.system for missing in one.missing)
+    said = []
+    for missing in one.missing:
+        named = list(dict.fromkeys(missing.at))
+        if missing.system not in some and reasons[missing.system] == 1:
+            named = []
+        where = f" at {', '.join(named[:_NAMED])}" if named else ""
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        what = missing.system or "anything measured"
+        said.append(f"Not drawn: {what}{where}{more}: {missing.why}.")
+    return tuple(said)
+
+
+def _spoken(one: Plot, palette: Palette) -> str:
+    """The figure in words, for who cannot see it."""
+    drawing = one.drawing
+    lines: dict[tuple[str, bool, str], list[Dot]] = {}
+    for dot in one.dots:
+        lines.setdefault((dot.system, dot.published, dot.part), []).append(dot)
+    for line in lines.values():  # Bars have no x, and keep the report's own order.
+        line.sort(key=lambda dot: dot.x or 0.0)
+    said = [
+        f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
+        + ", ".join(f"{one.label(dot)} at {_at(dot)}" for dot in dots[:6])
+        + (", …" if len(dots) > 6 else "")
+        for (name, published, part), dots in list(lines.items())[:_SPOKEN]
+    ]
+    said += [
+        f"{palette.labels[palette.series(moment.system, False)]}:"
+        f" {MOMENTS[moment.metric]} at {formatting.number(moment.x)}"
+        for moment in one.moments
+    ]
+    more = "" if len(lines) <= _SPOKEN else "; further series are in the table"
+    axis = f" against {drawing.x_title}" if drawing.x_title else ""
+    return f"{drawing.y_title}{axis}. {'; '.join(said)}{more}. All data is in the tables."
+
+
+def _at(dot: Dot) -> str:
+    if dot.x is None:
+        return dot.at
+    return f"{dot.x:,.0f}" if dot.x.is_integer() else formatting.number(dot.x)
+
+
+def _data(one: Plot, palette: Palette) -> Table:
+    """The data of a figure."""
+    drawing = one.drawing
+    heads = (
+        *columns(series="Series", of="Published or measured"),
+        *(columns("part") if drawing.kind == "share" else ()),
+        Column("x", drawing.x_title.removesuffix(" (log)") or "At", numeric=drawing.kind in _ALONG),
+        Column("value", drawing.y_title.removesuffix(" (log)")),
+        Column("rows", "Rows loaded"),
+    )
+    rows = [
+        Row.of(
+            dot.system if dot.published else palette.measured(dot.system),
+            "published" if dot.published else "measured",
+            *([dot.part] if drawing.kind == "share" else []),
+            doc.Cell(_at(dot), dot.at if dot.x is None else dot.x),
+            doc.Cell(one.label(dot), dot.value),
+            "" if dot.rows is None else dot.rows,
+            series=palette.series(dot.system, dot.published),
+        )
+        for dot in one.dots
+    ]
+    title = f"Data of this figure: {formatting.plural(len(rows), 'point')}"
+    return Table(f"data-{drawing.name}", title, heads, tuple(rows), folded=True)

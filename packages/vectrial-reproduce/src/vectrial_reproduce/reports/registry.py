@@ -1,0 +1,31 @@
+"""The published reports there are.
+
+A report announces itself with an entry point in the group `vectrial.reports`, which leads to its
+`Reproduction`, here and in other people's packages alike: see `vectrial.util.plugins`. Beside the
+module, in the same package, lies the report's `published.csv`.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from vectrial.util.plugins import Plugins
+from vectrial_reproduce.reports.model import Reproduction
+
+
+def _named(name: str, found: object) -> Reproduction:
+    if not isinstance(found, Reproduction):
+        raise ValueError("is not a Reproduction of vectrial_reproduce.reports.model")
+    if found.name != name:
+        raise ValueError(f"is a report named '{found.name}'")
+    return found
+
+
+#: Every registered report, by name.
+REPRODUCTIONS: Plugins[Reproduction] = Plugins("vectrial.reports", "report", _named)
+
+
+def folder(name: str) -> Traversable:
+    """The package of a report, with its `published.csv`."""
+    return files(REPRODUCTIONS.module(name).rpartition(".")[0])

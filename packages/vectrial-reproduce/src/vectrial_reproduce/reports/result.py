@@ -1,0 +1,46 @@
+"""The result of a reproduction: the cells out of the runs in its folder, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.document.blocks import Report
+from vectrial_reproduce.reports import folder
+from vectrial_reproduce.reports.collect import ComparedFigure, cells
+from vectrial_reproduce.reports.conditions import Conditions, conditions_of
+from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.model import Reproduction
+from vectrial_reproduce.reports.page import build
+from vectrial_reproduce.reports.page_tables import Layout
+from vectrial_reproduce.reports.planning import Settings
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured of a report. measured: by the name of the part."""
+
+    report: Reproduction
+    settings: Settings
+    cells: tuple[ComparedFigure, ...]
+    conditions: Conditions
+    measured: Mapping[str, Measured]
+
+    def page(self, layout: Layout) -> Report:
+        """Everything that is shown of it."""
+        return build(self.report, self.cells, self.conditions, self.measured, layout)
+
+
+def result_of(place: Path, known: Collection[str]) -> Result:
+    """The result in a folder. known: names of the stores there are.
+
+    Raises:
+        UserError: there is no reproduction in the folder.
+    """
+    manifest = folder.read(place)
+    report, settings = manifest.report, manifest.settings
+    measured = folder.measured(place, manifest)
+    found = cells(report, measured, known=known, stores=settings.stores, faithful=settings.faithful)
+    about = conditions_of(report, measured, settings)
+    return Result(report, settings, tuple(found), about, measured)

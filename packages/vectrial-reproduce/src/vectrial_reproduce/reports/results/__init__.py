@@ -1,0 +1,1 @@
+"""Committed results, measured again: `make results`."""

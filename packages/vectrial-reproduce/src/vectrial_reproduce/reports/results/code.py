@@ -1,0 +1,102 @@
+"""How far the code that measures has come since a result was measured, in commits.
+
+It is decided by git: the commits between the revision that a run recorded and the checkout's that
+touch what measures. What only reads runs (analysis, reports, comparison, pages, the commands) does
+not count, since pages are generated again from the same bundle.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from vectrial_reproduce.reports.results.declared import Result
+
+#: The checkout of this package.
+_HERE = Path(__file__).parent
+_PACKAGE = "python/vectrial"
+#: Within the package: what only reads runs. Those that left it stand in earlier commits.
+_READERS = (
+    "analysis", "api.py", "cli", "compare", "document", "report", "testing",
+    "reports", "serve", "site",
+)  # fmt: skip
+_MEASURES = (
+    "Cargo.lock",
+    "engine",
+    _PACKAGE,
+    *(f":(top,exclude){_PACKAGE}/{name}" for name in _READERS),
+    f":(top,exclude,glob){_PACKAGE}/experiments/**/report.py",
+)
+#: The reports, and where they were.
+_REPORTS = (
+    "packages/vectrial-reproduce/src/vectrial_reproduce/reports",
+    f"{_PACKAGE}/reports",
+)
+
+
+def behind(result: Result, revisions: Iterable[str | None]) -> int | None:
+    """Commits since the oldest of some revisions that touch what measures a result; None if one is
+    unknown here. 0: measuring again would do the same."""
+    found = [_since(one, result) for one in set(revisions)]
+    known = [len(commits) for commits in found if commits is not None]
+    return max(known, default=None) if len(known) == len(found) else None
+
+
+def revision() -> str | None:
+    """The checkout's; None outside of one."""
+    return _git("rev-parse", "HEAD")
+
+
+def changes() -> list[str]:
+    """Tracked files that measure, and that have changes which no commit holds."""
+    output = _git("diff", "HEAD", "--name-only", "--", *map(_top, _MEASURES))
+    return (output or "").splitlines()
+
+
+def _since(revision: str | None, result: Result) -> frozenset[str] | None:
+    """The commits since a revision that touch what measures a result; None if it is unknown."""
+    # Asked for apart: what git leaves out of a listing, no other path of it brings back.
+    parts = [_commits(revision, paths) for paths in (_MEASURES, _own(result)) if paths]
+    known = [part for part in parts if part is not None]
+    return frozenset().union(*known) if len(known) == len(parts) else None
+
+
+def _own(result: Result) -> tuple[str, ...]:
+    """What measures this result alone."""
+    if not result.is_reproduction:
+        return tuple(_suites(result))
+    folder = result.words[1].replace("-", "_")
+    return tuple(f"{place}/{name}" for place in _REPORTS for name in ("planning.py", folder))
+
+
+def _suites(result: Result) -> list[str]:
+    """The suites that its command names, as far as they are the checkout's."""
+    root = Path(_git("rev-parse", "--show-toplevel") or "/").resolve()
+    named = [Path(word).resolve() for word in result.words if word.endswith(".toml")]
+    return [path.relative_to(root).as_posix() for path in named if path.is_relative_to(root)]
+
+
+@cache
+def _commits(since: str | None, paths: tuple[str, ...]) -> frozenset[str] | None:
+    if since is None:
+        return None
+    output = _git("rev-list", f"{since}..HEAD", "--", *map(_top, paths))
+    return None if output is None else frozenset(output.split())
+
+
+def _top(path: str) -> str:
+    """A path as git takes it, from the checkout's root."""
+    return path if path.startswith(":") else f":(top){path}"
+
+
+def _git(*words: str) -> str | None:
+    program = shutil.which("git")
+    if program is None:
+        return None
+    done = subprocess.run(
+        [program, "-C", str(_HERE), *words], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,181 @@
+"""Measures a result, or goes on where it was interrupted, and seals it into its folder."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.analysis.interference import disturbed_keys
+from vectrial.analysis.run_data import load
+from vectrial.model.errors import UserError
+from vectrial.report import pages
+from vectrial.results.bundle import SUFFIX, seal
+from vectrial.results.database import BeingWritten
+from vectrial.util.children import python
+from vectrial_reproduce.reports.folder import MANIFEST
+from vectrial_reproduce.reports.results import code
+from vectrial_reproduce.reports.results.declared import Result
+from vectrial_reproduce.reports.results.sealed import Facts, bundles, committed, facts, runs
+
+#: Name of a bundle in its folder.
+BUNDLE = f"run{SUFFIX}"
+#: Options of a run that its resuming does not take, each with a value.
+_ONCE = ("--from", "--seal")
+
+
+class NotMeasured(UserError):
+    """A result could not be measured; what is committed of it is unchanged."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """results: the folder of what is committed. runs: of what is measured, a folder for each."""
+
+    results: Path
+    runs: Path
+
+
+def measure(
+    result: Result,
+    places: Places,
+    *,
+    wait: Callable[[], None] | None = None,
+    accept_fewer: bool = False,
+) -> None:
+    """Measure a result, or complete a run of it that was begun by the same code, and replace what
+    is committed of it.
+
+    Args:
+        wait: returns when the machine is quiet; called before measuring. Trials of a run that a
+            busy machine disturbed all the same are measured once more. None: it is measured as the
+            machine is.
+        accept_fewer: also where fewer trials have a result than those committed.
+
+    Raises:
+        NotMeasured: the command failed, or measured fewer trials.
+        VectrialError: a run cannot be read or sealed.
+    """
+    own = places.runs / result.name
+    own.mkdir(parents=True, exist_ok=True)
+    begun = unsealed(result, places)
+    if begun is None or not _is_complete(result, begun):
+        if wait is not None:
+            wait()
+        _run(command(result, own, begun))
+        begun = unsealed(result, places)
+        if begun is None:
+            raise NotMeasured("the command left no run", where=str(own))
+        if wait is not None and result.is_run and disturbed_keys(load(begun)):
+            wait()
+            _run([*command(result, own, begun), "--remeasure-disturbed"])
+    seal_into(result, begun, places.results, accept_fewer=accept_fewer)
+
+
+def command(result: Result, own: Path, begun: Path | None) -> list[str]:
+    """The words after `vectrial` that measure a result into its folder of runs, or that complete
+    one."""
+    form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
+    if begun is None:
+        return [*result.words, "--out", str(own), *form]
+    options = [] if result.is_reproduction else _repeated(result.words[1:])
+    return [result.words[0], "--resume", str(begun), *options, *form]
+
+
+def _repeated(words: Sequence[str]) -> list[str]:
+    """Options that a resumed run needs again, such as its stores."""
+    found, skip = [], False
+    for word in words:
+        if not (skip or word in _ONCE or word.endswith(".toml")):
+            found.append(word)
+        skip = word in _ONCE
+    return found
+
+
+def unsealed(result: Result, places: Places) -> Path | None:
+    """The newest run of a result that is not committed, and that was begun by the code of now.
+
+    Raises:
+        UserError: it is being written.
+    """
+    folders = [path for path in (places.runs / result.name).glob("*") if not path.is_symlink()]
+    for folder in sorted((path for path in folders if path.is_dir()), reverse=True):
+        try:
+            parts = {part: facts(run) for part, run in runs(folder).items()}
+        except BeingWritten:
+            raise
+        except UserError:  # it did not come to its beginning
+            continue
+        if not parts:
+            continue
+        sealed = {one.started for one in committed(result, places.results).parts.values()}
+        if sealed >= {one.started for one in parts.values()}:
+            return None
+        revisions = [revision for one in parts.values() for revision in one.revisions]
+        return folder if code.behind(result, revisions) == 0 else None
+    return None
+
+
+def _is_complete(result: Result, run: Path) -> bool:
+    """A run that only has to be sealed. A reproduction's parts to come are not known here."""
+    return not result.is_reproduction and all(facts(one).finished for one in runs(run).values())
+
+
+def _run(words: Sequence[str]) -> None:
+    """Run `vectrial` with these words; its progress goes to stderr."""
+    process = subprocess.Popen(python("vectrial.cli.main", *words), stdout=subprocess.DEVNULL)
+    try:
+        status = process.wait()
+    finally:
+        if process.poll() is None:  # interrupted: it keeps what it has measured
+            process.terminate()
+            process.wait()
+    if status:
+        raise NotMeasured(f"exit code {status} of: vectrial {' '.join(words)}")
+
+
+def seal_into(result: Result, run: Path, results: Path, *, accept_fewer: bool = False) -> None:
+    """Seal the parts of a run into a result's folder, with their pages.
+
+    Raises:
+        NotMeasured: fewer of its trials have a result than of those committed.
+        VectrialError: it cannot be read or sealed.
+    """
+    parts = runs(run)
+    _require_as_many(result, {part: facts(one) for part, one in parts.items()}, results, run,
+                     accept_fewer=accept_fewer)  # fmt: skip
+    folder = results / result.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, one in parts.items():
+        _replace(one, folder / part)
+    for part, bundle in bundles(folder):
+        if part not in parts:
+            shutil.rmtree(bundle.parent)
+    if result.is_reproduction:
+        shutil.copyfile(run / MANIFEST, folder / MANIFEST)
+
+
+def _require_as_many(
+    result: Result, found: Mapping[str, Facts], results: Path, run: Path, *, accept_fewer: bool
+) -> None:
+    before = committed(result, results).measured
+    now = sum(part.measured for part in found.values())
+    if now < before and not accept_fewer:
+        raise NotMeasured(
+            f"{now:,} trials have a result, and {before:,} of those committed",
+            where=str(run),
+            remedy="its report says why; --accept-fewer commits it all the same",
+        )
+
+
+def _replace(run: Path, folder: Path) -> None:
+    """Replace the bundle in a folder and its page; both are made before either is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".sealing-", dir=folder) as scratch:
+        made = seal(run, Path(scratch) / BUNDLE).path
+        page = pages.generate(made)
+        made.replace(folder / BUNDLE)
+    pages.save(page, folder)

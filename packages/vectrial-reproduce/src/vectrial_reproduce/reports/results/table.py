@@ -1,0 +1,86 @@
+"""The list of committed results as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vectrial.document.blocks import Column, Report, Row, Section, Table, plain
+from vectrial.util import formatting
+from vectrial_reproduce.reports.results import code
+from vectrial_reproduce.reports.results.sealed import State
+
+_COLUMNS = (
+    Column("result", "Result", numeric=False),
+    Column("revision", "Revision", numeric=False),
+    Column("behind", "Commits since"),
+    Column("measured", "Measured", numeric=False),
+    Column("took", "Took"),
+    Column("trials", "Trials"),
+    Column("machine", "Machine", numeric=False),
+    Column("command", "Command", numeric=False),
+)
+_NOTES = (
+    "Commits since: those after that revision that touch what measures, not what reads runs.",
+    "Took: from start to end, pauses of a run that was resumed included.",
+    "* measured with changes that no commit holds.",
+)
+
+
+def page(states: Sequence[State]) -> Report:
+    """Each result in a row."""
+    table = Table("results", "", _COLUMNS, tuple(_row(one) for one in states), _NOTES)
+    return Report("Committed results", "", sections=(Section("results", "", "", (table,)),))
+
+
+def _row(state: State) -> Row:
+    about = described(state)
+    if state.started is None:
+        cells = ["", "", "not yet", "", "", ""]
+        words = [plain(text) for text in (about["result"], *cells, about["command"])]
+        return Row(tuple(words), "absent")
+    revisions = ", ".join((one or "unknown")[:10] for one in about["revisions"])
+    return Row(
+        (
+            plain(about["result"]),
+            plain(revisions + ("*" if about["changed"] else "")),
+            plain(about["behind"], "unknown" if about["behind"] is None else str(about["behind"])),
+            plain(about["measured"], f"{state.started:%Y-%m-%d %H:%M} UTC"),
+            plain(about["took_s"], formatting.seconds(about["took_s"])),
+            plain(about["trials"], f"{about['trials']:,}"),
+            plain(about["machine"]),
+            plain(about["command"]),
+        )
+    )
+
+
+def described(state: State) -> dict[str, Any]:
+    """A row as an object. behind: None if it is unknown, or nothing is measured."""
+    return {
+        "result": state.result.name,
+        "command": " ".join(("vectrial", *state.result.words)),
+        "needs": state.result.needs,
+        "revisions": list(state.revisions),
+        "changed": state.changed,
+        "behind": behind(state),
+        "measured": None if state.started is None else state.started.isoformat(),
+        "took_s": state.took.total_seconds() if state.parts else None,
+        "trials": state.measured,
+        "machine": state.machine,
+    }
+
+
+def behind(state: State) -> int | None:
+    """Commits since it was measured; see `vectrial_reproduce.reports.results.code`."""
+    return code.behind(state.result, state.revisions) if state.parts else None
+
+
+def is_stale(state: State, older: int = 0) -> bool:
+    """It is not measured, by an unknown revision, or by one of more than `older` commits ago."""
+    count = behind(state)
+    return count is None or count > older
+
+
+def objects(states: Sequence[State]) -> Iterator[dict[str, Any]]:
+    """Each result as an object."""
+    return map(described, states)

@@ -1,0 +1,191 @@
+"""The cells as the reports' own tables, each sentence that is to be known of them in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from vectrial_reproduce.reports.collect import ComparedFigure
+from vectrial_reproduce.reports.model import Scalar
+from vectrial_reproduce.reports.published import PublishedFigure
+
+#: Parameters that every row of a table shares are in its title.
+_TITLED = ("dataset", "settings", "k")
+#: The client of a system that was not called through the report's.
+_OWN = "own"
+#: Rows of a table that one still reads as one.
+_LONG = 40
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table: a system at a setting (published parameters), its cells by metric."""
+
+    store: str
+    setting: Mapping[str, Scalar]
+    cells: Mapping[str, ComparedFigure]
+
+    @property
+    def system(self) -> str:
+        """The system, and its stand-in here if there is one."""
+        return system(self.store, next((c.here for c in self.cells.values() if c.here), ""))
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table of a part of the report: a column for each published metric.
+
+    metrics: each with its unit, empty where rows have different ones and every cell says its own.
+    """
+
+    experiment: str
+    title: str
+    metrics: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def section(self) -> str:
+        """The name of the part of the report on a page."""
+        return section_of(self.experiment)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The parameters in which its rows differ."""
+        return tuple(dict.fromkeys(name for line in self.lines for name in line.setting))
+
+    @cached_property
+    def of_metrics(self) -> Mapping[str, tuple[str, ...]]:
+        """Notes on a whole column: on all that was measured in it, or on all where
+        nothing was."""
+        found = {}
+        for metric, _ in self.metrics:
+            held = [line.cells[metric] for line in self.lines if metric in line.cells]
+            measured = [cell for cell in held if cell.measured is not None]
+            found[metric] = _shared(cell.notes for cell in measured or held)
+        return found
+
+    def of_line(self, line: Line) -> tuple[str, ...]:
+        """Notes on every cell of a row, besides those on its columns."""
+        return _shared(self._beyond_column(line, metric) for metric in line.cells)
+
+    def of_cell(self, line: Line, metric: str) -> tuple[str, ...]:
+        """Notes on one cell alone."""
+        row = self.of_line(line)
+        return tuple(note for note in self._beyond_column(line, metric) if note not in row)
+
+    def _beyond_column(self, line: Line, metric: str) -> tuple[str, ...]:
+        column = self.of_metrics[metric]
+        return tuple(note for note in line.cells[metric].notes if note not in column)
+
+
+def system(store: str, here: str) -> str:
+    """'Longbow → reference server': a system, and what was measured in its place."""
+    return f"{store} → {here}" if here else store
+
+
+def section_of(experiment: str) -> str:
+    """The name of a part of the report (`published.PublishedFigure.experiment`) on a page."""
+    return f"part-{experiment}".replace("_", "-")
+
+
+def sheets(cells: Sequence[ComparedFigure]) -> list[Sheet]:
+    """The cells as tables, in the report's order."""
+    groups: dict[tuple[str, ...], list[ComparedFigure]] = {}
+    for cell in cells:
+        titled = tuple(str(cell.figure.params.get(name, "")) for name in _TITLED)
+        groups.setdefault((cell.figure.experiment, *titled), []).append(cell)
+    return [_sheet(key, members) for key, members in groups.items()]
+
+
+def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> Sheet:
+    experiment, dataset, settings, k = key
+    title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
+    rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, ComparedFigure]] = {}
+    shared = _same([cell.figure for cell in cells])
+    for cell, client in _by_client(cells):
+        setting = (*_setting(cell.figure, shared), *client)
+        row = rows.setdefault((cell.figure.store, setting), {})
+        row[cell.figure.metric] = cell
+    lines = [Line(store, dict(setting), held) for (store, setting), held in rows.items()]
+    joined = " · ".join(part for part in title if part)
+    return Sheet(experiment, joined, _metrics(cells), tuple(_ordered(lines)))
+
+
+def _by_client(
+    cells: Sequence[ComparedFigure],
+) -> Iterator[tuple[ComparedFigure, tuple[tuple[str, Scalar], ...]]]:
+    """Every cell, with the client as a setting where the system was called through two."""
+    for cell in cells:
+        if cell.through is None:
+            yield cell, ()
+            continue
+        yield cell, (("client", _OWN),)
+        yield cell.through, (("client", cell.through.client),)
+
+
+def parted(sheet: Sheet) -> list[Sheet]:
+    """A table for each system, called after it, where a long one has them one after the other; else
+    the one."""
+    stores = list(dict.fromkeys(line.store for line in sheet.lines))
+    own = {store: tuple(line for line in sheet.lines if line.store == store) for store in stores}
+    whole = [line for lines in own.values() for line in lines]
+    if len(sheet.lines) <= _LONG or whole != list(sheet.lines):
+        return [sheet]
+    return [
+        Sheet(
+            sheet.experiment,
+            lines[0].system,
+            _metrics([cell for line in lines for cell in line.cells.values()]),
+            lines,
+        )
+        for lines in own.values()
+    ]
+
+
+def _metrics(cells: Sequence[ComparedFigure]) -> tuple[tuple[str, str], ...]:
+    """The metrics of a table with the unit of all figures of each, or none."""
+    units: dict[str, set[str]] = {}
+    for cell in cells:
+        units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
+    return tuple((metric, own.pop() if len(own) == 1 else "") for metric, own in units.items())
+
+
+def _same(figures: Sequence[PublishedFigure]) -> frozenset[str]:
+    """Parameters that say nothing about a row: in the title, or the same in every row."""
+    first, *others = figures
+    same = {n for n, v in first.params.items() if all(f.params.get(n) == v for f in others)}
+    return frozenset({*_TITLED, *same})
+
+
+def _setting(figure: PublishedFigure, shared: frozenset[str]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((name, value) for name, value in figure.params.items() if name not in shared)
+
+
+def _ordered(lines: Sequence[Line]) -> list[Line]:
+    """Rows of each system by their settings' numbers, as they come in files only by name; the
+    systems take turns as in the report."""
+    ranks: dict[str, dict[Scalar | None, float]] = {}
+    for name in dict.fromkeys(name for line in lines for name in line.setting):
+        values = dict.fromkeys(line.setting.get(name) for line in lines)
+        if all(value is None or type(value) in (int, float) for value in values):
+            ranks[name] = {value: -1.0 if value is None else float(value) for value in values}
+        else:
+            ranks[name] = {value: float(at) for at, value in enumerate(values)}
+
+    def place(line: Line) -> list[float]:
+        return [known[line.setting.get(name)] for name, known in ranks.items()]
+
+    turns = {
+        store: iter(sorted((line for line in lines if line.store == store), key=place))
+        for store in dict.fromkeys(line.store for line in lines)
+    }
+    return [next(turns[line.store]) for line in lines]
+
+
+def _shared(notes: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """The notes that all have, where there are several to share them."""
+    held = list(notes)
+    if len(held) < 2:
+        return ()
+    return tuple(note for note in held[0] if all(note in other for other in held[1:]))

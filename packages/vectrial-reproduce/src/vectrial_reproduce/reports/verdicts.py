@@ -1,0 +1,320 @@
+"""Whether a conclusion of a report is so here, judged by pairs of figures."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from vectrial.gate.checks import CHECKS
+from vectrial.stats.intervals import LEAST_REPEATS, Spread
+from vectrial.util import formatting
+from vectrial_reproduce.reports import figure_text
+from vectrial_reproduce.reports.collect import ComparedFigure
+from vectrial_reproduce.reports.model import Absence, Claim, Side
+
+#: A single run decides nothing within such a share; of a recall within such a difference.
+_SHARE, _RECALL = 0.1, 0.01
+
+
+class Verdict(Enum):
+    """Whether the first value of a measured pair is the larger one."""
+
+    YES = "yes"
+    LESS = "yes, by less than the report says"
+    MORE = "yes, by more than the report says"
+    NO = "no"
+    OPEN = "undecided"
+    AGAIN = "as above: on the same rows"
+    NONE = "not measured"
+
+
+class Outcome(Enum):
+    """What came of a claim."""
+
+    HOLDS = "holds"
+    IN_SIZE = "holds, but not in size"
+    PARTLY = "holds in part"
+    REVERSED = "reversed"
+    UNDECIDED = "undecided"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One value of a pair. published: None where the report has no figure of it. why: it has no
+    value that counts. cell: the figure that it is of."""
+
+    value: float | None
+    published: float | None = None
+    spread: Spread | None = None
+    rows: int | None = None
+    why: str = ""
+    is_recall: bool = False
+    cell: ComparedFigure | None = None
+
+
+def quantity(cell: ComparedFigure) -> Quantity:
+    """A figure as a value of a pair."""
+    figure, measured, why = cell.figure, cell.measured, cell.why
+    if measured is not None and cell.few_calls:
+        measured, why = None, "it is the time of a few calls"
+    if measured is not None and measured <= 0:
+        measured, why = None, f"no {figure.metric.replace('_', ' ')} of {figure.store} was shown"
+    factor, spread = figure.in_comparable_unit(1.0), cell.spread
+    if spread is not None:
+        spread = replace(spread, low=spread.low * factor, high=spread.high * factor)
+    return Quantity(
+        measured * factor if measured is not None and cell.valid else None,
+        figure.comparable_value,
+        spread,
+        cell.rows,
+        why,
+        figure_text.is_recall(figure.metric),
+        cell,
+    )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Values of which those `over` are larger than those `under`, multiplied.
+
+    least, most: as of `Claim`. again: what was measured for them was measured for another pair.
+    """
+
+    over: tuple[Quantity, ...]
+    under: tuple[Quantity, ...]
+    least: float = 1.0
+    most: float = math.inf
+    again: bool = False
+
+    @property
+    def values(self) -> tuple[Quantity, ...]:
+        """All of them."""
+        return (*self.over, *self.under)
+
+    @property
+    def cells(self) -> tuple[ComparedFigure, ...]:
+        """The figures among them."""
+        return tuple(one.cell for one in self.values if one.cell is not None)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that they are of."""
+        return tuple(dict.fromkeys(cell.figure.store for cell in self.cells))
+
+    @property
+    def published(self) -> float | None:
+        """The published ratio; None where there is none."""
+        return _ratio([q.published for q in self.over], [q.published for q in self.under])
+
+    @property
+    def measured(self) -> float | None:
+        """The measured ratio; None unless all that is needed is valid and comparable."""
+        if self.unlike:
+            return None
+        return _ratio([q.value for q in self.over], [q.value for q in self.under])
+
+    @property
+    def rows(self) -> int:
+        """Most rows that one of them was measured on."""
+        return max((q.rows for q in self.values if q.rows), default=0)
+
+    @property
+    def repeats(self) -> int:
+        """Repeats of the one that has fewest."""
+        return min((1 if q.spread is None else q.spread.n for q in self._measured), default=1)
+
+    @property
+    def _measured(self) -> list[Quantity]:
+        """Without numbers that the report gives."""
+        return [q for q in self.values if q.rows is not None or q.spread is not None]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the claim is so here."""
+        ratio = self.measured
+        if ratio is None:
+            return Verdict.NONE
+        if self.again:
+            return Verdict.AGAIN
+        bounds = [1.0, *(one for one in (self.least, self.most) if one != 1 and one < math.inf)]
+        if any(self._is_near(ratio, bound) for bound in bounds):
+            return Verdict.OPEN
+        if ratio <= 1:
+            return Verdict.NO
+        if ratio > self.most:
+            return Verdict.MORE
+        return Verdict.YES if ratio >= self.least else Verdict.LESS
+
+    def _is_near(self, ratio: float, bound: float) -> bool:
+        """True if what was measured does not decide on which side of a bound the ratio is."""
+        if self.repeats >= LEAST_REPEATS:
+            low = _ratio([_end(q, "low") for q in self.over], [_end(q, "high") for q in self.under])
+            high = _ratio(
+                [_end(q, "high") for q in self.over], [_end(q, "low") for q in self.under]
+            )
+            return low is None or high is None or low <= bound <= high
+        if self.of_recalls and bound == 1:
+            known = [q.value or 0.0 for q in self.values]
+            return abs(ratio - 1 if len(known) > 2 else known[0] - known[1]) <= _RECALL
+        return abs(math.log(ratio / bound)) <= math.log(1 + _SHARE)
+
+    @property
+    def of_recalls(self) -> bool:
+        """True if all its values are recalls."""
+        return all(q.is_recall for q in self.values)
+
+    @property
+    def why(self) -> str:
+        """Why there is no measured ratio."""
+        return next((q.why for q in self.values if q.why), self.unlike)
+
+    @property
+    def absence(self) -> str:
+        """Why there is no ratio: its figures were not measured, or they are not compared."""
+        measured = all(cell.measured is not None for cell in self.cells)
+        return f"not {'compared' if measured else 'measured'}: {in_words(self.why)}"
+
+    @property
+    def unlike(self) -> str:
+        """Why the times of two systems are not compared, since one lacks what the other has."""
+        lacks = {cell.figure.store: cell.lacks for cell in self.cells}
+        if len(set(lacks.values())) < 2:
+            return ""
+        return ", ".join(f"{name} is without {what} here" for name, what in lacks.items() if what)
+
+
+def _ratio(over: Sequence[float | None], under: Sequence[float | None]) -> float | None:
+    known = [one for one in (*over, *under) if one is not None]
+    if len(known) < len(over) + len(under) or not all(under):
+        return None
+    return math.prod(known[: len(over)]) / math.prod(known[len(over) :])
+
+
+def _end(of: Quantity, which: str) -> float | None:
+    """An end of the range of its repeats; itself of a number."""
+    return of.value if of.spread is None else float(getattr(of.spread, which))
+
+
+def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
+    """The pairs of figures that a claim is about, in the order of the first."""
+    if claim.first is None:
+        return []
+    first = list(_of(claim, claim.first, cells))
+    if claim.against is not None:
+        values = [quantity(cell) for _, cell in first]
+        number = Quantity(claim.against, claim.against)
+        return [
+            Pair((one,), (replace(number, is_recall=one.is_recall),), claim.least, claim.most)
+            for one in values
+        ]
+    assert claim.second is not None
+    others = [list(_of(claim, side, cells)) for side in (claim.second, *(claim.beside or ()))]
+    found, seen = list[Pair](), set[tuple[object, ...]]()
+    for key, one in first:
+        for second in (cell for own, cell in others[0] if own == key):
+            beside = [next((c for own, c in of if own == key), None) for of in others[1:]]
+            known = [cell for cell in beside if cell is not None]
+            if len(known) < len(beside):
+                continue
+            over = (one, *known[1:])
+            under = (second, *known[:1])
+            pair = Pair(
+                tuple(map(quantity, over)), tuple(map(quantity, under)), claim.least, claim.most
+            )
+            same = (pair.systems, *(cell.measured for cell in (*over, *under)))
+            found.append(replace(pair, again=same in seen))
+            seen.add(same)
+    return found
+
+
+def _of(
+    claim: Claim, side: Side, cells: Sequence[ComparedFigure]
+) -> Iterator[tuple[tuple[object, ...], ComparedFigure]]:
+    """The figures of a side, each with what it shares with its counterparts."""
+    for cell in cells:
+        figure = cell.figure
+        there = (figure.experiment, figure.metric) == (side.part, side.metric or claim.metric)
+        if there and (not side.stores or figure.store in side.stores) and side.has(figure.params):
+            rest = sorted((k, v) for k, v in figure.params.items() if k not in side.given)
+            yield ("" if side.stores else figure.store, *rest), cell
+
+
+def judged(found: Sequence[Pair]) -> list[Pair]:
+    """The pairs that have a verdict of their own."""
+    return [pair for pair in found if pair.verdict not in (Verdict.NONE, Verdict.AGAIN)]
+
+
+def outcome(found: Sequence[Pair]) -> Outcome | None:
+    """The verdict on a claim, out of those on its pairs; None where no pair has one."""
+    verdicts = [pair.verdict for pair in judged(found)]
+    if not verdicts:
+        return None
+    no, undecided = verdicts.count(Verdict.NO), verdicts.count(Verdict.OPEN)
+    decided = len(verdicts) - undecided
+    if undecided > decided:
+        return Outcome.UNDECIDED
+    if no == decided:
+        return Outcome.REVERSED
+    if no:
+        return Outcome.PARTLY
+    if Verdict.YES in verdicts:
+        return Outcome.HOLDS if verdicts.count(Verdict.YES) == decided else Outcome.PARTLY
+    return Outcome.IN_SIZE
+
+
+def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
+    """What came of a claim in one of the words of the page of conclusions, and a sentence of it."""
+    came = outcome(found)
+    if came is not None:
+        return came.value, details(found)
+    if claim.absent is not None:
+        kind, why = claim.absent
+        return kind.value, why
+    for pair in found:  # valid, and yet without a ratio
+        if pair.cells and all(cell.valid for cell in pair.cells):
+            return Outcome.UNDECIDED.value, _sentence(pair.why)
+    wrong = [c for pair in found for c in pair.cells if c.measured is not None and not c.valid]
+    if wrong:
+        return Outcome.INVALID.value, f"Because {in_words(wrong[0].why, wrong[0].store)}."
+    why = next((pair.why for pair in found if pair.why), "")
+    return Absence.NOT_YET.value, _sentence(why)
+
+
+def _sentence(why: str) -> str:
+    said = in_words(re.sub(r"^(skipped|failed|not yet): (\w+: )?", "", why))
+    return f"{said[:1].upper()}{said[1:].rstrip('.')}." if said else ""
+
+
+def in_words(why: str, store: str = "the store") -> str:
+    """A reason as a sentence: of a failed gate the checks by what they demand."""
+    failed = [name for name in re.findall(r"(?:^|; |: )([a-z_]+): ", why) if name in CHECKS]
+    if not failed:
+        return why
+    demands = " ".join(dict.fromkeys(CHECKS[name].demands for name in failed))
+    return f"{store} fails the gate, which demands: {demands.rstrip('.')}"
+
+
+def details(found: Sequence[Pair]) -> str:
+    """The numbers behind the verdict on a claim."""
+    each = judged(found)
+    verdicts = [pair.verdict for pair in each]
+    known = [pair.published for pair in found if pair.published is not None]
+    theirs = sum(one > 1 and one >= pair.least for pair in found if (one := pair.published))
+    published = f"; as published in {theirs} of {len(known)}" if known else ""
+    said = f"In {verdicts.count(Verdict.YES)} of {formatting.plural(len(each), 'measured pair')}"
+    for verdict, how in (
+        (Verdict.LESS, "by less than that"), (Verdict.MORE, "by more than that"),
+        (Verdict.OPEN, "undecided"),
+    ):  # fmt: skip
+        if count := verdicts.count(verdict):
+            said += f", {how} in {count}"
+    ratios = sorted(pair.measured for pair in each if pair.measured is not None)
+    if ratios:
+        digits = 4 if all(pair.of_recalls for pair in each) else 2
+        ends = dict.fromkeys(formatting.ratio(one, digits) for one in (ratios[0], ratios[-1]))
+        said += f", {' to '.join(ends)}"
+    return f"{said}{published}."

@@ -1,0 +1,1 @@
+"""The commands `vectrial serve` and `vectrial site`."""

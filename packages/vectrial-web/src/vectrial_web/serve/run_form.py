@@ -1,0 +1,244 @@
+"""The form that starts a run: from what was filled in to a suite and its plan."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from vectrial.datasets import catalog, library
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.errors import UserError, VectrialError
+from vectrial.plan.checks import plan_warnings
+from vectrial.plan.model import Plan
+from vectrial.plan.quick import Contender, plain_suite
+from vectrial.run import exposure
+from vectrial.run.plan_summary import PlanSummary, summarize
+from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
+from vectrial.stores import registry
+from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
+from vectrial.util.suggest import suggestion
+from vectrial_web.serve import choices
+
+#: Where a fault is, in the messages of plans: an entry of the suite.
+_ENTRY = re.compile(r"\b(datasets|stores|experiments)\[\d+\]")
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A form as it was filled in.
+
+    kind: "file", of a suite file, or "parts", of what a suite is made of. suite: name of the file.
+    indexes: kind of index by store. seen: digest of the suite whose plan was shown.
+    """
+
+    kind: Literal["file", "parts"] = "parts"
+    suite: str = ""
+    name: str = "mine"
+    dataset: str = ""
+    rows: str = ""
+    repeats: str = ""
+    stores: Sequence[str] = ()
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    experiments: Sequence[str] = ()
+    seen: str = ""
+
+    @classmethod
+    def of(cls, sent: Mapping[str, Sequence[str]]) -> Filled:
+        """The form from the values of its fields."""
+
+        def one(name: str) -> str:
+            return next(iter(sent.get(name, ())), "").strip()
+
+        prefix = "index-"
+        return cls(
+            kind="file" if one("kind") == "file" else "parts",
+            suite=one("suite"),
+            name=one("name"),
+            dataset=one("dataset"),
+            rows=one("rows"),
+            repeats=one("repeats"),
+            stores=tuple(dict.fromkeys(sent.get("store", ()))),
+            indexes={key.removeprefix(prefix): one(key) for key in sent if key.startswith(prefix)},
+            experiments=tuple(dict.fromkeys(sent.get("experiment", ()))),
+            seen=one("seen"),
+        )
+
+    def fields(self) -> list[tuple[str, str]]:
+        """The names and values of the fields, to send them again."""
+        if self.kind == "file":
+            own = [("suite", self.suite)]
+        else:
+            own = [("name", self.name), ("dataset", self.dataset), ("rows", self.rows)]
+            own += [("store", one) for one in self.stores]
+            own += [(f"index-{one}", self.indexes.get(one, "")) for one in self.stores]
+            own += [("experiment", one) for one in self.experiments]
+        return [("kind", self.kind), ("repeats", self.repeats), *own]
+
+
+class FormFaults(Exception):
+    """A form that makes no run. fields: messages by field; "" of the form as a whole."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__("; ".join(fields.values()))
+        self.fields = fields
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The suite of a form and its plan. text: of its file. notes: to be read before it is started,
+    a sentence each. fault: why this machine cannot measure it; empty if it can."""
+
+    suite: Suite
+    text: str
+    summary: PlanSummary
+    notes: tuple[str, ...]
+    fault: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The same for the same suite."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+
+
+def planned(filled: Filled, root: Path) -> Planned:
+    """The plan of a form on this machine. root: the folder served.
+
+    Raises:
+        FormFaults: it makes no suite, or no plan; messages by field.
+    """
+    from_file = filled.kind == "file"
+    suite, text = _of_file(filled, root) if from_file else _of_parts(filled)
+    try:
+        plan = plan_of(suite, filled.suite if from_file else "suite")
+        found = on_this_machine(suite, text, plan)
+    except VectrialError as error:
+        if from_file:
+            raise FormFaults({"suite": str(error)}) from error
+        entry = _ENTRY.search(error.where) if isinstance(error, UserError) else None
+        where = entry[1].removesuffix("s") if entry else ""
+        raise FormFaults({where: _message(error)}) from error
+    if not (plan.trials or found.fault):
+        return replace(found, fault="Every trial is skipped: there is nothing to measure.")
+    return found
+
+
+def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
+    """A plan with what is to be known before it is started here.
+
+    Raises:
+        VectrialError: what the environment says of a store's server makes no sense.
+    """
+    notes, fault = [*plan_warnings(plan), *_downloads(plan)], ""
+    try:
+        check_machine(plan)
+        exposure.check(plan.servers, notes.append, allow_exposed=False)
+    except UserError as error:
+        fault = str(error)
+    return Planned(suite, text, summarize(plan), tuple(notes), fault)
+
+
+def _downloads(plan: Plan) -> Iterator[str]:
+    """What is fetched before anything is measured."""
+    here = library.names()
+    for name in dict.fromkeys(ref.name for ref in plan.datasets):
+        if name not in here and (size_mb := catalog.entry(name).cost.download_mb):
+            yield f"The dataset {name} is not in the library: {size_mb:,.0f} MB are fetched first."
+
+
+def _of_file(filled: Filled, root: Path) -> tuple[Suite, str]:
+    path = choices.suites(root).get(filled.suite)
+    if path is None:
+        raise FormFaults({"suite": "there is no such suite file; choose one of the list"})
+    try:
+        text = suite_text(path)
+        suite = parse_suite(text, filled.suite)
+    except UserError as error:
+        raise FormFaults({"suite": str(error)}) from error
+    if not filled.repeats:
+        return suite, text
+    plain = {**suite.model_dump(), "repeats": _number(filled.repeats)}
+    for _, message in faults_of(Suite, plain):
+        raise FormFaults({"repeats": message})
+    changed = Suite.model_validate(plain)
+    return (suite, text) if changed == suite else (changed, toml_of(changed))
+
+
+def _of_parts(filled: Filled) -> tuple[Suite, str]:
+    dataset_entry = {"name": filled.dataset, **_number_field("rows", filled.rows)}
+    contenders = [_contender(name, filled.indexes.get(name)) for name in filled.stores]
+    plain: dict[str, Any] = {
+        **plain_suite(filled.name, dataset_entry, contenders, _experiments(filled)),
+        **_number_field("repeats", filled.repeats),
+    }
+    needed = (("store", filled.stores), ("experiment", filled.experiments))
+    faults = {name: f"choose at least one {name}" for name, chosen in needed if not chosen}
+    for path, message in faults_of(Suite, plain):
+        faults.setdefault(_field_at(path), message)
+    if faults:
+        raise FormFaults(faults)
+    suite = Suite.model_validate(plain)
+    (dataset,) = suite.datasets
+    for name, ref in (("dataset", DatasetRef(name=dataset.name)), ("rows", dataset)):
+        try:
+            shape_of(ref)
+        except UserError as error:
+            raise FormFaults({name: _message(error)}) from error
+    return suite, toml_of(suite)
+
+
+def _contender(name: str, index: str | None) -> Contender:
+    """A store with the kind of index that was chosen, or its default.
+
+    Raises:
+        FormFaults: there is no such store, or it has no such index.
+    """
+    try:
+        store = registry.load(name)
+    except VectrialError as error:
+        raise FormFaults({"store": _message(error)}) from error
+    can = store.capabilities
+    chosen = index or can.preferred_index()
+    if chosen not in can.indexes:
+        raise FormFaults({"store": f"{name} has no index '{chosen}'"})
+    return Contender(store, chosen)
+
+
+def _experiments(filled: Filled) -> Sequence[str]:
+    for name in filled.experiments:
+        if name not in EXPERIMENTS:
+            near = suggestion(name, EXPERIMENTS)
+            raise FormFaults({"experiment": f"'{name}' is not an experiment ({near})"})
+    return filled.experiments
+
+
+def _number_field(name: str, text: str) -> dict[str, object]:
+    return {name: _number(text)} if text else {}
+
+
+def _number(text: str) -> object:
+    """A number of a form; a text that is none as it is, which the suite's model refuses."""
+    plain = text.replace(",", "").replace("_", "")
+    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 20 else text
+
+
+def _field_at(path: Sequence[str | int]) -> str:
+    """The field of the form that a part of a suite comes from."""
+    match path:
+        case ("datasets", _, "rows"):
+            return "rows"
+        case (("datasets" | "stores" | "experiments") as part, *_):
+            return part.removesuffix("s")
+        case (("name" | "repeats") as name, *_):
+            return name
+    return ""
+
+
+def _message(error: VectrialError) -> str:
+    """Without the place, which the field is."""
+    if not isinstance(error, UserError):
+        return str(error)
+    return f"{error.what} ({error.remedy})" if error.remedy else error.what

@@ -1,0 +1,204 @@
+"""A site from runs: every run read once, in several processes, and put in place in one step."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from vectrial.document.blocks import Report
+from vectrial.model.errors import UserError
+from vectrial.model.progress import Progress
+from vectrial.results.reading import PROCESSES
+from vectrial_web.site import pages, places, subject_pages, versions
+from vectrial_web.site.inputs import Input, inputs_of
+from vectrial_web.site.places import SitePlace
+from vectrial_web.site.questions import QUESTIONS
+from vectrial_web.site.run_pages import RunResult, Task, write_files, write_page, write_run
+
+#: Present in every site: a folder with it may be replaced.
+MARKER = ".vectrial-site"
+#: Figures that are drawn on the pages of all runs together: each takes a tenth of a second, thrice.
+FIGURES = 300
+
+
+@dataclass(frozen=True)
+class Options:
+    """title: of the site. base_url: its address, for figures to embed; empty: none. figures: of
+    each run; None: as many as `FIGURES` allows. processes: that read runs."""
+
+    title: str = "Vectrial results"
+    base_url: str = ""
+    figures: int | None = None
+    processes: int = 1
+
+
+def build(
+    paths: Sequence[Path], out: Path, options: Options, progress: Progress
+) -> list[RunResult]:
+    """Write the site of all runs below the paths into a folder. Returns what came of each run.
+
+    Raises:
+        UserError: there is no run, no run can be read, or the folder holds something else.
+    """
+    check(out)
+    inputs = inputs_of(paths)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+        root = Path(scratch) / "site"
+        root.mkdir(mode=0o755)
+        results = _each_once(_runs(inputs, root, options, progress), root)
+        if not any(one.facts for one in results):
+            raise UserError(
+                f"no run can be read: {results[0].why}", where=", ".join(map(str, paths))
+            )
+        progress(len(inputs), len(inputs), "writing pages of questions, stores and datasets")
+        write_site(pages.Site(options.title, tuple(results)), root, options)
+        (root / MARKER).write_text("vectrial site\n", encoding="utf-8")
+        _swap(root, out, Path(scratch) / "before")
+    return results
+
+
+def check(out: Path) -> None:
+    """Raise `UserError` unless a site may be written to a folder."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UserError("this is a file", where=str(out), remedy="give a folder with --out")
+    if any(out.iterdir()) and not (out / MARKER).is_file():
+        raise UserError(
+            "the folder holds something else than a site",
+            where=str(out),
+            remedy="give an empty folder, a new one, or that of an earlier site",
+        )
+
+
+def _swap(root: Path, out: Path, before: Path) -> None:
+    """Put the new site in the place of the old one."""
+    if out.exists():
+        out.rename(before)
+    try:
+        root.rename(out)
+    except OSError:
+        with suppress(OSError):
+            before.rename(out)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _runs(
+    inputs: Sequence[Input], root: Path, options: Options, progress: Progress
+) -> list[RunResult]:
+    figures = options.figures
+    if figures is None:
+        figures = max(1, FIGURES // len(inputs))
+    tasks = [Task(one, root, options.title, figures, options.base_url) for one in inputs]
+    progress(0, len(tasks), "reading runs")
+    if options.processes <= 1 or len(tasks) == 1:
+        results = []
+        PROCESSES.warm()
+        for number, task in enumerate(tasks, 1):
+            results.append(write_run(task))
+            progress(number, len(tasks), "reading runs")
+        return results
+    found: dict[int, RunResult] = {}
+    # A process that is forked would share the pools of drawing and reading processes.
+    context = multiprocessing.get_context("spawn")
+    try:
+        processes = min(options.processes, len(tasks))
+        with ProcessPoolExecutor(processes, context, initializer=_collect_seldom) as pool:
+            work = {pool.submit(write_run, task): number for number, task in enumerate(tasks)}
+            for done in as_completed(work):
+                found[work[done]] = done.result()
+                progress(len(found), len(tasks), "reading runs")
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process that read runs was ended, as by a lack of memory",
+            where=f"after {len(found)} of {len(tasks)} runs",
+            remedy="fewer processes: --jobs 1",
+        ) from error
+    return [found[number] for number in range(len(tasks))]
+
+
+def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
+    """The same, where a run is there as a folder and as a bundle of it too, or twice: a folder is
+    shown, which may hold more, and the others say so."""
+    shown: dict[tuple[str, float], RunResult] = {}
+    for one in sorted(results, key=lambda result: result.source.path.is_file()):
+        if one.run is not None:
+            shown.setdefault(one.run, one)
+    found = []
+    for one in results:
+        first = one if one.run is None else shown[one.run]
+        if first is one:
+            found.append(one)
+            continue
+        shutil.rmtree(root / "runs" / one.source.id)
+        found.append(RunResult(one.source, f"it is the run of {first.source.name}, which is shown"))
+    return found
+
+
+def _collect_seldom() -> None:
+    """A run's objects live until its pages are written: looking for garbage among them at the usual
+    rate takes a tenth of the time."""
+    gc.set_threshold(50_000)
+
+
+def processors() -> int:
+    """Processes that this machine has processors for."""
+    return min(8, len(os.sched_getaffinity(0)))
+
+
+def write_site(site: pages.Site, root: Path, options: Options) -> None:
+    """Write the pages of many runs below the root."""
+    report, cards = pages.front(site)
+    _write(site, root, options, places.HOME, report, "index.html.j2", cards=cards)
+    for question in QUESTIONS:
+        page = places.question_page(question.name)
+        _write(site, root, options, page, pages.question_report(site, question))
+    for kind in ("stores", "datasets"):
+        _write(site, root, options, f"{kind}.html", subject_pages.listing(site, kind))
+    for store in site.stores:
+        _write(
+            site, root, options, places.store_page(store), subject_pages.store_report(site, store)
+        )
+    for dataset in site.datasets:
+        page = places.dataset_page(dataset)
+        _write(site, root, options, page, subject_pages.dataset_report(site, dataset))
+    _write(site, root, options, places.VERSIONS, versions.versions_report(site))
+    _write(site, root, options, places.RUNS, subject_pages.runs_report(site))
+
+
+#: Pages above those of a folder.
+_ABOVE = {"questions": ("Questions", places.HOME), "stores": ("Stores", "stores.html"),
+          "datasets": ("Datasets", "datasets.html")}  # fmt: skip
+
+
+def _write(
+    site: pages.Site,
+    root: Path,
+    options: Options,
+    page: str,
+    report: Report,
+    template: str = "site.html.j2",
+    **context: object,
+) -> None:
+    folder, slash, _ = page.partition("/")
+    crumbs: tuple[tuple[str, str], ...] = ()
+    if slash:
+        name, above = _ABOVE[folder]
+        crumbs = ((site.title, f"../{places.HOME}"), (name, f"../{above}"))
+    elif page != places.HOME:
+        crumbs = ((site.title, places.HOME),)
+    files = f"files/{page.removesuffix('.html')}"
+    place = SitePlace(page, crumbs, files=files, base_url=options.base_url)
+    write_page(root, place, report, site.title, template=template, **context)
+    write_files(root, place, report)

@@ -1,0 +1,216 @@
+"""The pages of one run, and what it leaves for the pages of many."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vectrial.analysis.run_data import RunData, data_of
+from vectrial.document.blocks import Block, Figure, Report, Section
+from vectrial.document.render import draw, html
+from vectrial.model.errors import UserError, VectrialError
+from vectrial.report.build import build
+from vectrial.results.bundle import SUFFIX, run_folder
+from vectrial.results.foreign import understood
+from vectrial.results.reader import RunReader
+from vectrial.util import formatting
+from vectrial.util.version import version
+from vectrial_web.serve.files import DATA, table_file, tables_of
+from vectrial_web.site.entries import Entry, RunFacts, entries_of
+from vectrial_web.site.inputs import Input
+from vectrial_web.site.measured import FrontPoint, Glance, fronts_of, glances_of
+from vectrial_web.site.places import SitePlace, run_page
+from vectrial_web.site.terms import machine_of
+from vectrial_web.site.values import Values
+
+TEMPLATES = Path(__file__).parent / "templates"
+#: Tables of a run as Parquet: those that its figures rest on, and the rest, which a bundle has too.
+_TABLES = ("trial", "phase", "metric")
+_MORE = ("window", "telemetry", "gate", "error")
+_TEXTS = ("suite.toml", "environment.json")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run as the pages of many need it. why: why it could not be read, where there is nothing
+    else. wrong: stores that failed the gate. run: its name and the second that it began, which a
+    copy shares."""
+
+    source: Input
+    why: str = ""
+    facts: RunFacts | None = None
+    stores: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    trials: int = 0
+    counts: tuple[tuple[str, int], ...] = ()
+    wrong: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    glances: tuple[Glance, ...] = ()
+    fronts: tuple[FrontPoint, ...] = ()
+    run: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process is asked for: a run, the root of the site, its title, how many figures of the
+    run are drawn, and the address of the site, for figures to embed."""
+
+    source: Input
+    root: Path
+    title: str
+    figures: int
+    base_url: str = ""
+
+
+def write_run(task: Task) -> RunResult:
+    """Write the pages of a run below the root; a run that cannot be read leaves none."""
+    source = task.source
+    folder = task.root / "runs" / source.id
+    try:
+        with understood(source.name), run_folder(source.path) as run:
+            with RunReader(run) as reader:
+                data = data_of(reader)
+                folder.mkdir(parents=True)
+                raw = _raw(reader, source, folder)
+            return _written(task, data, folder, raw)
+    except VectrialError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return RunResult(source, str(error))
+    except OSError as error:
+        if not source.path.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            return RunResult(source, f"it cannot be read: {error}")
+        raise UserError(f"the site cannot be written: {error}", where=str(folder)) from error
+
+
+def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
+    """Copy what was measured into the folder. Returns the names of the files."""
+    bundled = source.path.is_file()
+    found = {}
+    for name in _TEXTS:
+        with suppress(FileNotFoundError):  # an earlier version's run
+            found[name] = DATA[name](reader.folder)
+    found |= tables_of(reader, (*_TABLES, *(() if bundled else _MORE)))
+    for name, content in found.items():
+        (folder / name).write_bytes(content)
+    written = list(found)
+    if bundled:
+        bundle = f"{source.id}{SUFFIX}"  # whoever sent the file chose its own name
+        shutil.copyfile(source.path, folder / bundle)
+        written.insert(0, bundle)
+    return written
+
+
+def _written(task: Task, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
+    source = task.source
+    below = f"runs/{source.id}"
+    began = run.run["started_at"]
+    facts = RunFacts(
+        source.id, str(run.run["suite_name"]), source.name,
+        began.timestamp() if began is not None else 0.0, str(run.run["vectrial_version"]),
+        machine_of(run), run_page(source.id),
+    )  # fmt: skip
+    values = Values(run, below)
+    report = _shortened(build(run), task.figures)
+    result = RunResult(
+        source, "", facts, run.stores, tuple(dict.fromkeys(t.dataset for t in run.trials)),
+        tuple(dict.fromkeys(t.experiment for t in run.trials)), len(run.trials),
+        tuple(Counter(t.status for t in run.trials).items()),
+        tuple(dict.fromkeys(t.series.store for t in run.trials if run.why_wrong(t))),
+        tuple(entries_of(run, facts, values.address)),
+        tuple(glances_of(run, report, facts, values.address)),
+        tuple(fronts_of(run, facts, values.address)), (str(run.run["run_id"]), facts.started_s),
+    )  # fmt: skip
+    _write_report(task, report, values, raw)
+    _write_values(task, report, values)
+    return result
+
+
+def _shortened(report: Report, most: int) -> Report:
+    """The report with its first figures only."""
+    every = report.figures()
+    if len(every) <= most:
+        return report
+    kept = {figure.name for figure in every[:most]}
+
+    def blocks(section: Section) -> tuple[Block, ...]:
+        return tuple(b for b in section.blocks if not isinstance(b, Figure) or b.name in kept)
+
+    sections = tuple(replace(section, blocks=blocks(section)) for section in report.sections)
+    note = (
+        f"This page shows {most} of {formatting.plural(len(every), 'figure')}; vectrial report"
+        " draws all of them."
+    )
+    warnings = (*report.warnings, note)
+    return replace(report, sections=tuple(s for s in sections if s.blocks), warnings=warnings)
+
+
+def _write_report(task: Task, report: Report, values: Values, raw: Sequence[str]) -> None:
+    below = f"runs/{task.source.id}"
+    links = [("Values", values.page_of(1).rpartition("/")[2])] if values.pages else []
+    place = SitePlace(
+        run_page(task.source.id),
+        (("Home", "../../index.html"), ("Runs", "../../runs.html")),
+        (*links, *((name, name) for name in raw)),
+        f"{below}/files",
+        source_of=values.address,
+        base_url=task.base_url,
+    )
+    write_page(task.root, place, report, task.title, template="run.html.j2")
+    write_files(task.root, place, report)
+
+
+def _write_values(task: Task, report: Report, values: Values) -> None:
+    below = f"runs/{task.source.id}"
+    crumbs = (
+        ("Home", "../../index.html"), ("Runs", "../../runs.html"), (report.title, "index.html"),
+    )  # fmt: skip
+    pages = [values.page_of(number).rpartition("/")[2] for number in range(1, values.pages + 1)]
+    for number in range(1, values.pages + 1):
+        place = SitePlace(values.page_of(number), crumbs)
+        about = "Every measured point with its conditions, and every value of its repeats."
+        shown = Report("Values", about)
+        write_page(
+            task.root, place, shown, task.title, template="values.html.j2",
+            points=values.page(number), pages=pages, number=number, derived=(),
+        )  # fmt: skip
+    if values.derived:
+        place = SitePlace(f"{below}/{values.derived_page.rpartition('/')[2]}", crumbs)
+        shown = Report("Figures of several points", "Ratios, and values read off between points.")
+        write_page(
+            task.root, place, shown, task.title, template="values.html.j2", points=(), pages=(),
+            number=0, derived=values.derived,
+        )  # fmt: skip
+
+
+def write_page(
+    root: Path,
+    place: SitePlace,
+    report: Report,
+    site: str,
+    *,
+    template: str = "site.html.j2",
+    **context: object,
+) -> None:
+    """Write a page of the site. site: its title."""
+    context |= {"site": site, "plural": formatting.plural, "version": version()}
+    made = html.page(report, place, template=template, more=TEMPLATES, **context)
+    path = root / place.page
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(made.text, encoding="utf-8")
+
+
+def write_files(root: Path, place: SitePlace, report: Report) -> None:
+    """Write a report's tables as JSON and Parquet, and its figures as SVG."""
+    folder = root / place.files
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in report.tables():
+        for kind in place.kinds.table:
+            (folder / f"{table.name}.{kind}").write_bytes(table_file(table, kind))
+    for figure in report.figures():
+        (folder / f"{figure.name}.svg").write_text(draw.alone(figure), encoding="utf-8")

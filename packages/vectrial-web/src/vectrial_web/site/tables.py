@@ -1,0 +1,288 @@
+"""Tables of the site's pages: of rankings, stores, datasets, versions and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, plain
+from vectrial.experiments.registry import all_metrics
+from vectrial.report.sections.overview import GLANCE
+from vectrial.stats.verdict import Kind
+from vectrial.util import formatting
+from vectrial.util.file_names import slug
+from vectrial_web.site.entries import Entry, RunFacts, price_columns
+from vectrial_web.site.measured import POINTS, FrontPoint, Glance
+from vectrial_web.site.places import dataset_page, store_page
+from vectrial_web.site.questions import Question
+from vectrial_web.site.ranking import Place, Ranking
+from vectrial_web.site.run_pages import RunResult
+
+#: Rows of one table on a page; all are in the files beside it.
+MOST_ROWS = 400
+_WORDS: dict[Kind, tuple[str, Tone]] = {
+    Kind.BETTER: ("faster", "good"),
+    Kind.WORSE: ("slower", "wrong"),
+    Kind.TIE: ("tie", "ok"),
+    Kind.UNDECIDED: ("undecided", "invalid"),
+    Kind.NOT_COMPARABLE: ("not comparable", "absent"),
+}
+_STORE = Column("store", "Store", numeric=False)
+_RUN = Column("run", "Run", numeric=False)
+
+
+def day(started_s: float) -> str:
+    """A date of a calendar."""
+    return f"{datetime.fromtimestamp(started_s, UTC):%Y-%m-%d}"
+
+
+def run_cell(run: RunFacts) -> Cell:
+    """A run's name and date, which lead to its page."""
+    return Cell(run.name, run.name, day(run.started_s), href=run.address)
+
+
+def store_cell(store: str, label: str, version: str = "") -> Cell:
+    """A store's label and version, which lead to its page."""
+    return Cell(label, label, version, href=store_page(store))
+
+
+# -- rankings ----------------------------------------------------------------------------------
+
+
+def ranking_table(ranking: Ranking, name: str = "") -> Table:
+    """The answers on one set of terms."""
+    question = ranking.question
+    heads = (
+        Column("store", "Store", numeric=False),
+        *((Column("rank", "Rank"),) if is_ranked(question) else ()),
+        *_columns(question),
+        *(() if is_ranked(question) else (Column("verdict", "Verdict", numeric=False),)),
+        *(() if question.among else (Column("repeats", "Repeats"),)),
+        Column("setting", "Setting", numeric=False),
+        _RUN,
+    )
+    rows = tuple(_place_row(question, place) for place in ranking.places)
+    notes = [f"{ranking.like.conditions}."]
+    if len({place.entry.run.id for place in ranking.places if place.rank or place.verdict}) > 1:
+        notes.append(
+            "These were measured in different runs, at different times: a change of the machine"
+            " looks like one of a store."
+        )
+    return Table(
+        name or f"{question.name}-{slug(ranking.like.title)}-{_mark(ranking)}",
+        ranking.like.title, heads, rows, tuple(notes),
+    )  # fmt: skip
+
+
+def _mark(ranking: Ranking) -> str:
+    """A few letters that tell apart sheets of one title."""
+    return slug("|".join(f"{k}={v}" for k, v in ranking.like.terms)).rpartition("-")[2]
+
+
+def _columns(question: Question) -> tuple[Column, ...]:
+    metrics = all_metrics()
+    found = [Column(name, title, numeric=False) for name, title in question.quiet]
+    for name, title in question.shown:
+        spread = metrics[name].unit != "1" or name.startswith(("qps", "recall"))
+        found.append(Column.of(metrics[name], title, spread=spread and name != "errors"))
+    if question.against is not None:
+        found.append(Column("ratio", question.against.title, "1", spread=True))
+    if question.priced:
+        found += [Column(key, title, unit) for key, title, unit in price_columns()]
+    return tuple(found)
+
+
+def _place_row(question: Question, place: Place) -> Row:
+    entry = place.entry
+    store = store_cell(entry.store, entry.label, entry.version)
+    repeats = Cell(str(entry.repeats), entry.repeats, href=entry.address)
+    head: tuple[Cell, ...] = (store,)
+    tail: tuple[Cell, ...] = ()
+    if is_ranked(question):
+        head = (store, _rank(place))
+    else:
+        tail = (_promise(entry) if question.among else _verdict(place),)
+    return Row(
+        (
+            *head,
+            *entry.cells,
+            *tail,
+            *(() if question.among else (repeats,)),
+            plain(entry.setting),
+            run_cell(entry.run),
+        ),
+        entry.tone,
+    )
+
+
+def is_ranked(question: Question) -> bool:
+    """Its answers have ranks, and not a verdict each."""
+    return question.against is None and not question.among
+
+
+def _promise(entry: Entry) -> Cell:
+    """Whether a promise was kept."""
+    broken, outages = entry.share or (0, 0)
+    if entry.why:
+        return Cell("not judged", "not judged", note=f"Not judged: {entry.why}", tone="absent")
+    if broken:
+        return Cell("broken", "broken", f"in {broken} of {outages}", tone="wrong")
+    return Cell("kept", "kept", f"in {outages} of {outages}", tone="good")
+
+
+def _rank(place: Place) -> Cell:
+    entry = place.entry
+    if place.rank is None:  # a row without figures has its reason beside them
+        note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
+        return Cell(formatting.NOTHING, note=note, tone="absent")
+    if not place.level:
+        return plain(place.rank)
+    return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
+
+
+def _verdict(place: Place) -> Cell:
+    if place.verdict is None:
+        note = place.entry.why or "there is no baseline with enough repeats"
+        return Cell("not judged", "not judged", note=f"Not judged: {note}", tone="absent")
+    word, tone = _WORDS[place.verdict.kind]
+    return Cell(word, word, note=place.verdict.reason, tone=tone)
+
+
+# -- stores and datasets -------------------------------------------------------------------------
+
+
+def glance_table(name: str, title: str, glances: Sequence[Glance], *, of_store: bool) -> Table:
+    """Rows at a glance: of one store by dataset, or of one dataset by store."""
+    first = Column("sheet", "Dataset", numeric=False) if of_store else _STORE
+    rows = []
+    for one in glances[:MOST_ROWS]:
+        if of_store:
+            head = Cell(one.sheet, one.sheet, one.label, href=dataset_page(one.dataset))
+        else:
+            head = replace(store_cell(one.store, one.label), detail=one.head.detail)
+        rows.append(Row((head, *one.cells, run_cell(one.run)), one.tone))
+    return Table(name, title, (first, *GLANCE[1:], _RUN), tuple(rows), _omission(len(glances)))
+
+
+def points_table(name: str, title: str, points: Sequence[FrontPoint]) -> Table:
+    """Measured points on fronts, the newest runs first."""
+    ordered = sorted(points, key=lambda p: (-p.run.started_s, p.run.id))
+    rows = [
+        Row((store_cell(p.store, p.label, p.version), *p.cells, run_cell(p.run)))
+        for p in ordered[:MOST_ROWS]
+    ]
+    heads = (_STORE, *POINTS, _RUN)
+    note = "Points that no other setting of the same store in the same run beats."
+    return Table(name, title, heads, tuple(rows), (note, *_omission(len(points))))
+
+
+def _omission(count: int) -> tuple[str, ...]:
+    if count <= MOST_ROWS:
+        return ()
+    return (f"The newest {MOST_ROWS:,} of {count:,} rows; each run's page has its own.",)
+
+
+def runs_table(name: str, results: Iterable[RunResult]) -> Table:
+    """Runs, the newest first."""
+    heads = (
+        Column("run", "Run", numeric=False),
+        Column("date", "Date", numeric=False),
+        Column("trials", "Trials"),
+        Column("stores", "Stores", numeric=False),
+        Column("datasets", "Datasets", numeric=False),
+        Column("experiments", "Experiments", numeric=False),
+        Column("machine", "Machine", numeric=False, minor=True),
+    )
+    rows = []
+    for one in by_date(results):
+        assert one.facts is not None
+        bad = ", ".join(f"{n} {status}" for status, n in one.counts if status != "ok")
+        wrong = f"gate failed: {', '.join(one.wrong)}" if one.wrong else ""
+        rows.append(
+            Row.of(
+                Cell(one.facts.name, one.facts.name, href=one.facts.address),
+                day(one.facts.started_s),
+                Cell(f"{one.trials:,}", one.trials, bad),
+                Cell(", ".join(one.stores), ", ".join(one.stores), wrong),
+                ", ".join(one.datasets),
+                ", ".join(one.experiments),
+                one.facts.machine,
+            )
+        )
+    return Table(name, formatting.plural(len(rows), "run"), heads, tuple(rows))
+
+
+def by_date(results: Iterable[RunResult]) -> list[RunResult]:
+    """Those that were read, the newest first."""
+    found = [one for one in results if one.facts is not None]
+    return sorted(
+        found, key=lambda one: (-(one.facts.started_s if one.facts else 0), one.source.id)
+    )
+
+
+def unread_table(results: Iterable[RunResult]) -> Table | None:
+    """What could not be read, with the reason."""
+    rows = tuple(Row.of(one.source.name, one.why) for one in results if one.facts is None)
+    if not rows:
+        return None
+    heads = (
+        Column("run", "File or folder", numeric=False), Column("why", "Reason", numeric=False),
+    )  # fmt: skip
+    return Table("unread", f"{formatting.plural(len(rows), 'run')} not read", heads, rows)
+
+
+def matrix_table(results: Sequence[RunResult]) -> Table:
+    """Stores by datasets: how many runs hold both."""
+    counts: dict[tuple[str, str], int] = {}
+    datasets: dict[str, int] = {}
+    stores: dict[str, int] = {}
+    for one in results:
+        for dataset in one.datasets:
+            datasets[dataset] = datasets.get(dataset, 0) + 1
+        for store in one.stores:
+            stores[store] = stores.get(store, 0) + 1
+        measured = {(g.store, g.dataset) for g in one.glances}
+        measured |= {(e.store, e.like.dataset) for e in one.entries}
+        for pair in measured:
+            counts[pair] = counts.get(pair, 0) + 1
+    heads = (
+        Column("store", "Store", numeric=False),
+        *(Column(name, name) for name in sorted(datasets)),
+    )
+    rows = []
+    for store in sorted(stores):
+        cells = [Cell(store, store, href=store_page(store))]
+        for dataset in sorted(datasets):
+            count = counts.get((store, dataset))
+            address = f"{dataset_page(dataset)}"
+            cells.append(absent_cell() if count is None else Cell(str(count), count, href=address))
+        rows.append(Row(tuple(cells)))
+    note = "The number of runs that answer a question, or search, on these data."
+    return Table("matrix", "Stores and datasets", heads, tuple(rows), (note,))
+
+
+# -- versions ------------------------------------------------------------------------------------
+
+
+def versions_table(
+    name: str, title: str, question: Question, steps: Sequence[tuple[Entry, Cell]]
+) -> Table:
+    """One store on one set of terms over time. steps: each entry with its verdict."""
+    heads = (
+        Column("date", "Date", numeric=False),
+        Column("version", "Version", numeric=False),
+        Column("vectrial", "Vectrial", numeric=False),
+        *_columns(question),
+        Column("verdict", "Against the run before", numeric=False),
+        Column("setting", "Setting", numeric=False),
+        _RUN,
+    )
+    rows = tuple(
+        Row.of(
+            day(entry.run.started_s), entry.version or formatting.NOTHING, entry.run.vectrial,
+            *entry.cells, verdict, entry.setting, run_cell(entry.run), tone=entry.tone,
+        )
+        for entry, verdict in steps
+    )  # fmt: skip
+    return Table(name, title, heads, rows)

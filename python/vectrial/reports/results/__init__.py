@@ -1,1 +1,0 @@
-"""Committed results, measured again: `python -m vectrial.reports.results`, or `make results`."""

@@ -1,0 +1,61 @@
+"""The packages of the repository: one version, and a core that knows no plug-in."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vectrial.cli.commands import _BROUGHT_BY
+from vectrial.util.plugins import Plugins
+
+ROOT = Path(__file__).resolve().parents[1]
+CORE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PLUGINS: dict[Path, dict[str, Any]] = {
+    path.parent: tomllib.loads(path.read_text("utf-8"))["project"]
+    for path in sorted(ROOT.glob("packages/*/pyproject.toml"))
+}
+MODULES = [project["name"].replace("-", "_") for project in PLUGINS.values()]
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=MODULES)
+def test_a_plug_in_has_the_version_of_the_core_and_asks_for_it(folder: Path) -> None:
+    project = PLUGINS[folder]
+    assert (project["name"], project["version"]) == (folder.name, CORE["version"])
+    (asked,) = (one for one in project["dependencies"] if one.startswith("vectrial"))
+    assert asked == f"vectrial=={CORE['version']}"
+    for name in ("requires-python", "license", "license-files"):
+        assert project[name] == CORE[name]
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=MODULES)
+def test_what_a_plug_in_registers_is_its_own_and_is_found(folder: Path) -> None:
+    project = PLUGINS[folder]
+    for group, entries in project["entry-points"].items():
+        found: Plugins[object] = Plugins(group, "plug-in", lambda _, found: found)
+        for name, target in entries.items():
+            assert target.startswith(f"{project['name'].replace('-', '_')}.")
+            assert (found.package(name), found.target(name)) == (project["name"], target)
+            found.load(name)
+
+
+def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing() -> None:
+    brought = {
+        name: project["name"]
+        for project in PLUGINS.values()
+        for name in project["entry-points"]["vectrial.commands"]
+    }
+    assert brought == _BROUGHT_BY
+
+
+def test_nothing_of_the_core_knows_a_plug_in() -> None:
+    """Not its tests either: they pass without it."""
+    words = re.compile(rf"\b({'|'.join(MODULES)})\b")
+    files = (path for folder in ("python", "tests") for path in (ROOT / folder).rglob("*.py"))
+    here = (Path(__file__), ROOT / "tests/test_budget.py", ROOT / "tests/test_clocks.py")
+    found = [path for path in files if words.search(path.read_text("utf-8")) and path not in here]
+    assert found == []
