@@ -29,7 +29,7 @@ from pyarrow import fs
 import harness
 from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, Transport
 from vectrial.servers.objects import ObjectServer
-from vectrial.workload.segments.objects import Objects
+from vectrial_reproduce.segments.objects import Objects
 
 SIZE = 1_000_000_000
 REPEATS = 7

@@ -53,7 +53,7 @@ def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing() 
 
 
 def test_nothing_of_the_core_knows_a_plug_in() -> None:
-    """Not its tests either: they pass without it."""
+    """Its tests neither: they import none."""
     words = re.compile(rf"\b({'|'.join(MODULES)})\b")
     files = (path for folder in ("python", "tests") for path in (ROOT / folder).rglob("*.py"))
     here = (Path(__file__), ROOT / "tests/test_budget.py", ROOT / "tests/test_clocks.py")

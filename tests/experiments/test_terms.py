@@ -3,8 +3,7 @@ must be equal on both sides, or as a setting, which need not be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,17 @@ import pyarrow as pa
 import pytest
 from experiment_worlds import EMBEDDED, ROWS, dataset, run
 from numpy.typing import NDArray
-from painted_pictures import pictures
+from small_experiments import QUICK, Small, check_terms
 
 from vectrial.compare.groups import conditions_of, terms_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Hybrid, Params
 from vectrial.model.dataset import Dataset
 from vectrial.model.fusion import Blend, Fusion
-from vectrial.model.phase import Role
-from vectrial.model.store import Hits, HybridSearcher, Store
+from vectrial.model.store import Hits, HybridSearcher
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
-
-#: Settings of experiments' own, and what they say of a phase: equal or not, it may be compared.
-SETTINGS = {"recall_parameter", "known_by", "verdict"}
 
 
 class Worded(MemoryStore):
@@ -52,20 +47,9 @@ def texts() -> Dataset:
     return replace(rows, metadata=table)
 
 
-@dataclass(frozen=True)
-class Small:
-    """An experiment made short, and what it is asked of."""
-
-    params: Mapping[str, Any] = field(default_factory=dict)
-    store: type[Store] = MemoryStore
-    data: Dataset | None = None
-
-
-QUICK = {"min_s": 0.0, "warmup_queries": 0}
 SMALL = {
     "ingest": Small({"checkpoints": (1.0,), "probes": 2, "settle_s": None}),
     "transport": Small({"sizes": (1.0,), "clients": 1, "min_s": 0.0, "mixed_s": 0.05}),
-    "index_pipeline": Small({"objects": "folder", "segment_rows": 200, "min_s": 0.0}, SqliteStore),
     "storage": Small({"rows": (1.0,), "settle_s": 0.1}, SqliteStore),
     "time_to_searchable": Small({"looks": 2}),
     "search": Small(QUICK),
@@ -83,7 +67,6 @@ SMALL = {
             "p99_ms": 1000.0,
         }
     ),
-    "anomaly": Small(QUICK, data=pictures()),
     "condition": Small({"samples": 5}),
     "crud": Small({"samples": 5}),
     "mixed": Small({"operations": 50}),
@@ -109,14 +92,7 @@ OTHERS = {
 def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: Path) -> None:
     name, _, again = name.partition(" ")
     small = SMALL.get(name, Small())
-    params = OTHERS[name] if again else small.params
-    experiment = EXPERIMENTS[name].model_validate(dict(params))
-    phases = run(experiment, small.store, tmp_path, given=small.data)
-    assert phases
-    # What is a step on the way to a result is compared with nothing.
-    told = {key for phase in phases if phase.role is not Role.STEP for key in phase.params}
-    unknown = told - terms_of(name).keys() - SETTINGS
-    assert not unknown, "declare it in the experiment's `terms`, or say here that it is a setting"
+    check_terms(name, replace(small, params=OTHERS[name]) if again else small, tmp_path)
 
 
 @pytest.mark.slow
@@ -124,7 +100,6 @@ def test_every_parameter_of_a_phase_is_a_term_or_a_setting(name: str, tmp_path: 
     ("name", "one", "other"),
     [
         ("filtered", {"pivots": 1}, {"pivots": 4}),
-        ("anomaly", {"calibration": 0.3}, {"calibration": 0.6}),
         ("hybrid", {"queries": 3}, {"queries": 5}),
     ],
 )

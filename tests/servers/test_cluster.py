@@ -15,7 +15,7 @@ import psutil
 import pytest
 import tiny_server
 from busy_machine import missed_by_sampler, until
-from test_local import all_ended
+from ended import all_ended
 
 from vectrial.analysis.run_data import load
 from vectrial.compare.groups import terms_of

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 import tiny_server
-from test_local import all_ended
+from ended import all_ended
 
 from vectrial.model.availability import Availability
 from vectrial.model.limits import Limits

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 import tiny_server
+from ended import all_ended
 
 from vectrial.servers import supervisor
 from vectrial.servers.base import ServerError
@@ -28,21 +29,6 @@ def everything(server: Local) -> list[psutil.Process]:
     program = psutil.Process(server.processes()["server"])
     (folder,) = server.data_dirs()
     return [program, psutil.Process(int((folder / "child").read_text()))]
-
-
-def all_ended(processes: list[psutil.Process], within_s: float = 60.0) -> bool:
-    def runs(process: psutil.Process) -> bool:
-        try:
-            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:  # it has just ended
-            return False
-
-    ends = time.monotonic() + within_s
-    while any(map(runs, processes)):
-        if time.monotonic() > ends:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:

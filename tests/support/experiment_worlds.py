@@ -33,9 +33,12 @@ from vectrial.telemetry.disk import on_disk
 from vectrial.workload import ingest
 
 ROWS, DIM, K = 600, 8, 10
-#: Experiments that a store in this process can be asked for.
+#: Vectrial's own experiments that a store in this process can be asked for.
 EMBEDDED = [
-    name for name, kind in EXPERIMENTS.items() if kind.lanes is None or Lane.EMBEDDED in kind.lanes
+    name
+    for name, kind in EXPERIMENTS.items()
+    if EXPERIMENTS.package(name) == "vectrial"
+    and (kind.lanes is None or Lane.EMBEDDED in kind.lanes)
 ]
 
 

@@ -63,7 +63,7 @@ class Objects:
         except ImportError as error:
             raise StoreError(
                 "the environment of this store has no package 'obstore', the client of object"
-                " stores: pip install 'vectrial[objects]'"
+                " stores: pip install 'vectrial-reproduce[objects]'"
             ) from error
         self._library: Any = obstore
         kinds: Any = obstore.store

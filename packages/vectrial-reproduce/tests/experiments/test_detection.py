@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.stats.detection import auroc, share_below, threshold_for
+from vectrial_reproduce.detection import auroc, share_below, threshold_for
 
 #: Few distinct values, so that ties are common.
 LIKENESS = st.lists(st.integers(-8, 8).map(lambda n: n / 8), max_size=40).map(

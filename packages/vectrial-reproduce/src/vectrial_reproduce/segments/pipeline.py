@@ -20,16 +20,16 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
 from vectrial.model.progress import Progress
 from vectrial.model.store import Store
-from vectrial.workload.segments import index_files
-from vectrial.workload.segments.index_files import Builder
-from vectrial.workload.segments.objects import (
+from vectrial_reproduce.segments import index_files
+from vectrial_reproduce.segments.index_files import Builder
+from vectrial_reproduce.segments.objects import (
     Objects,
     Receipt,
     check,
     receipt_of,
     receipt_of_file,
 )
-from vectrial.workload.segments.spans import Spans, Stage
+from vectrial_reproduce.segments.spans import Spans, Stage
 
 _SEGMENTS, _INDEXES, _RECEIPT = "segments", "indexes", ".receipt.json"
 _MOST_SAID = 5

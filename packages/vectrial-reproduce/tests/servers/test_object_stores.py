@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 import pytest
+from ended import all_ended
 from experiment_worlds import dataset, index_of
-from test_local import all_ended
 
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported, UserError
@@ -30,11 +30,11 @@ from vectrial.servers.minio import MINIO
 from vectrial.servers.objects import ObjectServer
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.testing.server_programs import prepared
-from vectrial.workload.segments import objects as of_objects
-from vectrial.workload.segments.index_files import Builder
-from vectrial.workload.segments.objects import ObjectError, Objects
-from vectrial.workload.segments.pipeline import Pipeline, Settings
-from vectrial.workload.segments.spans import Stage
+from vectrial_reproduce.segments import objects as of_objects
+from vectrial_reproduce.segments.index_files import Builder
+from vectrial_reproduce.segments.objects import ObjectError, Objects
+from vectrial_reproduce.segments.pipeline import Pipeline, Settings
+from vectrial_reproduce.segments.spans import Stage
 
 pytestmark = pytest.mark.server("minio")
 
@@ -232,7 +232,7 @@ int clock_gettime(clockid_t id, struct timespec *now) {
 PUTS = """
 import json, sys
 from vectrial.model.objects import ObjectsAccess
-from vectrial.workload.segments.objects import ObjectError, Objects
+from vectrial_reproduce.segments.objects import ObjectError, Objects
 try:
     Objects(ObjectsAccess(**json.loads(sys.stdin.read()))).put("one", b"data")
 except ObjectError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vectrial.model.results_schema import MetricName
-from vectrial.workload.segments.spans import Stage
+from vectrial_reproduce.segments.spans import Stage
 
 _DONE = {
     Stage.EMBED: "to embed texts",

@@ -22,10 +22,6 @@ from vectrial.experiments.base import (
     search_points,
     search_settings,
 )
-from vectrial.experiments.index_pipeline import imported
-from vectrial.experiments.index_pipeline.embedding import of_texts
-from vectrial.experiments.index_pipeline.metrics import METRICS
-from vectrial.experiments.index_pipeline.phases import phase_of, steps
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import PositiveSeconds, Seconds
@@ -40,10 +36,14 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.queries import drawn
-from vectrial.workload.segments.index_files import Builder
-from vectrial.workload.segments.objects import Objects
-from vectrial.workload.segments.pipeline import Pipeline, Settings
-from vectrial.workload.segments.spans import Stage
+from vectrial_reproduce.experiments.index_pipeline import imported
+from vectrial_reproduce.experiments.index_pipeline.embedding import of_texts
+from vectrial_reproduce.experiments.index_pipeline.metrics import METRICS
+from vectrial_reproduce.experiments.index_pipeline.phases import phase_of, steps
+from vectrial_reproduce.segments.index_files import Builder
+from vectrial_reproduce.segments.objects import Objects
+from vectrial_reproduce.segments.pipeline import Pipeline, Settings
+from vectrial_reproduce.segments.spans import Stage
 
 _DEFAULT_TRANSPORT = {
     ObjectsKind.FOLDER: Transport.LOCAL,

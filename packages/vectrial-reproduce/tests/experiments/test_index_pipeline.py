@@ -12,10 +12,10 @@ from experiment_worlds import dataset, index_of, target
 from numpy.typing import NDArray
 
 from vectrial.datasets.sources import minilm
-from vectrial.experiments.index_pipeline.embedding import of_texts
-from vectrial.experiments.index_pipeline.experiment import IndexPipeline
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.stores.hnswlib import HnswlibStore
+from vectrial_reproduce.experiments.index_pipeline.embedding import of_texts
+from vectrial_reproduce.experiments.index_pipeline.experiment import IndexPipeline
 
 TEXTS = ["one", "zwölf", None]
 

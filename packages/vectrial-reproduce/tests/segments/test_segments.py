@@ -24,11 +24,11 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.sqlite.store import SqliteStore
-from vectrial.workload.segments import spans as of_spans
-from vectrial.workload.segments.index_files import Builder, decoded, encoded
-from vectrial.workload.segments.objects import ObjectError, Objects, check, receipt_of
-from vectrial.workload.segments.pipeline import Pipeline, Settings
-from vectrial.workload.segments.spans import Span, Spans, Stage
+from vectrial_reproduce.segments import spans as of_spans
+from vectrial_reproduce.segments.index_files import Builder, decoded, encoded
+from vectrial_reproduce.segments.objects import ObjectError, Objects, check, receipt_of
+from vectrial_reproduce.segments.pipeline import Pipeline, Settings
+from vectrial_reproduce.segments.spans import Span, Spans, Stage
 
 ROWS, SEGMENT = 600, 100
 

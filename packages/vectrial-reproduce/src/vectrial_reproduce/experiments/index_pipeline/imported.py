@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any
 
-from vectrial.experiments.index_pipeline.phases import steps, totals
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.objects import ObjectsAccess
@@ -17,8 +16,9 @@ from vectrial.model.phase import Phase
 from vectrial.model.store import Address
 from vectrial.servers.minio import Traffic, traffic
 from vectrial.workload import ingest
-from vectrial.workload.segments.objects import Objects
-from vectrial.workload.segments.spans import Spans, Stage
+from vectrial_reproduce.experiments.index_pipeline.phases import steps, totals
+from vectrial_reproduce.segments.objects import Objects
+from vectrial_reproduce.segments.spans import Spans, Stage
 
 #: Seconds after which the object store's counters hold what was moved before.
 _COUNTED_S = 11.0

@@ -13,7 +13,6 @@ from experiment_worlds import target, without
 from painted_pictures import ANOMALIES, CLASSES, NORMAL, pictures
 
 from vectrial.datasets.truth import truth_of
-from vectrial.experiments.anomaly.experiment import Anomaly, _recalls, chosen
 from vectrial.model.capabilities import Index, NoParams
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
@@ -25,6 +24,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.memory import MemoryStore
+from vectrial_reproduce.experiments.anomaly.experiment import Anomaly, _recalls, chosen
 
 FLAT = Index("flat", NoParams())
 FAST = {"min_s": 0, "max_s": 600, "warmup_queries": 5}

@@ -12,9 +12,9 @@ from vectrial.document.blocks import Block, Cell, Column, Figure, Section, Table
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
 from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.document.sections import INDEX, STORE, store_row
-from vectrial.experiments.index_pipeline.metrics import METRICS
 from vectrial.util import formatting
-from vectrial.workload.segments.spans import Stage
+from vectrial_reproduce.experiments.index_pipeline.metrics import METRICS
+from vectrial_reproduce.segments.spans import Stage
 
 _OWN = {metric.name: metric for metric in METRICS}
 _PLACE = (

@@ -7,9 +7,9 @@ from time import perf_counter_ns
 from typing import Any
 
 from vectrial.model.phase import Phase, Role
-from vectrial.workload.segments import spans as of_spans
-from vectrial.workload.segments.pipeline import Outcome, Pipeline
-from vectrial.workload.segments.spans import Span, Stage
+from vectrial_reproduce.segments import spans as of_spans
+from vectrial_reproduce.segments.pipeline import Outcome, Pipeline
+from vectrial_reproduce.segments.spans import Span, Stage
 
 _NOT_SAMPLED = "other steps ran at the same time"
 #: Steps that a report draws, at most: of more, the totals alone are kept.

@@ -18,8 +18,8 @@ from vectrial.document.blocks import (
     spread_cell,
 )
 from vectrial.document.charts.theme import Looks
-from vectrial.experiments.anomaly.metrics import OWN
 from vectrial.util import formatting
+from vectrial_reproduce.experiments.anomaly.metrics import OWN
 
 _LEAD = (
     "Normal rows are stored with their class; normal queries and anomalies are asked under a "

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vectrial.experiments.anomaly.metrics import METRICS
 from vectrial.experiments.base import (
     Experiment,
     Numbers,
@@ -40,9 +39,10 @@ from vectrial.model.phase import (
 )
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop
-from vectrial.stats.detection import auroc, share_below, threshold_for
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
+from vectrial_reproduce.detection import auroc, share_below, threshold_for
+from vectrial_reproduce.experiments.anomaly.metrics import METRICS
 
 Score = Literal["nearest", "mean"]
 

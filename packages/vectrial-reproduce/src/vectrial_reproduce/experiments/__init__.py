@@ -1,0 +1,1 @@
+"""Experiments of the reports: anomalies among pictures, indexes through object storage."""
