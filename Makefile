@@ -93,7 +93,7 @@ lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml packages/*/pyproject.toml --extra dev $(patsubst %,--no-emit-package %,vectrial $(PLUGINS)) --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
 	$(BIN)/uv pip compile pyproject.toml requirements/demo.in --extra demo --constraint requirements/dev.lock --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/demo.lock
 	$(BIN)/uv pip compile requirements/wheel.in --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/wheel.lock
-	cd python/vectrial/locks && for source in *.in; do \
+	cd packages/vectrial-reproduce/src/vectrial_reproduce/locks && for source in *.in; do \
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done
 
 matrix: setup ## docs/matrix.md: which experiment works on which store

@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 import harness
-from vectrial.stores.docarray.documents import ENVIRONMENT
 from vectrial.util import environments
+from vectrial_reproduce.stores.docarray.documents import ENVIRONMENT
 
 SIZES = (10_000, 50_000)
 CALLS = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 from itertools import pairwise
@@ -50,8 +51,8 @@ def test_words_are_stores_and_each_has_its_turn() -> None:
 
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_is_tested_when_its_own_file_changed(name: str) -> None:
-    module = STORES[name].__module__.replace(".", "/")
-    assert name in TABLE.words_of(f"python/{module}.py")
+    file = Path(inspect.getfile(STORES[name])).resolve()
+    assert name in TABLE.words_of(file.relative_to(changes.ROOT).as_posix())
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -148,7 +148,7 @@ def test_what_a_collection_does_not_have_is_refused() -> None:
     sizes = plan_of('experiment = "search"\nsizes = [0.5]\n')
     assert sizes.trials == []
     assert "only read" in reasons(sizes)
-    assert "measures no collection" in reasons(plan_of(SEARCH, store="flight"))
+    assert "measures no collection" in reasons(plan_of(SEARCH, store="chroma"))
     searched = 'experiment = "search"\n'
     assert "has the nodes" in reasons(plan_of(searched, store="weaviate", nodes=2))
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.model.capabilities import Index
+from vectrial.model.capabilities import Environment, Index
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
+from vectrial.model.store import Store
 from vectrial.plan.checks import plan_warnings
 from vectrial.plan.estimate import JOB_S, Pace, load_s, warm_up_of
 from vectrial.plan.model import DatasetShape, Plan, Refusal
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
+from vectrial.stores.memory import MemoryStore
 from vectrial.suite.model import parse_suite
 
 SUITE = """
@@ -40,11 +43,12 @@ search = { ef_search = [16, 32, 64], nprobe = [1, 2] }
 """
 
 
-def plan_of(text: str, metric: Metric = Metric.L2) -> Plan:
+def plan_of(text: str, metric: Metric = Metric.L2, **stores: type[Store]) -> Plan:
+    """stores: in place of the registered ones."""
     return make_plan(
         parse_suite(text, "t.toml"),
         where="t.toml",
-        load_store=registry.load,
+        load_store=lambda name: stores.get(name) or registry.load(name),
         shape_of=lambda ref: DatasetShape(ref.name, ref.rows or 1000, 8, metric),
         known_stores=registry.names(),
     )
@@ -141,10 +145,13 @@ def test_the_datasets_of_a_plan_are_the_cuts_that_its_jobs_load() -> None:
 
 
 def test_a_trial_names_the_environment_of_its_store() -> None:
-    stores = '[[stores]]\nstore = "docarray-memory"\nindex = "flat"\n[[experiments]]'
-    plan = plan_of(SUITE.replace("[[experiments]]", stores, 1))
+    class Elsewhere(MemoryStore):
+        environment: ClassVar[Environment | None] = Environment("tiny")
+
+    stores = '[[stores]]\nstore = "memory"\nindex = "flat"\n[[experiments]]'
+    plan = plan_of(SUITE.replace("[[experiments]]", stores, 1), memory=Elsewhere)
     named = {trial.row.store: trial.row.environment_name for trial in plan.trials}
-    assert named == {"hnswlib": None, "docarray-memory": "docarray"}
+    assert named == {"hnswlib": None, "memory": "tiny"}
 
 
 def test_loading_comes_first_and_changing_rows_last() -> None:

@@ -32,7 +32,6 @@ from vectrial.servers.provide import (
 from vectrial.stores import registry
 from vectrial.stores.__main__ import main as prepare_all
 from vectrial.stores.__main__ import recipes
-from vectrial.stores.flight.server import FLIGHT
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.postgres.server import POSTGRES
 from vectrial.stores.postgres.store import PgVector
@@ -124,10 +123,10 @@ def test_tls_and_ports_at_other_hosts(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_server_whose_clients_know_no_tls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_FLIGHT_ADDRESS", "here:grpc=1")
-    monkeypatch.setenv("VECTRIAL_FLIGHT_TLS", "on")
-    with pytest.raises(UserError, match=r"VECTRIAL_FLIGHT_TLS.*not reached under TLS"):
-        external_address(FLIGHT)
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", "here:http=1,grpc=2")
+    monkeypatch.setenv("VECTRIAL_WEAVIATE_TLS", "on")
+    with pytest.raises(UserError, match=r"VECTRIAL_WEAVIATE_TLS.*not reached under TLS"):
+        external_address(replace(WEAVIATE, tls=False))
 
 
 def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(

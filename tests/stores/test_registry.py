@@ -18,6 +18,8 @@ from vectrial.model.filters import Filter
 from vectrial.model.store import Searcher
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
+from vectrial.stores.qdrant.store import Qdrant
+from vectrial.util import environments
 from vectrial.worker import probe
 
 EXPECTED = {"memory", "sqlite", "sqlite-vec", "faiss", "hnswlib", "usearch"}
@@ -88,7 +90,20 @@ class Missing(MemoryStore):
 
 class Elsewhere(MemoryStore):
     name: ClassVar[str] = "elsewhere"
-    environment: ClassVar[Environment | None] = Environment("docarray")
+    environment: ClassVar[Environment | None] = Environment("tiny")
+
+
+class ServedElsewhere(Qdrant):
+    environment: ClassVar[Environment | None] = Environment("tiny")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that brings the lock of an environment."""
+    (tmp_path / "theirs" / "locks").mkdir(parents=True)
+    (tmp_path / "theirs" / "locks" / "tiny.lock").touch()
+    monkeypatch.setattr(environments.plugins, "packages", lambda: {"theirs": tmp_path / "theirs"})
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
 
 
 class Deaf(MemoryStore):
@@ -103,27 +118,27 @@ class Deaf(MemoryStore):
         raise OSError("libdeaf.so is not there")
 
 
-def test_availability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("tiny")
+def test_availability() -> None:
     assert registry.availability(MemoryStore) == registry.Availability(True)
     missing = registry.availability(Missing)
     assert missing.works is False
     assert missing.text == "not installed: pip install 'vectrial[missing]'"
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
     elsewhere = registry.availability(Elsewhere)
     assert elsewhere.works is None
-    assert "python -m vectrial.util.environments docarray" in elsewhere.remedy
+    assert "python -m vectrial.util.environments tiny" in elsewhere.remedy
 
 
+@pytest.mark.usefixtures("tiny")
 def test_a_store_in_its_own_environment_is_not_available_without_its_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("VECTRIAL_QDRANT_BIN", raising=False)
-    store = registry.load("docarray-qdrant")
-    found = registry.availability(store)
+    found = registry.availability(ServedElsewhere)
     assert found.works is False
     assert "no program 'qdrant'" in found.reason
-    assert registry.availability(store, served=True).works is not False
+    assert registry.availability(ServedElsewhere, served=True).works is not False
 
 
 def test_probe() -> None:

@@ -222,9 +222,8 @@ def test_what_the_machine_lacks_hardware_for_is_skipped_or_refused(
 @pytest.mark.parametrize("name", environments.names())
 def test_what_the_measuring_process_needs_imports_in_every_environment(name: str) -> None:
     """The real environments: numpy, pyarrow, pydantic and psutil are all that they share with
-    the main one, so nothing that measures may import more. The reference server of the Flight
-    protocol is a program of its own, and imports a library for texts; experiments' sections of a
-    report (`report`, `charts`) read runs and draw, elsewhere."""
+    the main one, so nothing that measures may import more. Experiments' sections of a report
+    (`report`, `charts`) read runs and draw, elsewhere."""
     names = ["datasets.library", "datasets.truth"]
     packages = ["model", "worker", "stores", "workload", "telemetry", "experiments", "gate"]
     probe = (
@@ -235,8 +234,7 @@ def test_what_the_measuring_process_needs_imports_in_every_environment(name: str
         "    below = getattr(found, '__path__', [])\n"
         "    names += [m.name for m in pkgutil.walk_packages(below, found.__name__ + '.')]\n"
         "for name in names:\n"
-        "    elsewhere = name.startswith('vectrial.stores.flight.reference')\n"
-        "    if not elsewhere and name.rpartition('.')[2] not in ('report', 'charts'):\n"
+        "    if name.rpartition('.')[2] not in ('report', 'charts'):\n"
         "        importlib.import_module(name)\n"
     )
     if lacks := environments.lacking(Environment(name)):

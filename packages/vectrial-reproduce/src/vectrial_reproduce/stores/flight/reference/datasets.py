@@ -30,9 +30,9 @@ from vectrial.model.schema import ARROW_TYPES
 from vectrial.model.store import Hits, Searcher
 from vectrial.stores.common.arrow import batch_of, ids_of, vectors_of
 from vectrial.stores.common.files import atomic_replace
-from vectrial.stores.flight.filters import read
-from vectrial.stores.flight.reference.about import ENGINES, About
-from vectrial.stores.flight.reference.text import NOTHING, TextQuery, Texts
+from vectrial_reproduce.stores.flight.filters import read
+from vectrial_reproduce.stores.flight.reference.about import ENGINES, About
+from vectrial_reproduce.stores.flight.reference.text import NOTHING, TextQuery, Texts
 
 #: The scores that searches answer with; the larger, the closer.
 SCORES = {

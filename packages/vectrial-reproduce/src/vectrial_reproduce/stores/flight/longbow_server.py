@@ -17,7 +17,7 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Command, NoProgram, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import own_program
-from vectrial.stores.flight.server import readiness
+from vectrial_reproduce.stores.flight.server import readiness
 
 #: The column whose words it indexes.
 TEXT_COLUMN = "text"

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from vectrial.model.filters import Eq, Filter
 from vectrial.stores import common as vt
-from vectrial.stores.flight.filters import written
-from vectrial.stores.flight.longbow_server import TEXT_COLUMN, revision
-from vectrial.stores.flight.store import FlightStore, hits
+from vectrial_reproduce.stores.flight.filters import written
+from vectrial_reproduce.stores.flight.longbow_server import TEXT_COLUMN, revision
+from vectrial_reproduce.stores.flight.store import FlightStore, hits
 
 #: Ids are cut to so many bits in the answer to a search.
 _ID_BITS = 32
@@ -47,7 +47,7 @@ class LongbowStore(FlightStore):
 
     name = "longbow"
     title = "Longbow"
-    server = "vectrial.stores.flight.longbow_server:LONGBOW"
+    server = "vectrial_reproduce.stores.flight.longbow_server:LONGBOW"
     capabilities = vt.Capabilities(
         scores={vt.Metric.L2: vt.ScoreKind.INVERSE_L2},
         indexes={

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.annlite import (
+from vectrial_reproduce.stores.docarray.annlite import (
     METRICS,
     NORMS,
     AnnLiteStore,
     HnswBuild,
     HnswSearch,
 )
-from vectrial.stores.docarray.documents import to_query
-from vectrial.stores.docarray.indexed import CAVEATS, IndexedDocumentArray
+from vectrial_reproduce.stores.docarray.documents import to_query
+from vectrial_reproduce.stores.docarray.indexed import CAVEATS, IndexedDocumentArray
 
 #: AnnLite's own types of columns; truth values are kept as 0 and 1.
 _COLUMNS = {

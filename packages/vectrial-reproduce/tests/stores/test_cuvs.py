@@ -16,17 +16,25 @@ import pytest
 from pydantic import ValidationError
 
 import vectrial
+import vectrial_reproduce
 from vectrial.model.errors import NotInstalled, StoreError, Unsupported, UserError
 from vectrial.model.filters import Eq
 from vectrial.model.metric import Metric
 from vectrial.model.refusals import refuse
 from vectrial.model.schema import Field, FieldType, Schema
-from vectrial.stores import cuvs, registry
+from vectrial.stores import registry
 from vectrial.stores.common import Index
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.cuvs import CagraBuild, CagraSearch, CuvsStore, IvfPqBuild, IvfPqSearch
 from vectrial.testing.run import conformance
 from vectrial.util import environments
+from vectrial_reproduce.stores import cuvs
+from vectrial_reproduce.stores.cuvs import (
+    CagraBuild,
+    CagraSearch,
+    CuvsStore,
+    IvfPqBuild,
+    IvfPqSearch,
+)
 
 CAN = CuvsStore.capabilities
 WHY = "needs an NVIDIA GPU: no /dev/nvidia0 here"
@@ -181,7 +189,7 @@ def exact(vectors: np.ndarray, query: np.ndarray, metric: Metric) -> np.ndarray:
 def test_what_its_environment_has() -> None:
     """The lock says what `Environment.objects` promises, of every store; and has CUDA's runtime,
     without which cuRAND, and so cuVS, cannot be imported."""
-    locks = Path(environments.__file__).parents[1] / "locks"
+    locks = Path(vectrial_reproduce.__file__).parent / "locks"
     lock = (locks / "cuvs.lock").read_text(encoding="utf-8")
     assert "\ncuvs-cu13==26.10.0 " in lock
     assert "\nnvidia-cuda-runtime==13." in lock

@@ -7,17 +7,17 @@ from typing import Any
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.indexed import (
+from vectrial.stores.redis import search as engine
+from vectrial.stores.redis.existing import index_info
+from vectrial.stores.redis.query import METRICS, equal_number, within
+from vectrial.stores.redis.server import connect
+from vectrial_reproduce.stores.docarray.indexed import (
     CAVEATS,
     NUMBERS,
     OPERATORS,
     SERVED_CAVEATS,
     ServedDocumentArray,
 )
-from vectrial.stores.redis import search as engine
-from vectrial.stores.redis.existing import index_info
-from vectrial.stores.redis.query import METRICS, equal_number, within
-from vectrial.stores.redis.server import connect
 
 _ANSWER_S = 300.0
 

@@ -18,10 +18,10 @@ from vectrial.model.store import Store
 from vectrial.servers.base import NoProgram
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
-from vectrial.stores.docarray.documents import ENVIRONMENT as DOCARRAY
 from vectrial.testing.run import conformance
 from vectrial.testing.server_programs import no_program
 from vectrial.util import environments
+from vectrial_reproduce.stores.docarray.documents import ENVIRONMENT as DOCARRAY
 
 HERE = Path(__file__).parent
 STORES = [s for s in map(registry.load, registry.names()) if s.environment is not None]
@@ -43,9 +43,10 @@ def run_inside(environment: Environment, *arguments: str) -> str:
         "pytest",
         ["-q", "-p", "no:cacheprovider", *arguments],
         lambda line: print(line, file=sys.stderr),
+        classes=[store for store in STORES if store.environment == environment],
     )
     done = subprocess.run(
-        run.argv, env=run.env, cwd=HERE.parents[1], capture_output=True, text=True, check=False
+        run.argv, env=run.env, cwd=HERE.parents[3], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         pytest.fail(f"inside '{environment.name}':\n{done.stdout}{done.stderr}", pytrace=False)

@@ -13,14 +13,14 @@ from pydantic import Field as Bound
 
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.indexed import (
+from vectrial.stores.weaviate import files as weaviate_files
+from vectrial_reproduce.stores.docarray.indexed import (
     CAVEATS,
     NUMBERS,
     OPERATORS,
     SERVED_CAVEATS,
     ServedDocumentArray,
 )
-from vectrial.stores.weaviate import files as weaviate_files
 
 _DISTANCES = {vt.Metric.L2: "l2-squared", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot"}
 _CONNECT_S, _ANSWER_S = 10, 300

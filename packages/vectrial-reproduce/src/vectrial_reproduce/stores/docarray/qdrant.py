@@ -11,9 +11,9 @@ from pydantic import Field as Bound
 
 from vectrial.model.filters import Range
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.indexed import CAVEATS, SERVED_CAVEATS, ServedDocumentArray
 from vectrial.stores.qdrant.common import NORMS
 from vectrial.stores.qdrant.filters import Words, translate
+from vectrial_reproduce.stores.docarray.indexed import CAVEATS, SERVED_CAVEATS, ServedDocumentArray
 
 _DISTANCES = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot"}
 #: Names of scores in DocArray's answers.

@@ -28,7 +28,9 @@ def _missing() -> str:
     lacking = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if not lacking:
         return ""
-    return f"the reference server needs {', '.join(lacking)}: pip install 'vectrial[flight]'"
+    return (
+        f"the reference server needs {', '.join(lacking)}: pip install 'vectrial-reproduce[flight]'"
+    )
 
 
 def _program(progress: LineProgress) -> Path:
@@ -45,7 +47,7 @@ def _at_hand() -> Availability:
 def _command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
-    module = ("-P", "-m", "vectrial.stores.flight.reference.server")
+    module = ("-P", "-m", "vectrial_reproduce.stores.flight.reference.server")
     where = ("--host", HOST, "--port", str(ports["grpc"]), "--folder", str(folder))
     # Its home is another than ours, where some of Python's libraries may be. The current folder,
     # which `python -m` puts among them, is none.
@@ -65,7 +67,7 @@ def readiness(recipe: Recipe, address: Address) -> bytes:
     import pyarrow as pa
     from pyarrow import flight
 
-    from vectrial.stores.flight.store import call_options, connected
+    from vectrial_reproduce.stores.flight.store import call_options, connected
 
     with connected(address) as client:
         try:

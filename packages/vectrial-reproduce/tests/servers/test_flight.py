@@ -29,11 +29,11 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.flight.filters import read, written
-from vectrial.stores.flight.longbow import LongbowStore
-from vectrial.stores.flight.reference.server import Reference
-from vectrial.stores.flight.server import FLIGHT
-from vectrial.stores.flight.store import FlightStore, HnswBuild, HnswSearch, connected
+from vectrial_reproduce.stores.flight.filters import read, written
+from vectrial_reproduce.stores.flight.longbow import LongbowStore
+from vectrial_reproduce.stores.flight.reference.server import Reference
+from vectrial_reproduce.stores.flight.server import FLIGHT
+from vectrial_reproduce.stores.flight.store import FlightStore, HnswBuild, HnswSearch, connected
 
 pytestmark = pytest.mark.server("flight")
 
@@ -340,7 +340,7 @@ def test_a_store_has_imported_what_its_first_search_needs(tmp_path: Path) -> Non
     """pyarrow imports pandas late, which takes seconds; a process that searches begins afresh."""
     code = (
         "import sys; from pathlib import Path; from vectrial.model.store import Address;"
-        " from vectrial.stores.flight.store import FlightStore;"
+        " from vectrial_reproduce.stores.flight.store import FlightStore;"
         f" FlightStore(Path({str(tmp_path)!r}), Address('127.0.0.1', {{'grpc': 1}}));"
         " before = set(sys.modules); import pyarrow as pa;"
         " pa.table({'id': [1]}).column('id').to_numpy(); print(set(sys.modules) - before)"

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.documents import (
+from vectrial_reproduce.stores.docarray.documents import (
     ENVIRONMENT,
     ids_of,
     to_batch,

@@ -1,7 +1,7 @@
 """Arrow Flight with Longbow's tickets and actions, by pyarrow's own client.
 
-The server is `vectrial.stores.flight.server`: our reference server, for which everything below is
-declared and tested. Longbow itself is the store of `vectrial.stores.flight.longbow`.
+The server is that of `stores.flight.server`, our reference server, for which everything below is
+declared and tested. Longbow itself is the store of `stores.flight.longbow`.
 
 A store is a dataset, made by a put of no rows, whose schema names the metric.
 """
@@ -19,9 +19,9 @@ from pydantic import Field as Bound
 
 from vectrial.model.filters import Filter, In, renamed
 from vectrial.stores import common as vt
-from vectrial.stores.flight import text as flight_text
-from vectrial.stores.flight.filters import written
 from vectrial.util.arrow import load_without_pandas
+from vectrial_reproduce.stores.flight import text as flight_text
+from vectrial_reproduce.stores.flight.filters import written
 
 if TYPE_CHECKING:
     from pyarrow import flight
@@ -60,7 +60,7 @@ class FlightStore(vt.ServerStore):
     title = "Arrow Flight"
     module = "pyarrow.flight"
     extra = "flight"
-    server = "vectrial.stores.flight.server:FLIGHT"
+    server = "vectrial_reproduce.stores.flight.server:FLIGHT"
     protocol = "flight"
     capabilities = vt.Capabilities(
         scores={

@@ -26,11 +26,11 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Server
 from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.flight import text as flight_text
-from vectrial.stores.flight.reference.server import Reference
-from vectrial.stores.flight.reference.text import Texts
-from vectrial.stores.flight.server import FLIGHT
-from vectrial.stores.flight.store import FlightStore, connected
+from vectrial_reproduce.stores.flight import text as flight_text
+from vectrial_reproduce.stores.flight.reference.server import Reference
+from vectrial_reproduce.stores.flight.reference.text import Texts
+from vectrial_reproduce.stores.flight.server import FLIGHT
+from vectrial_reproduce.stores.flight.store import FlightStore, connected
 
 pytestmark = pytest.mark.server("flight")
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from pydantic import Field as Bound
 
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.indexed import (
+from vectrial.stores.lucene import files as lucene_files
+from vectrial.stores.lucene import filters as lucene_filters
+from vectrial.stores.lucene.common import SCORE_ERROR, SCORES, authorization, to_declared_scores
+from vectrial_reproduce.stores.docarray.indexed import (
     CAVEATS,
     OPERATORS,
     SERVED_CAVEATS,
     ServedDocumentArray,
 )
-from vectrial.stores.lucene import files as lucene_files
-from vectrial.stores.lucene import filters as lucene_filters
-from vectrial.stores.lucene.common import SCORE_ERROR, SCORES, authorization, to_declared_scores
 
 _SIMILARITIES = {
     vt.Metric.L2: "l2_norm",

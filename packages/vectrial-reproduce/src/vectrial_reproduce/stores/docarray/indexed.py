@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.documents import ids_of, to_batch, to_documents
-from vectrial.stores.docarray.store import DocumentArrayStore
+from vectrial_reproduce.stores.docarray.documents import ids_of, to_batch, to_documents
+from vectrial_reproduce.stores.docarray.store import DocumentArrayStore
 
 #: Columns by the names that DocArray has for their types, where it has no truth values: these are
 #: kept as 0 and 1. Text is left out where a database would take it apart into words.

@@ -10,17 +10,19 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Environment
 from vectrial.util import environments
 
-#: Sections of reports read runs and draw, elsewhere.
+#: Sections of reports read runs and draw elsewhere; the reference server of the Flight protocol is
+#: a program of its own, and imports a library for texts.
 PROBE = """
 import importlib, pkgutil
 import vectrial_reproduce
 found = []
-for package in ("experiments", "segments"):
+for package in ("experiments", "segments", "stores"):
     top = importlib.import_module(f"vectrial_reproduce.{package}")
     found += [one.name for one in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")]
-names = [name for name in found if name.rpartition(".")[2] not in ("report", "charts")]
-for name in (*names, "vectrial_reproduce.detection"):
-    importlib.import_module(name)
+for name in (*found, "vectrial_reproduce.detection"):
+    apart = name.startswith("vectrial_reproduce.stores.flight.reference")
+    if not apart and name.rpartition(".")[2] not in ("report", "charts"):
+        importlib.import_module(name)
 """
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bounded
 
 from vectrial.stores import common as vt
-from vectrial.stores.docarray.documents import (
+from vectrial_reproduce.stores.docarray.documents import (
     ENVIRONMENT,
     ids_of,
     to_batch,

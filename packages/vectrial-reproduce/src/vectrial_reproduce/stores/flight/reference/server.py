@@ -1,6 +1,6 @@
 """A small Arrow Flight store that speaks Longbow's protocol: a reference for the transport.
 
-    python -m vectrial.stores.flight.reference.server --port 3000 --folder DIR
+    python -m vectrial_reproduce.stores.flight.reference.server --port 3000 --folder DIR
 
 It puts the embedded stores of this package (hnswlib for `hnsw`, FAISS for `flat`) behind Flight, so
 that what the transport costs can be measured on any machine, and the driver be tested. It is no
@@ -33,7 +33,7 @@ Ours beside that:
 - GetFlightInfo's `total_records` counts rows.
 
 Scores are 1 / (1 + distance) under L2 as Longbow's, cosine similarity and inner product under the
-other metrics, which Longbow takes for L2. Filters: `vectrial.stores.flight.filters`.
+other metrics, which Longbow takes for L2. Filters: `vectrial_reproduce.stores.flight.filters`.
 What was not flushed is gone with the process.
 """
 
@@ -51,9 +51,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from vectrial.model.errors import VectrialError
-from vectrial.stores.flight.reference.datasets import Dataset, Datasets
-from vectrial.stores.flight.reference.text import TextQuery
 from vectrial.util.arrow import load_without_pandas
+from vectrial_reproduce.stores.flight.reference.datasets import Dataset, Datasets
+from vectrial_reproduce.stores.flight.reference.text import TextQuery
 
 SERVER = "vectrial flight reference"
 #: Rows of one batch of a scan.
@@ -221,7 +221,7 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 def main() -> None:
     """Serve until the process ends."""
     parser = argparse.ArgumentParser(
-        prog="python -m vectrial.stores.flight.reference.server",
+        prog="python -m vectrial_reproduce.stores.flight.reference.server",
         description="A small Arrow Flight store that speaks Longbow's protocol.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")

@@ -24,12 +24,12 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores.common.arrow import batch_of, ids_of, metadata_of, vectors_of
-from vectrial.stores.docarray import qdrant as docarray_qdrant
-from vectrial.stores.docarray.annlite import AnnLiteStore, HnswBuild, HnswSearch
-from vectrial.stores.docarray.annlite_array import DocArrayAnnLite
-from vectrial.stores.docarray.qdrant import DocArrayQdrant
-from vectrial.stores.docarray.redis import DocArrayRedis
-from vectrial.stores.docarray.store import DocArrayMemory, DocArraySqlite
+from vectrial_reproduce.stores.docarray import qdrant as docarray_qdrant
+from vectrial_reproduce.stores.docarray.annlite import AnnLiteStore, HnswBuild, HnswSearch
+from vectrial_reproduce.stores.docarray.annlite_array import DocArrayAnnLite
+from vectrial_reproduce.stores.docarray.qdrant import DocArrayQdrant
+from vectrial_reproduce.stores.docarray.redis import DocArrayRedis
+from vectrial_reproduce.stores.docarray.store import DocArrayMemory, DocArraySqlite
 
 # Names that a library which puts them into SQL or splits them would trip over.
 FIELDS = (
