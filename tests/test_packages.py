@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from vectrial.cli.commands import _BROUGHT_BY
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.stores.registry import STORES
+from vectrial.suite.model import read_suite
 from vectrial.util.plugins import Plugins
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,6 +53,13 @@ def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing() 
         for name in project["entry-points"]["vectrial.commands"]
     }
     assert brought == _BROUGHT_BY
+
+
+def test_a_suite_of_the_core_asks_for_what_the_core_has() -> None:
+    for path in sorted((ROOT / "suites").glob("*.toml")):
+        suite = read_suite(path)
+        asked = {EXPERIMENTS.package(one.experiment.name) for one in suite.experiments}
+        assert asked | {STORES.package(one.store) for one in suite.stores} == {"vectrial"}, path
 
 
 def test_nothing_of_the_core_knows_a_plug_in() -> None:
