@@ -58,7 +58,7 @@ def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing() 
 def test_a_suite_of_the_core_asks_for_what_the_core_has() -> None:
     for path in sorted((ROOT / "suites").glob("*.toml")):
         suite = read_suite(path)
-        asked = {EXPERIMENTS.package(one.experiment.name) for one in suite.experiments}
+        asked = {EXPERIMENTS.package(one.experiment) for one in suite.experiments}
         assert asked | {STORES.package(one.store) for one in suite.stores} == {"vectrial"}, path
 
 
