@@ -34,7 +34,7 @@ from lies import lies  # noqa: E402
 
 from vectrial._engine import Judge  # noqa: E402
 from vectrial.datasets.exact import exact_topk  # noqa: E402
-from vectrial.gate import Rows, Subject, run_gate  # noqa: E402
+from vectrial.gate import ExpectedRows, Subject, run_gate  # noqa: E402
 from vectrial.model.capabilities import Index, NoParams  # noqa: E402
 from vectrial.model.metric import Metric  # noqa: E402
 from vectrial.stores import registry  # noqa: E402
@@ -83,7 +83,7 @@ def outcome(kind: type[MemoryStore], one: Awkward, metric: Metric, folder: Path)
         schema = one.schema(metric)
         truth = exact_topk(one.vectors, one.ids, one.queries, metric, one.k)
         judge = Judge(one.k, truth.accept_offsets, truth.accept_ids, truth.available)
-        rows = Rows(one.ids, one.vectors, one.metadata)
+        rows = ExpectedRows(one.ids, one.vectors, one.metadata)
         subject = Subject(store, kind, schema, INDEX, rows, one.queries, judge, one.k)
         if any(result.passed is False for result in run_gate(subject, folder / "beside")):
             return "caught"

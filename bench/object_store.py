@@ -27,7 +27,7 @@ from minio import Minio
 from pyarrow import fs
 
 import harness
-from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, ObjectTransport
 from vectrial.servers.objects import ObjectServer
 from vectrial_reproduce.segments.objects import Objects
 
@@ -144,7 +144,7 @@ def main() -> int:
     disk = Path(tempfile.mkdtemp(dir=Path.cwd()))
     file = memory / "object"
     file.write_bytes(data)
-    request = ObjectsRequest(ObjectsKind.MINIO, Transport.LOOPBACK)
+    request = ObjectsRequest(ObjectsKind.MINIO, ObjectTransport.LOOPBACK)
     server = ObjectServer(
         request, "bench", disk / "server", None, (), disk / "minio.log",
         lambda line: print(line, file=sys.stderr),

@@ -43,7 +43,7 @@ from vectrial.model.errors import VectrialError
 from vectrial.model.provider import Provider
 from vectrial.model.store import Address
 from vectrial.servers.provide import prepare, provide
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 from vectrial.stores.redis.server import REDIS
 from vectrial.telemetry.environment import git
 
@@ -177,20 +177,20 @@ class Pairs:
     cells."""
 
     title: str
-    found: Mapping[tuple[str, str], Sequence[Kind]]
+    found: Mapping[tuple[str, str], Sequence[VerdictKind]]
 
-    def share(self, kinds: Sequence[Kind], left_out: str = "") -> float:
+    def share(self, kinds: Sequence[VerdictKind], left_out: str = "") -> float:
         """Percent of the cells with one of these verdicts, without the pairs of one run."""
         cells = [kind for pair, own in self.found.items() if left_out not in pair for kind in own]
         # Of two runs nothing is left without one of them.
         cells = cells or [kind for own in self.found.values() for kind in own]
         return 100 * sum(kind in kinds for kind in cells) / len(cells)
 
-    def figure(self, kind: Kind, *, wrong: bool) -> harness.Figure:
+    def figure(self, kind: VerdictKind, *, wrong: bool) -> harness.Figure:
         """The share of a verdict with its range where one run at a time is left out."""
         runs = dict.fromkeys(run for pair in self.found for run in pair)
         spread = [self.share([kind], run) for run in runs]
-        goal = {Kind.TIE: 0.0}.get(kind, 5.0) if wrong else None
+        goal = {VerdictKind.TIE: 0.0}.get(kind, 5.0) if wrong else None
         name = f"{self.title}: {kind}"
         return harness.Figure(name, self.share([kind]), "%", min(spread), max(spread), goal=goal)
 
@@ -247,8 +247,12 @@ def main() -> int:
                 f"{kind} server" if slower else f"the same {'server' if kind == 'plain' else kind}"
             )
             found = compared(f"{title}{beside}", pairs, runs, metric)
-            false = {Kind.BETTER, Kind.TIE} if slower else {Kind.BETTER, Kind.WORSE}
-            for verdict in Kind:
+            false = (
+                {VerdictKind.BETTER, VerdictKind.TIE}
+                if slower
+                else {VerdictKind.BETTER, VerdictKind.WORSE}
+            )
+            for verdict in VerdictKind:
                 bench.add(found.figure(verdict, wrong=verdict in false))
     return bench.finish()
 

@@ -13,7 +13,7 @@ from command_calls import call
 from growth_runs import SIZES, grown
 from report_tables import rows_of
 
-from vectrial.analysis.deployment import Demand, Node, sizings
+from vectrial.analysis.deployment import Demand, NodeSize, sizings
 from vectrial.analysis.growths import Curve, curves, holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
 from vectrial.report.build import build
@@ -88,7 +88,7 @@ def test_too_few_sizes_give_no_forecast() -> None:
 
 def test_a_deployment_is_what_one_computes_by_hand(run: RunData, found: list[Curve]) -> None:
     demand = Demand(rows=4e6, qps=100_000, p99_us=1e6)
-    node = Node(processors=2, memory_bytes=1.6e9)
+    node = NodeSize(processors=2, memory_bytes=1.6e9)
     made_of = sizings(found, demand, lambda build: node, made_prices())
     expected = next(one.expected for one in made_of if one.build.series.store == "faiss")
     assert expected is not None
@@ -105,7 +105,7 @@ def test_a_deployment_is_what_one_computes_by_hand(run: RunData, found: list[Cur
 
 def test_the_worse_ends_take_no_fewer_nodes(found: list[Curve]) -> None:
     demand = Demand(rows=1e8, qps=20_000, p99_us=1e6)
-    for one in sizings(found, demand, lambda build: Node(2, 8e9), None):
+    for one in sizings(found, demand, lambda build: NodeSize(2, 8e9), None):
         assert one.expected is not None
         assert one.cautious is not None
         assert one.cautious.nodes >= one.expected.nodes
@@ -114,7 +114,7 @@ def test_the_worse_ends_take_no_fewer_nodes(found: list[Curve]) -> None:
 
 def test_a_limit_that_no_size_keeps_is_said(found: list[Curve]) -> None:
     demand = Demand(rows=1e6, qps=10, p99_us=1.0)
-    for one in sizings(found, demand, lambda build: Node(2, 8e9), None):
+    for one in sizings(found, demand, lambda build: NodeSize(2, 8e9), None):
         assert one.expected is None
         assert one.reason == ("p99 is above the limit even with the fewest rows that were measured")
     nowhere = sizings(found, demand, lambda build: None, None)
@@ -123,7 +123,7 @@ def test_a_limit_that_no_size_keeps_is_said(found: list[Curve]) -> None:
 
 def test_a_library_takes_no_nodes() -> None:
     found = curves(grown(lane="embedded").data())
-    made_of = sizings(found, Demand(1e8, 20_000, 1e6), lambda build: Node(2, 8e9), None)
+    made_of = sizings(found, Demand(1e8, 20_000, 1e6), lambda build: NodeSize(2, 8e9), None)
     assert {(one.expected, one.cautious) for one in made_of} == {(None, None)}
     assert {one.reason for one in made_of} == {"a library runs in one process"}
 

@@ -18,7 +18,7 @@ from vectrial.compare.sides import Side
 from vectrial.document.render import markdown
 from vectrial.report.build import build
 from vectrial.report.sections.warnings import warnings
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 
 #: Loads that lie off by a per cent or two.
 LOADS = (0.01, -0.01, 0.005)
@@ -130,8 +130,8 @@ def test_one_load_decides_of_these_indexes(tmp_path: Path) -> None:
     asked = CompareOptions(metrics_of(["qps", "p99"]))
     verdicts = compare(Side(run, "a"), Side(run, "b"), asked, 0.05).verdicts
     assert {v.cell.metric.name: v.kind for v in verdicts if v.cell.metric} == {
-        "qps": Kind.BETTER,
-        "latency_p99": Kind.BETTER,
+        "qps": VerdictKind.BETTER,
+        "latency_p99": VerdictKind.BETTER,
     }
     assert all("in turns, of these indexes" in v.reason for v in verdicts)
 
@@ -141,14 +141,14 @@ def test_between_two_settings_each_round_is_read_off(tmp_path: Path) -> None:
     asked = CompareOptions(metrics_of(["qps"]), (0.95,))
     run = read(made, tmp_path / "run")
     (verdict,) = compare(Side(run, "a"), Side(run, "b"), asked, 0.05).verdicts
-    assert verdict.kind is Kind.BETTER
+    assert verdict.kind is VerdictKind.BETTER
     assert verdict.effect is not None
     assert verdict.effect.low < 1.3 < verdict.effect.high
 
 
 def test_a_tie_is_shown_and_a_small_difference_is_open(tmp_path: Path) -> None:
     asked = CompareOptions(metrics_of(["qps"]))
-    for rate, kind in ((10_050, Kind.TIE), (10_500, Kind.UNDECIDED)):
+    for rate, kind in ((10_050, VerdictKind.TIE), (10_500, VerdictKind.UNDECIDED)):
         run = read(turned({"a": 10_000, "b": rate}, noise=0.05), tmp_path / str(rate))
         (verdict,) = compare(Side(run, "a"), Side(run, "b"), asked, 0.05).verdicts
         assert verdict.kind is kind, verdict.reason

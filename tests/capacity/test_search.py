@@ -12,51 +12,51 @@ from hypothesis import strategies as st
 
 from vectrial.experiments.common.capacity_search import (
     MOST_STEPS,
-    Found,
+    FoundRate,
     Limit,
-    Purpose,
+    RatePurpose,
+    RateVerdict,
     Try,
-    Verdict,
     seek,
 )
 
-Store = Callable[[float], Verdict]
+Store = Callable[[float], RateVerdict]
 
 
 def driven(
-    judge: Callable[[Try], Verdict],
+    judge: Callable[[Try], RateVerdict],
     start: float = 100.0,
     most: float = 1e6,
     resolution: float = 0.05,
-) -> tuple[Found, list[Try]]:
+) -> tuple[FoundRate, list[Try]]:
     search = seek(start, resolution=resolution, confirmations=3, least=0.5, most=most)
     tried = [next(search)]
     while True:
         try:
             tried.append(search.send(judge(tried[-1])))
         except StopIteration as end:
-            found: Found = end.value
+            found: FoundRate = end.value
             return found, tried
         assert len(tried) < 200, "the search goes on and on"
 
 
 def sought(
     store: Store, start: float = 100.0, most: float = 1e6, resolution: float = 0.05
-) -> tuple[Found, list[Try]]:
+) -> tuple[FoundRate, list[Try]]:
     return driven(lambda one: store(one.rate), start, most, resolution)
 
 
 def sharp(capacity: float) -> Store:
-    return lambda rate: Verdict(rate <= capacity)
+    return lambda rate: RateVerdict(rate <= capacity)
 
 
 def noisy(capacity: float, width: float, seed: int) -> Store:
     """A rate r holds with probability 1 / (1 + (r / capacity)^(1 / width))."""
     draw = random.Random(seed)
 
-    def look(rate: float) -> Verdict:
+    def look(rate: float) -> RateVerdict:
         steep = min(math.log(rate / capacity) / width, 700)
-        return Verdict(draw.random() < 1 / (1 + math.exp(steep)))
+        return RateVerdict(draw.random() < 1 / (1 + math.exp(steep)))
 
     return look
 
@@ -75,7 +75,7 @@ def test_without_noise_the_answer_is_right_to_the_resolution(
     assert capacity < found.high <= found.rate * (1 + resolution) * (1 + 1e-9)
     assert (found.limit, found.confirmations, found.steps) == (Limit.STORE, 3, 0)
     assert [one.rate for one in tried[-3:]] == [found.rate] * 3
-    assert {one.purpose for one in tried[-3:]} == {Purpose.CONFIRM}
+    assert {one.purpose for one in tried[-3:]} == {RatePurpose.CONFIRM}
 
 
 @settings(max_examples=60)
@@ -99,9 +99,9 @@ def test_with_noise_the_answer_is_hardly_ever_above_what_holds() -> None:
 def test_a_single_pause_of_the_machine_does_not_end_the_way_up() -> None:
     looks: list[float] = []
 
-    def paused(rate: float) -> Verdict:
+    def paused(rate: float) -> RateVerdict:
         looks.append(rate)
-        return Verdict(rate <= 1000 and len(looks) != 2)
+        return RateVerdict(rate <= 1000 and len(looks) != 2)
 
     found, tried = sought(paused, start=100)
     assert found.rate == pytest.approx(1000, rel=0.05)
@@ -109,23 +109,23 @@ def test_a_single_pause_of_the_machine_does_not_end_the_way_up() -> None:
 
 
 def test_what_stops_the_client_is_not_the_stores_capacity() -> None:
-    found, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate > 4000))
+    found, _ = sought(lambda rate: RateVerdict(rate <= 5000, client=rate > 4000))
     assert found.rate is not None
     assert found.limit is Limit.CLIENT
     assert found.less_than is None, "nothing beyond it was the store's"
-    below_it, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate > 9000))
+    below_it, _ = sought(lambda rate: RateVerdict(rate <= 5000, client=rate > 9000))
     assert below_it.limit is Limit.STORE
 
 
 def test_a_rate_that_held_while_the_client_was_at_its_limit_held() -> None:
     """The client makes latencies longer, never shorter: what ends the search is the store's."""
-    found, _ = sought(lambda rate: Verdict(rate <= 5000, client=rate <= 5000))
+    found, _ = sought(lambda rate: RateVerdict(rate <= 5000, client=rate <= 5000))
     assert found.limit is Limit.STORE
     assert found.rate == pytest.approx(5000, rel=0.06)
 
 
 def test_an_answer_that_the_client_limits_says_where_the_store_ended() -> None:
-    found, _ = sought(lambda rate: Verdict(rate <= 4000, client=rate < 6000))
+    found, _ = sought(lambda rate: RateVerdict(rate <= 4000, client=rate < 6000))
     assert found.limit is Limit.CLIENT
     assert found.rate is not None
     assert found.rate <= 4000
@@ -135,13 +135,13 @@ def test_an_answer_that_the_client_limits_says_where_the_store_ended() -> None:
 
 def test_what_was_asked_otherwise_confirms_nothing() -> None:
     """After the second look at the answer the store is asked for more."""
-    confirming: list[Verdict] = []
+    confirming: list[RateVerdict] = []
 
-    def judge(one: Try) -> Verdict:
+    def judge(one: Try) -> RateVerdict:
         held = one.rate <= 1000
-        if one.purpose is not Purpose.CONFIRM:
-            return Verdict(held)
-        confirming.append(Verdict(held, moved=len(confirming) == 1))
+        if one.purpose is not RatePurpose.CONFIRM:
+            return RateVerdict(held)
+        confirming.append(RateVerdict(held, moved=len(confirming) == 1))
         return confirming[-1]
 
     found, tried = driven(judge)
@@ -157,18 +157,20 @@ def test_no_greater_rate_than_asked_for() -> None:
 
 
 def test_where_nothing_holds_there_is_no_answer() -> None:
-    found, tried = sought(lambda _: Verdict(False))
+    found, tried = sought(lambda _: RateVerdict(False))
     assert (found.rate, found.low, found.limit) == (None, None, Limit.STORE)
     assert min(one.rate for one in tried) == 0.5
-    client, _ = sought(lambda _: Verdict(False, client=True))
+    client, _ = sought(lambda _: RateVerdict(False, client=True))
     assert client.limit is Limit.CLIENT
 
 
 def test_the_answer_steps_down_until_it_is_confirmed() -> None:
     """Once it is looked at for longer, less holds."""
 
-    def tires(at: float) -> Callable[[Try], Verdict]:
-        return lambda one: Verdict(one.rate <= (at if one.purpose is Purpose.CONFIRM else 1000))
+    def tires(at: float) -> Callable[[Try], RateVerdict]:
+        return lambda one: RateVerdict(
+            one.rate <= (at if one.purpose is RatePurpose.CONFIRM else 1000)
+        )
 
     found, _ = driven(tires(800))
     assert found.rate is not None
@@ -178,4 +180,4 @@ def test_the_answer_steps_down_until_it_is_confirmed() -> None:
     assert found.steps >= 3
     never, tried = driven(tires(1))
     assert never.rate is None
-    assert sum(one.purpose is Purpose.CONFIRM for one in tried) == MOST_STEPS + 1
+    assert sum(one.purpose is RatePurpose.CONFIRM for one in tried) == MOST_STEPS + 1

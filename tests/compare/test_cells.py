@@ -17,7 +17,7 @@ from vectrial.compare.cells import CompareOptions
 from vectrial.compare.judge import Verdict
 from vectrial.compare.sides import Side, pair
 from vectrial.model.phase import Phase, Role
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 
 
 def of_runs(a: Made, b: Made, *metrics: str, **asked: object) -> Comparison:
@@ -217,7 +217,7 @@ def test_every_reason_not_to_compare_is_told(
     make: Callable[[], tuple[Made, Made]], metric: str, said: str
 ) -> None:
     verdict = one(of_runs(*make(), metric))
-    assert verdict.kind is Kind.NOT_COMPARABLE
+    assert verdict.kind is VerdictKind.NOT_COMPARABLE
     assert said in verdict.reason
 
 
@@ -237,7 +237,7 @@ def test_at_equal_recall_each_repeat_lies_on_its_own_curve() -> None:
     b = Made().sweep(recalls={20: 0.90, 80: 0.98})
     found = of_runs(a, b, "qps", recalls=(0.94,))
     verdict = one(found)
-    assert verdict.kind is Kind.WORSE
+    assert verdict.kind is VerdictKind.WORSE
     assert verdict.effect is not None
     assert verdict.effect.ratio == pytest.approx(0.5)
     assert verdict.mean_a is not None
@@ -248,9 +248,9 @@ def test_beyond_what_one_side_reached_nothing_is_said() -> None:
     b = Made().sweep(recalls={10: 0.93, 160: 0.97})
     found = of_runs(Made().sweep(), b, "qps", recalls=(0.9, 0.95, 0.99))
     assert [(v.cell.at, v.kind) for v in found.verdicts] == [
-        ("recall 0.9", Kind.NOT_COMPARABLE),
-        ("recall 0.95", Kind.WORSE),
-        ("recall 0.99", Kind.NOT_COMPARABLE),
+        ("recall 0.9", VerdictKind.NOT_COMPARABLE),
+        ("recall 0.95", VerdictKind.WORSE),
+        ("recall 0.99", VerdictKind.NOT_COMPARABLE),
     ]
     assert "A 0.8800–0.9950, B 0.9300–0.9700" in found.verdicts[0].reason
     (default,) = of_runs(Made().sweep(), b, "qps").verdicts
@@ -266,13 +266,13 @@ def test_where_no_target_is_reached_the_highest_common_recall_is_taken() -> None
 def test_at_equal_load_points_are_compared_as_they_are() -> None:
     found = of_runs(at_rate(100), at_rate(100, 1.3, recall=0.952), "p99", "qps")
     verdict = one(found)
-    assert verdict.kind is Kind.WORSE, "and the rate that was offered is no result"
+    assert verdict.kind is VerdictKind.WORSE, "and the rate that was offered is no result"
     assert verdict.cell.terms["rate"] == 100
 
 
 def test_a_store_that_recalls_less_is_worse_in_recall() -> None:
     a, b = at_rate(100, recall=0.95), at_rate(100, recall=0.80)
-    assert one(of_runs(a, b, "recall")).kind is Kind.WORSE
+    assert one(of_runs(a, b, "recall")).kind is VerdictKind.WORSE
 
 
 def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told() -> None:
@@ -283,7 +283,7 @@ def test_a_point_that_is_unsound_is_left_out_of_the_curve_and_told() -> None:
         invalid="overloaded: 40 %",
     )  # fmt: skip
     found = of_runs(Made().sweep(), b, "qps", recalls=(0.9, 0.98))
-    assert [v.kind for v in found.verdicts] == [Kind.NOT_COMPARABLE, Kind.TIE]
+    assert [v.kind for v in found.verdicts] == [VerdictKind.NOT_COMPARABLE, VerdictKind.TIE]
     assert any("left out: invalid: overloaded" in caveat for caveat in found.caveats)
 
 
@@ -295,11 +295,14 @@ def test_disks_that_are_the_same_every_time_differ_exactly() -> None:
             phase="footprint",
         )  # fmt: skip
 
-    assert one(of_runs(sized(100), sized(120), "disk")).kind is Kind.WORSE
-    assert one(of_runs(sized(100), sized(100), "disk")).kind is Kind.TIE
-    assert one(of_runs(sized(0), sized(0), "disk")).kind is Kind.TIE
+    assert one(of_runs(sized(100), sized(120), "disk")).kind is VerdictKind.WORSE
+    assert one(of_runs(sized(100), sized(100), "disk")).kind is VerdictKind.TIE
+    assert one(of_runs(sized(0), sized(0), "disk")).kind is VerdictKind.TIE
     verdict = one(of_runs(sized(0), sized(5), "disk"))
-    assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, "a value of 0 has no ratio")
+    assert (verdict.kind, verdict.reason) == (
+        VerdictKind.NOT_COMPARABLE,
+        "a value of 0 has no ratio",
+    )
     less = one(of_runs(sized(-1), sized(5), "disk"))
     assert less.reason == "a value of less than 0 has no ratio"
 
@@ -307,7 +310,7 @@ def test_disks_that_are_the_same_every_time_differ_exactly() -> None:
 def test_noisy_repeats_decide_nothing_and_say_what_they_could_have_seen() -> None:
     noisy = (1.0, 1.4, 0.7, 1.2, 0.8)
     verdict = one(of_runs(Made().sweep(noise=noisy), Made().sweep(noise=noisy), recalls=(0.95,)))
-    assert verdict.kind is Kind.UNDECIDED
+    assert verdict.kind is VerdictKind.UNDECIDED
     assert verdict.minimum is not None
     assert verdict.minimum > 0.3
     assert verdict.more is None
@@ -319,14 +322,14 @@ def test_an_undecided_difference_comes_with_the_repeats_that_decide_it() -> None
     a, b = Made().sweep(noise=noisy), Made().sweep(noise=noisy, speed=0.7)
     comparison = of_runs(a, b, recalls=(0.95,))
     verdict = one(comparison)
-    assert verdict.kind is Kind.UNDECIDED
+    assert verdict.kind is VerdictKind.UNDECIDED
     assert verdict.more is not None
     assert f"about {verdict.more} more repeats" in verdict.reason
     (advice,) = comparison.advice
     assert f"--repeats {5 + verdict.more}" in advice
     enough = [factor for _ in range(4 * verdict.more) for factor in noisy][: 5 + verdict.more]
     a, b = Made().sweep(noise=enough), Made().sweep(noise=enough, speed=0.7)
-    assert one(of_runs(a, b, recalls=(0.95,))).kind is Kind.WORSE
+    assert one(of_runs(a, b, recalls=(0.95,))).kind is VerdictKind.WORSE
 
 
 def test_the_change_is_the_ratio_of_the_two_figures_beside_it() -> None:
@@ -342,13 +345,13 @@ def test_a_difference_is_a_tie_where_its_interval_lies_within_the_threshold() ->
     quiet = (1.0, 1.001, 0.999, 1.0005, 0.9995)
     a, b = Made().sweep(noise=quiet), Made().sweep(noise=quiet, speed=0.97)
     verdict = one(of_runs(a, b, recalls=(0.95,)))
-    assert verdict.kind is Kind.TIE
+    assert verdict.kind is VerdictKind.TIE
     assert verdict.p_adjusted is not None
     assert verdict.p_adjusted < 0.05, "they differ, by less than anybody asks for"
     wider = (1.0, 1.02, 0.98, 1.01, 0.99)
     a, b = Made().sweep(noise=wider), Made().sweep(noise=wider, speed=0.965)
     near = one(of_runs(a, b, recalls=(0.95,)))
-    assert near.kind is Kind.UNDECIDED
+    assert near.kind is VerdictKind.UNDECIDED
     assert near.reason.startswith("worse, but perhaps by less than 0.05 of A")
     assert verdict.minimum is not None
     assert 0.05 < verdict.minimum < 0.06, "one of just the threshold is as often seen below it"
@@ -364,7 +367,7 @@ def test_pairs_see_through_a_drift_that_both_stores_share() -> None:
     verdict = one(compare(*sides, CompareOptions(metrics_of(["qps"]), (0.95,)), 0.05))
     assert verdict.effect is not None
     assert verdict.effect.paired
-    assert verdict.kind is Kind.WORSE
+    assert verdict.kind is VerdictKind.WORSE
 
 
 def turns(drift: float = 1.25, slower: float = 0.9) -> tuple[Made, Made]:
@@ -387,7 +390,7 @@ def test_two_runs_that_took_turns_are_compared_in_pairs() -> None:
     assert after.effect is not None
     assert between.effect is not None
     assert [after.effect.paired, between.effect.paired] == [False, True]
-    assert (after.kind, between.kind) == (Kind.UNDECIDED, Kind.WORSE)
+    assert (after.kind, between.kind) == (VerdictKind.UNDECIDED, VerdictKind.WORSE)
 
 
 def at_paces(paces: Sequence[float], speed: float = 1.0, **more: object) -> Made:
@@ -408,14 +411,14 @@ _SLOW, _SLOWER = (1.0, 1.2, 1.1, 1.3, 1.15), (1.3, 1.45, 1.2, 1.5, 1.4)
 def test_a_slower_machine_is_no_slower_store() -> None:
     made = at_paces(_SLOW), at_paces(_SLOWER)
     verdict = one(of_runs(*made, "qps"))
-    assert verdict.kind is Kind.TIE
+    assert verdict.kind is VerdictKind.TIE
     assert verdict.effect is not None
     assert verdict.effect.at_pace
     assert verdict.change == pytest.approx(0.0, abs=0.02)
     assert verdict.measured == pytest.approx(-0.16, abs=0.02)
     assert "at equal pace of the machine; -1" in verdict.reason
     verdict = one(of_runs(at_paces(_SLOW), at_paces(_SLOWER, 0.9), "qps"))
-    assert verdict.kind is Kind.WORSE
+    assert verdict.kind is VerdictKind.WORSE
     assert verdict.change == pytest.approx(-0.1, abs=0.02)
 
 
@@ -469,15 +472,15 @@ def test_where_a_side_failed_altogether_that_is_the_reason() -> None:
         (failed, Made().sweep(), "A: failed: no space"),
     ):
         verdict = one(of_runs(a, b, "qps", "p99"))
-        assert (verdict.kind, verdict.reason) == (Kind.NOT_COMPARABLE, said)
+        assert (verdict.kind, verdict.reason) == (VerdictKind.NOT_COMPARABLE, said)
         assert verdict.cell.terms["clients"] == 1, "the terms of the side that has some"
 
 
 def test_a_term_that_the_trial_tells_keeps_what_failed_apart() -> None:
     found = of_runs(concurrent(1, 4), concurrent(1, 4, lost=4), "qps")
     told = {v.cell.terms["clients"]: (v.kind, v.reason) for v in found.verdicts}
-    assert told[1][0] is Kind.TIE
-    assert told[4] == (Kind.NOT_COMPARABLE, "B: failed: no space")
+    assert told[1][0] is VerdictKind.TIE
+    assert told[4] == (VerdictKind.NOT_COMPARABLE, "B: failed: no space")
     other = one(of_runs(concurrent(1), concurrent(4, lost=4), "qps"))
     assert other.reason == "different clients: 1 in A, 4 in B; B: failed: no space"
 
@@ -555,9 +558,9 @@ def test_each_predicate_is_compared_with_itself() -> None:
 
     found = of_runs(filtered(), filtered(independent=0.5), "qps")
     assert {v.cell.terms["predicate"]: v.kind for v in found.verdicts} == {
-        "aligned": Kind.TIE,
-        "independent": Kind.WORSE,
-        "opposed": Kind.TIE,
+        "aligned": VerdictKind.TIE,
+        "independent": VerdictKind.WORSE,
+        "opposed": VerdictKind.TIE,
     }
 
 
@@ -574,13 +577,13 @@ def test_fused_rankings_meet_at_equal_weight_and_agreement() -> None:
 
     found = of_runs(hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "qps")
     text, both = found.verdicts
-    assert (text.cell.terms["alpha"], text.kind) == (0.0, Kind.BETTER)
+    assert (text.cell.terms["alpha"], text.kind) == (0.0, VerdictKind.BETTER)
     assert (both.kind, both.reason) == (
-        Kind.NOT_COMPARABLE,
+        VerdictKind.NOT_COMPARABLE,
         "no recall that both reach: A 0.9900, B 0.8000",
     )
     named = of_runs(hybrid(16, 100, 0.99), hybrid(32, 150, 0.8), "fusion_agreement")
-    assert [v.kind for v in named.verdicts] == [Kind.TIE, Kind.WORSE]
+    assert [v.kind for v in named.verdicts] == [VerdictKind.TIE, VerdictKind.WORSE]
 
 
 def test_how_long_turns_last_matters_to_turns_alone() -> None:
@@ -594,7 +597,7 @@ def test_how_long_turns_last_matters_to_turns_alone() -> None:
         return made
 
     put, mixed = of_runs(moved(5.0), moved(20.0), "qps").verdicts
-    assert put.kind is Kind.TIE
+    assert put.kind is VerdictKind.TIE
     assert mixed.reason == "different seconds by turns: 5.0 in A, 20.0 in B"
 
 
@@ -605,7 +608,7 @@ def test_an_answer_of_capacity_is_compared_by_what_is_sustained_alone() -> None:
     found = of_runs(sustained(), sustained(1300, recall=0.961), *metrics)
     verdict = one(found)
     assert verdict.cell.metric is not None
-    assert (verdict.cell.metric.name, verdict.kind) == ("sustained_qps", Kind.BETTER)
+    assert (verdict.cell.metric.name, verdict.kind) == ("sustained_qps", VerdictKind.BETTER)
     broken = sustained()
     broken.trial(
         experiment="capacity", repeat=6, before=looks(900), status="failed", reason="no space"
@@ -642,7 +645,7 @@ def test_repeats_without_a_value_are_not_left_out() -> None:
 
     verdict = one(of_runs(fresh(), fresh(2, 4), "time_to_searchable"))
     assert (verdict.kind, verdict.reason) == (
-        Kind.NOT_COMPARABLE,
+        VerdictKind.NOT_COMPARABLE,
         "B: no value in repeat 2, 4: it was not told",
     )
 
@@ -677,7 +680,7 @@ def test_a_recall_that_may_not_be_trusted_is_none() -> None:
             invalid="overloaded: 40 %",
         )  # fmt: skip
     verdict = one(of_runs(Made().sweep(recalls={40: 0.96}), b, "qps"))
-    assert verdict.kind is Kind.NOT_COMPARABLE
+    assert verdict.kind is VerdictKind.NOT_COMPARABLE
     assert "B: no recall was judged" in verdict.reason
 
 
@@ -700,22 +703,22 @@ def quiet(*repeats_of: int) -> Made:
 
 
 def test_a_difference_holds_where_disturbed_phases_cannot_have_made_it() -> None:
-    assert one(of_runs(quiet(), busy(), "ready_s")).kind is Kind.WORSE
+    assert one(of_runs(quiet(), busy(), "ready_s")).kind is VerdictKind.WORSE
     of_some = one(of_runs(quiet(), busy(2, 5), "ready_s"))
-    assert of_some.kind is Kind.WORSE, "its three quiet repeats are slow, too"
+    assert of_some.kind is VerdictKind.WORSE, "its three quiet repeats are slow, too"
     assert of_some.reason == "also in the best case of repeat 2, 5 of B on a disturbed machine"
     of_winner = one(of_runs(busy(), quiet(1, 2, 3, 4, 5), "ready_s"))
-    assert of_winner.kind is Kind.BETTER, "undisturbed it would have been better still"
+    assert of_winner.kind is VerdictKind.BETTER, "undisturbed it would have been better still"
     of_all = of_runs(quiet(), busy(1, 2, 3, 4, 5), "ready_s")
     undecided = one(of_all)
-    assert undecided.kind is Kind.UNDECIDED
+    assert undecided.kind is VerdictKind.UNDECIDED
     assert undecided.reason == "worse as measured, but every repeat of B on a disturbed machine"
     assert "--remeasure-disturbed" in of_all.advice[0]
 
 
 def test_a_tie_of_disturbed_phases_holds_in_their_best_case_alone() -> None:
-    assert one(of_runs(busy(1), busy(2), "ready_s")).kind is Kind.TIE
-    assert one(of_runs(busy(*range(1, 6)), busy(2), "ready_s")).kind is Kind.UNDECIDED
+    assert one(of_runs(busy(1), busy(2), "ready_s")).kind is VerdictKind.TIE
+    assert one(of_runs(busy(*range(1, 6)), busy(2), "ready_s")).kind is VerdictKind.UNDECIDED
 
 
 def test_a_change_of_many_times_is_said_as_a_ratio() -> None:

@@ -6,7 +6,7 @@ import pytest
 from compared_runs import ALONE, NOISE, Made
 
 from vectrial.compare.ranking import Ranking, rank, sentences
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 
 
 def ranked(made: Made, recall: float = 0.95, clients: int = 1) -> Ranking:
@@ -25,8 +25,8 @@ def test_stores_are_ranked_at_exactly_the_recall_and_told_apart() -> None:
     found = ranked(made)
     assert {one.name for one in found.stores[:2]} == {"fast", "like"}
     assert found.stores[2].name == "slow"
-    assert found.verdicts[0, 1].kind is Kind.TIE
-    assert found.verdicts[0, 2].kind is found.verdicts[1, 2].kind is Kind.BETTER
+    assert found.verdicts[0, 1].kind is VerdictKind.TIE
+    assert found.verdicts[0, 2].kind is found.verdicts[1, 2].kind is VerdictKind.BETTER
     tie, second, first = sentences(found)
     assert "tie: they differ by less than 5%" in tie
     for line in (first, second):
@@ -40,7 +40,7 @@ def test_an_exact_store_counts_with_its_own_figure() -> None:
     found = ranked(made)
     assert [one.name for one in found.stores] == ["graph", "exact"]
     assert found.stores[1].median == 1.0
-    assert found.verdicts[0, 1].kind is Kind.BETTER
+    assert found.verdicts[0, 1].kind is VerdictKind.BETTER
 
 
 def test_a_store_that_does_not_reach_the_recall_is_not_ranked() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import DataError
-from vectrial.util.archive import Limits, is_archive, safe_unpack
+from vectrial.util.archive import ArchiveLimits, is_archive, safe_unpack
 
 FILES = {"vectors.npy": b"\x93NUMPY" + bytes(5000), "deep/er/payloads.jsonl": b'{"a": 1}\n' * 300}
 
@@ -54,7 +54,7 @@ def test_a_folder_with_content_is_left_alone(tmp_path: Path) -> None:
         safe_unpack(good(tmp_path / "a.tgz"), tmp_path / "out")
 
 
-def refused(archive: Path, message: str, **kwargs: Limits) -> None:
+def refused(archive: Path, message: str, **kwargs: ArchiveLimits) -> None:
     into = archive.parent / "out"
     before = sorted(archive.parent.rglob("*"))
     with pytest.raises(DataError, match=message) as caught:
@@ -130,8 +130,8 @@ def test_bombs(tmp_path: Path, kind: str) -> None:
 
 def test_limits_can_be_set(tmp_path: Path) -> None:
     archive = good(tmp_path / "a.tgz")
-    refused(archive, "more than 1 members", limits=Limits(members=1))
-    refused(archive, "unpacks to far more", limits=Limits(total_bytes=100))
+    refused(archive, "more than 1 members", limits=ArchiveLimits(members=1))
+    refused(archive, "unpacks to far more", limits=ArchiveLimits(total_bytes=100))
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])

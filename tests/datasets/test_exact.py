@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from vectrial.datasets import exact as module
 from vectrial.datasets.exact import (
-    Block,
+    ExactSearch,
     Hits,
-    Question,
-    Rows,
+    RowBlock,
     Scanner,
+    SearchedRows,
     exact_topk,
     exact_topk_filtered,
     merged,
@@ -190,10 +190,13 @@ def scanned_in_parts(parts: int, seed: int) -> Scanner:
     """A scanner that deals blocks to so many others, and merges what they send."""
 
     def scanner(
-        question: Question, rows: Rows, blocks: Iterator[Block], scanned: Callable[[int], None]
+        question: ExactSearch,
+        rows: SearchedRows,
+        blocks: Iterator[RowBlock],
+        scanned: Callable[[int], None],
     ) -> Hits:
         rng = np.random.default_rng(seed)
-        dealt: list[list[Block]] = [[] for _ in range(parts)]
+        dealt: list[list[RowBlock]] = [[] for _ in range(parts)]
         for block in blocks:
             dealt[rng.integers(parts)].append(block)
         sent = pickle.dumps([scan_here(question, rows, iter(hand), scanned) for hand in dealt])

@@ -8,7 +8,7 @@ import reader_layouts as layouts
 
 from vectrial.datasets import ingest, library, truth
 from vectrial.datasets.ingest import Import, import_file
-from vectrial.datasets.readers import Options, open_source
+from vectrial.datasets.readers import ReaderOptions, open_source
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Eq
@@ -238,7 +238,7 @@ def test_agreement_with_published_neighbours() -> None:
 
 def test_peek_reads_no_more_than_asked(tmp_path: Path) -> None:
     file = layouts.parquet(tmp_path / "a.parquet", X, id=np.arange(200) * 3, n=np.arange(200))
-    with open_source(file, Options()) as source:
+    with open_source(file, ReaderOptions()) as source:
         seen = ingest.peek(source, None, 50)
     assert seen.rows == 50
     np.testing.assert_array_equal(seen.ids, np.arange(50) * 3)

@@ -18,8 +18,8 @@ import reader_layouts as layouts
 from reader_layouts import at, save, shards
 
 from vectrial.datasets.ingest import read_queries
-from vectrial.datasets.readers import Options, open_source
-from vectrial.datasets.readers.base import Source
+from vectrial.datasets.readers import ReaderOptions, open_source
+from vectrial.datasets.readers.base import VectorSource
 from vectrial.datasets.readers.layout import natural, role_of
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
@@ -31,7 +31,7 @@ Q = RNG.normal(size=(5, 6)).astype(np.float32)
 Build = Callable[[Path], object]
 
 
-def rows_of(source: Source) -> np.ndarray:
+def rows_of(source: VectorSource) -> np.ndarray:
     with source:
         return np.concatenate([block.vectors for block in source.blocks(7)])
 
@@ -222,7 +222,7 @@ def test_laions_embeddings_are_read_where_they_are_named(tmp_path: Path) -> None
     save(tmp_path, "text_emb/text_emb_0.npy", X)
     np.testing.assert_array_equal(rows_of(open_source(tmp_path / "img_emb")), X)
     np.testing.assert_array_equal(
-        rows_of(open_source(tmp_path / "img_emb", Options(rows=13))), X[:13]
+        rows_of(open_source(tmp_path / "img_emb", ReaderOptions(rows=13))), X[:13]
     )
 
 
@@ -291,7 +291,7 @@ def test_arrays_beside_the_vectors_of_npz_are_columns(tmp_path: Path) -> None:
     assert table.column("year").to_pylist() == list(range(40))
     assert table.column("name").to_pylist()[3] == "n3"
     assert "left out: 'other'" in source.notes
-    only = open_source(tmp_path / "a.npz", Options(keep=("year",), ids="none"))
+    only = open_source(tmp_path / "a.npz", ReaderOptions(keep=("year",), ids="none"))
     assert (only.columns, only.has_ids) == (("year",), False)
     only.close()
 
@@ -307,7 +307,7 @@ def test_ids_of_several_kinds_are_texts(tmp_path: Path) -> None:
     rows = [{"id": [at, f"doc-{at}", 2**70][at % 3], "emb": X[at].tolist()} for at in range(9)]
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = open_source(file, Options(ids="id"))
+    source = open_source(file, ReaderOptions(ids="id"))
     assert source.labels == "id"
     with source:
         (block,) = source.blocks(100)
@@ -316,4 +316,4 @@ def test_ids_of_several_kinds_are_texts(tmp_path: Path) -> None:
     mixed = [{"id": at, "odd": [1, [2]][at % 2], "emb": X[at].tolist()} for at in range(9)]
     file.write_text("".join(json.dumps(row) + "\n" for row in mixed))
     with pytest.raises(UserError, match="'odd' is of several kinds; ids are"):
-        open_source(file, Options(ids="odd"))
+        open_source(file, ReaderOptions(ids="odd"))

@@ -19,7 +19,7 @@ import pytest
 from vectrial.cli.dataset_view import dataset_object, truth_objects
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, import_file
-from vectrial.datasets.readers import Options
+from vectrial.datasets.readers import ReaderOptions
 from vectrial.datasets.readers.columns import MOST_COLUMNS
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import Dataset
@@ -46,7 +46,7 @@ def imported(path: Path, content: pa.Table, **options: Any) -> Dataset:
     """The dataset made of a Parquet file with this content."""
     file = path / "my.parquet"
     pq.write_table(content, file)
-    return import_file(Import(file, metric=Metric.L2, queries=5, options=Options(**options)))
+    return import_file(Import(file, metric=Metric.L2, queries=5, options=ReaderOptions(**options)))
 
 
 def notes(dataset: Dataset) -> str:
@@ -291,7 +291,7 @@ def test_json_lines_with_own_ids(tmp_path: Path, ids: str) -> None:
         for at, (own, one) in enumerate(zip(shown, LISTS, strict=True))
     )
     file.write_text("\n".join(lines))
-    options = Options(ids="id")
+    options = ReaderOptions(ids="id")
     dataset = import_file(Import(file, metric=Metric.L2, queries=5, options=options))
     assert dataset.own_ids is not None
     assert dataset.own_ids.to_pylist() == [shown[at] for at in dataset.ids.tolist()]

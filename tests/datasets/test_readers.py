@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from vectrial.datasets.readers import Options, Source, open_source
+from vectrial.datasets.readers import ReaderOptions, VectorSource, open_source
 from vectrial.model.errors import DataError, Unsupported, UserError
 from vectrial.model.filters import Eq, In, Or, Range
 from vectrial.model.metric import Metric
@@ -28,12 +28,12 @@ Q = RNG.standard_normal((5, 6)).astype(np.float32)
 SMALL = RNG.integers(0, 100, (30, 6))
 
 
-def vectors(source: Source, rows: int = 7) -> Any:
+def vectors(source: VectorSource, rows: int = 7) -> Any:
     with source:
         return np.concatenate([block.vectors for block in source.blocks(rows)])
 
 
-def metadata(source: Source, rows: int = 7) -> pa.Table:
+def metadata(source: VectorSource, rows: int = 7) -> pa.Table:
     with source:
         tables = [block.metadata for block in source.blocks(rows)]
         assert None not in tables
@@ -76,7 +76,7 @@ def test_round_trip_of_any_float(
 
 @pytest.mark.parametrize("name", layouts.FILES)
 def test_the_first_rows_only(tmp_path: Path, name: str) -> None:
-    source = open_source(layouts.FILES[name](tmp_path / name, SMALL), Options(rows=11))
+    source = open_source(layouts.FILES[name](tmp_path / name, SMALL), ReaderOptions(rows=11))
     assert source.rows == 11
     np.testing.assert_array_equal(vectors(source), SMALL[:11])
 
@@ -92,7 +92,9 @@ def test_fortran_order(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", np.asfortranarray(X))
     for name in ("a.npy", "a.npz"):
         np.testing.assert_array_equal(vectors(open_source(tmp_path / name)), X)
-        np.testing.assert_array_equal(vectors(open_source(tmp_path / name, Options(rows=3))), X[:3])
+        np.testing.assert_array_equal(
+            vectors(open_source(tmp_path / name, ReaderOptions(rows=3))), X[:3]
+        )
 
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f8", ">f4", "u1", "<i8"])
@@ -122,7 +124,7 @@ def test_neighbours_of_all_rows_are_not_those_of_the_first(tmp_path: Path) -> No
     for file in files:
         with open_source(file) as source:
             assert source.neighbors is not None
-        with open_source(file, Options(rows=10)) as source:
+        with open_source(file, ReaderOptions(rows=10)) as source:
             assert source.neighbors is None
             assert source.queries is not None
 
@@ -224,16 +226,16 @@ def test_columns_can_be_chosen(tmp_path: Path, form: str) -> None:
         UserError, match=r"more than one column.*--vectors.*'emb1', 'emb2'|'emb2', 'emb1'"
     ):
         open_source(file)
-    with open_source(file, Options(vectors="emb2", ids="number", keep=("c",))) as source:
+    with open_source(file, ReaderOptions(vectors="emb2", ids="number", keep=("c",))) as source:
         blocks = list(source.blocks(7))
         assert source.columns == ("c",)
         assert source.has_ids
     np.testing.assert_array_equal(np.concatenate([b.ids for b in blocks]), columns["number"])
     np.testing.assert_array_equal(np.concatenate([b.vectors for b in blocks]), X * 2)
     for wrong in (
-        Options(vectors="emb3"),
-        Options("emb1", ids="nubmer"),
-        Options("emb1", keep=("d",)),
+        ReaderOptions(vectors="emb3"),
+        ReaderOptions("emb1", ids="nubmer"),
+        ReaderOptions("emb1", keep=("d",)),
     ):
         with pytest.raises(UserError, match=r"emb3.*did you mean|did you mean 'number'|'d'"):
             open_source(file, wrong)
@@ -243,7 +245,7 @@ def test_an_integer_id_is_taken_and_text_is_kept(tmp_path: Path) -> None:
     file = layouts.parquet(tmp_path / "a.parquet", X, id=np.arange(30) + 5)
     assert open_source(file).has_ids
     text = layouts.parquet(tmp_path / "b.parquet", X, _id=[f"doc{i}" for i in range(30)])
-    source = open_source(text, Options(ids="_id"))
+    source = open_source(text, ReaderOptions(ids="_id"))
     assert not source.has_ids
     assert any("own ids '_id' are kept" in note for note in source.notes)
     assert metadata(source).column("_id").to_pylist()[3] == "doc3"
@@ -311,7 +313,7 @@ def test_shards_in_order_without_other_splits(tmp_path: Path) -> None:
     assert "queries are test-00000-of-00001.parquet" in source.notes
     np.testing.assert_array_equal(source.queries, Q)
     assert metadata(source).column("title").to_pylist() == ["a"] * 17 + ["b"] * 13
-    np.testing.assert_array_equal(vectors(open_source(tmp_path, Options(rows=20)), 3), X[:20])
+    np.testing.assert_array_equal(vectors(open_source(tmp_path, ReaderOptions(rows=20)), 3), X[:20])
     layouts.parquet(folder / "train-00002-of-00002.parquet", X, title=[1] * 30)
     with pytest.raises(DataError, match=r"column 'title' is int64 where train-00000.*has string"):
         open_source(tmp_path)
@@ -386,7 +388,7 @@ def test_vectordbbench(tmp_path: Path, shards: int) -> None:
     table = metadata(source)
     assert table.column("id").to_pylist() == list(range(30))
     assert table.column("labels").to_pylist()[:3] == ["label_1p", "label_90p", "label_90p"]
-    only = open_source(folder, Options(keep=("labels",)))
+    only = open_source(folder, ReaderOptions(keep=("labels",)))
     assert metadata(only).schema.names == ["labels"]
 
 
@@ -472,7 +474,7 @@ def test_qdrant_conditions_without_counterpart(tmp_path: Path, one: Any, message
         open_source(folder)
     assert "tests.jsonl, row 0" in str(caught.value)
     assert "--no-conditions" in str(caught.value)
-    with open_source(folder, Options(conditions=False)) as source:
+    with open_source(folder, ReaderOptions(conditions=False)) as source:
         assert source.filters is None
         assert source.queries is not None
         assert source.neighbors is None
@@ -535,7 +537,7 @@ def test_a_dimension_that_changes_midway(tmp_path: Path) -> None:
         vectors(open_source(tmp_path / "a.fvecs"))
 
 
-def bounded(file: Path, message: str, options: Options | None = None) -> None:
+def bounded(file: Path, message: str, options: ReaderOptions | None = None) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match=message):
@@ -623,8 +625,8 @@ def test_a_crop_with_its_old_header(tmp_path: Path) -> None:
     file = layouts.xbin(tmp_path / "a.fbin", X, "<f4")
     file.write_bytes(file.read_bytes()[: 8 + 20 * 24 + 3])
     bounded(file, r"claims 30 rows.*`--rows 20` reads what is there")
-    bounded(file, "cut short", Options(rows=21))
-    np.testing.assert_array_equal(vectors(open_source(file, Options(rows=20))), X[:20])
+    bounded(file, "cut short", ReaderOptions(rows=21))
+    np.testing.assert_array_equal(vectors(open_source(file, ReaderOptions(rows=20))), X[:20])
 
 
 @pytest.mark.parametrize(
@@ -633,14 +635,14 @@ def test_a_crop_with_its_old_header(tmp_path: Path) -> None:
         ("missing.npy", None, "no such file"),
         ("a.txt", None, "format is not known.*hdf5"),
         ("empty", None, "no known layout"),
-        ("a.npy", Options(rows=0), "0 rows cannot be read"),
-        ("a.npy", Options(ids="id"), "no columns to choose with --id"),
-        ("a.npy", Options(vectors="x"), "no columns to choose with --vectors"),
+        ("a.npy", ReaderOptions(rows=0), "0 rows cannot be read"),
+        ("a.npy", ReaderOptions(ids="id"), "no columns to choose with --id"),
+        ("a.npy", ReaderOptions(vectors="x"), "no columns to choose with --vectors"),
         ("two", None, "several files"),
     ],
 )
 def test_paths_that_are_none(
-    tmp_path: Path, path: str, options: Options | None, message: str
+    tmp_path: Path, path: str, options: ReaderOptions | None, message: str
 ) -> None:
     (tmp_path / "a.txt").write_text("hello")
     (tmp_path / "empty").mkdir()

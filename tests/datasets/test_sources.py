@@ -357,7 +357,7 @@ def test_sift_of_images(tmp_path: Path) -> None:
     (folder / "link.png").symlink_to(folder / "0.png")
     images = sift.distinct_images(folder)
     assert [path.name for path in images] == ["0.png", "1.png", "2.png"]
-    found = sift._detect(images, sift.Recipe((), 400, 0.03, 1, 100), cv2, silent)
+    found = sift._detect(images, sift.SiftRecipe((), 400, 0.03, 1, 100), cv2, silent)
     assert [image for image, _ in found if len(image) == 0] == []
     described, owner, sizes = sift._stack(found, [0, 2])
     assert described.shape == (len(found[0][0]) + len(found[2][0]), 128)

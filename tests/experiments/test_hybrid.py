@@ -21,7 +21,7 @@ from vectrial.model.capabilities import Hybrid, Index, NoParams, Params
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
+from vectrial.model.fusion import Blend, Fusion, RankedRows, best, fuse, similarity
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.phase import Phase, State
@@ -51,8 +51,8 @@ def test_bm25_is_the_formula() -> None:
     assert not index.scores("nothing of it").any()
 
 
-def ranking(rows: list[int], scores: list[float]) -> Ranking:
-    return Ranking(np.array(rows), np.array(scores))
+def ranking(rows: list[int], scores: list[float]) -> RankedRows:
+    return RankedRows(np.array(rows), np.array(scores))
 
 
 DENSE, TEXT = ranking([4, 7, 1], [0.9, 0.5, 0.1]), ranking([7, 2], [8.0, 2.0])
@@ -147,7 +147,7 @@ def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
     assert hybrid_truth.task(whole, "about", None, 10, seed=1).relevant is None
 
 
-def ends() -> tuple[hybrid_truth.Task, list[Blend]]:
+def ends() -> tuple[hybrid_truth.HybridTruthTask, list[Blend]]:
     task = hybrid_truth.task(told(), "about", "source", 10, seed=1)
     return task, [Blend("about", alpha, Fusion.RELATIVE_SCORE, 20) for alpha in (1.0, 0.0)]
 
@@ -234,7 +234,7 @@ class Told(MemoryStore):
 
         return search
 
-    def joined(self, near: Ranking, text: Ranking) -> tuple[Ranking, Ranking]:
+    def joined(self, near: RankedRows, text: RankedRows) -> tuple[RankedRows, RankedRows]:
         return near, text
 
 
@@ -251,14 +251,14 @@ class HalfATextIndex(Told):
 class VectorForText(NoTextIndex):
     """Without a text index it answers by the vector, whatever the weight."""
 
-    def joined(self, near: Ranking, text: Ranking) -> tuple[Ranking, Ranking]:
+    def joined(self, near: RankedRows, text: RankedRows) -> tuple[RankedRows, RankedRows]:
         return near, near
 
 
 class AlphaInverted(Told):
     """Takes the weight of the vector for that of the text."""
 
-    def joined(self, near: Ranking, text: Ranking) -> tuple[Ranking, Ranking]:
+    def joined(self, near: RankedRows, text: RankedRows) -> tuple[RankedRows, RankedRows]:
         return text, near
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vectrial.experiments.node_loss import timeline
 from vectrial.experiments.node_loss.aftermath import Aftermath, Writes
 from vectrial.experiments.node_loss.loss import Loss
-from vectrial.experiments.node_loss.timeline import Requests
+from vectrial.experiments.node_loss.timeline import RequestLog
 from vectrial.model.faults import Fault, Struck
 from vectrial.model.metric import Metric
 from vectrial.plan.model import DatasetShape, Plan
@@ -28,7 +28,7 @@ def requests(
     failed: tuple[float, ...] = (),
     short: tuple[float, ...] = (),
     worse: tuple[float, float] = (0, 0),
-) -> Requests:
+) -> RequestLog:
     """Ten searches a second from 10 s before the loss, each answered within 50 ms. failed, short:
     instants from which one is. worse: between these recall is 0.5 and not 0.9."""
     sent = np.arange(-100, 300) / 10
@@ -36,7 +36,7 @@ def requests(
     failing = at(failed)
     recall = np.where((sent >= worse[0]) & (sent < worse[1]), 0.5, 0.9)
     recall[failing] = np.nan
-    return Requests(sent, sent + 0.05, failing, at(short), recall)
+    return RequestLog(sent, sent + 0.05, failing, at(short), recall)
 
 
 def test_a_loss_that_nobody_noticed() -> None:
@@ -71,7 +71,7 @@ def test_moments_lie_within_their_time(rows: list[tuple[float, bool, bool]]) -> 
     sent = np.array(sorted(at for at, _, _ in rows))
     failed = np.array([one for _, one, _ in rows])
     short = np.array([one for _, _, one in rows]) & ~failed
-    seen = Requests(sent, sent + 0.1, failed, short, np.where(failed, np.nan, 0.9))
+    seen = RequestLog(sent, sent + 0.1, failed, short, np.where(failed, np.nan, 0.9))
     found, missing = timeline.moments(seen, 10.0, 20.0)
     assert not found.keys() & missing.keys()
     assert found.get("noticed_s", 0.0) >= 0.0

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vectrial.experiments.common import mixed_open_loop
-from vectrial.experiments.common.live_set import Answer, Span, Version, judge
+from vectrial.experiments.common.live_set import Span, TimedAnswer, Version, judge
 from vectrial.experiments.common.mixed_open_loop import _blame_client
 from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import all_metrics
@@ -91,7 +91,7 @@ def test_an_answer_that_was_right_at_some_instant_is_not_held_against_a_store(
             when[id(new)] = instant
             versions.append(new)
     found = exact(versions, when, data.draw(st.integers(*search)), query)
-    verdict = judge(rows, K, versions, [Answer(query, search, found)])
+    verdict = judge(rows, K, versions, [TimedAnswer(query, search, found)])
     assert verdict.dead == 0
     assert verdict.most == [1.0]
     assert verdict.least[0] <= 1.0
@@ -111,9 +111,9 @@ def test_rows_certainly_dead_are_wrong_and_rows_on_their_way_are_not() -> None:
         ((21, 30), before, 1, 0.9, 0.9),  # it is dead
         ((21, 30), with_it, 0, 1.0, 1.0),
     ):
-        verdict = judge(rows, K, gone, [Answer(0, span, found)])
+        verdict = judge(rows, K, gone, [TimedAnswer(0, span, found)])
         assert (verdict.dead, verdict.most, verdict.least) == (dead, [most], [least]), span
-    assert judge(rows, K, [], [Answer(0, (0, 1), np.array([-7]))]).dead == 1
+    assert judge(rows, K, [], [TimedAnswer(0, (0, 1), np.array([-7]))]).dead == 1
 
 
 def test_no_more_than_the_first_k_are_judged() -> None:
@@ -121,10 +121,10 @@ def test_no_more_than_the_first_k_are_judged() -> None:
     rows = dataset()
     near = np.argsort(distances(rows.queries[0], rows.vectors, rows.metric))
     far_first = rows.ids[np.concatenate([near[-K:], near[:K]])]
-    verdict = judge(rows, K, [], [Answer(0, (0, 1), far_first)])
+    verdict = judge(rows, K, [], [TimedAnswer(0, (0, 1), far_first)])
     assert (verdict.most, verdict.least, verdict.dead) == ([0.0], [0.0], 0)
     dead_last = np.append(rows.ids[near[:K]], -7)
-    verdict = judge(rows, K, [], [Answer(0, (0, 1), dead_last)])
+    verdict = judge(rows, K, [], [TimedAnswer(0, (0, 1), dead_last)])
     assert (verdict.most, verdict.dead) == ([1.0], 1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from command_calls import call
 from small_suite import EASY
 
-from vectrial.analysis.fit import Outcome, fits
+from vectrial.analysis.fit import LimitsOutcome, fits
 from vectrial.analysis.run_data import load
 from vectrial.cli import fit_bench
 from vectrial.cli.fit import without_folders
@@ -53,7 +53,7 @@ def test_a_library_in_a_process_with_limits(home: Path) -> None:
     run = load(Path(done.out.strip()))
     (fit,) = fits(run)
     outcomes = {step.memory_bytes: step.verdict.outcome for step in fit.steps}
-    assert outcomes == {2**31: Outcome.HOLDS, 48 * 2**20: Outcome.KILLED}
+    assert outcomes == {2**31: LimitsOutcome.HOLDS, 48 * 2**20: LimitsOutcome.KILLED}
     for step in fit.steps:
         server = step.trial.server
         assert server is not None

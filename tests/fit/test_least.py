@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.analysis.fit import Outcome, Purpose
-from vectrial.tune.least import MIB, Found, Reply, Try, seek
+from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
+from vectrial.tune.least import MIB, LeastLimits, LimitsTry, Reply, seek
 
 TOTAL = 64 * 2**30
 #: More steps than any search takes.
 MANY = 150
 
-Store = Callable[[Try], Reply]
+Store = Callable[[LimitsTry], Reply]
 
 
-def searched(store: Store, cpus: float = 8.0, **how: float) -> tuple[Found, list[Try]]:
+def searched(store: Store, cpus: float = 8.0, **how: float) -> tuple[LeastLimits, list[LimitsTry]]:
     """What is found of a store, and what was tried."""
-    search, tried = seek(TOTAL, cpus, **how), list[Try]()  # type: ignore[arg-type]
+    search, tried = seek(TOTAL, cpus, **how), list[LimitsTry]()  # type: ignore[arg-type]
     attempt = next(search)
     while True:
         tried.append(attempt)
@@ -34,10 +34,10 @@ def searched(store: Store, cpus: float = 8.0, **how: float) -> tuple[Found, list
 def needing(memory_bytes: int, cpus: float, peak_bytes: int) -> Store:
     """A store that holds from these limits on."""
 
-    def reply(attempt: Try) -> Reply:
+    def reply(attempt: LimitsTry) -> Reply:
         if attempt.memory_bytes < memory_bytes:
-            return Reply(Outcome.KILLED, peak_bytes)
-        return Reply(Outcome.SLOW if attempt.cpus < cpus else Outcome.HOLDS, peak_bytes)
+            return Reply(LimitsOutcome.KILLED, peak_bytes)
+        return Reply(LimitsOutcome.SLOW if attempt.cpus < cpus else LimitsOutcome.HOLDS, peak_bytes)
 
     return reply
 
@@ -63,14 +63,14 @@ def test_the_answer_brackets_the_truth(
         assert found.low_memory_bytes < memory
         high = max(found.low_memory_bytes * (1 + resolution), found.low_memory_bytes + MIB)
         assert found.memory_bytes <= high + MIB
-        assert tried[-1] == Try(Purpose.BELOW, found.low_memory_bytes, 8.0)
+        assert tried[-1] == LimitsTry(LimitsPurpose.BELOW, found.low_memory_bytes, 8.0)
     if found.low_cpus is None:
         assert found.cpus <= 0.2
     else:
         assert found.low_cpus < cpus
         assert found.cpus == 2 * found.low_cpus
-    confirming = [one for one in tried if one.purpose is Purpose.CONFIRM]
-    assert confirming == [Try(Purpose.CONFIRM, found.memory_bytes, found.cpus)] * 3
+    confirming = [one for one in tried if one.purpose is LimitsPurpose.CONFIRM]
+    assert confirming == [LimitsTry(LimitsPurpose.CONFIRM, found.memory_bytes, found.cpus)] * 3
 
 
 @given(memory=st.integers(64 * MIB, 2**33), short=st.floats(0.6, 0.99))
@@ -81,46 +81,46 @@ def test_an_answer_that_is_not_confirmed_is_raised(memory: int, short: float) ->
     assert found.memory_bytes >= memory
     assert found.low_memory_bytes is not None
     assert found.low_memory_bytes < memory <= 1.11 * found.low_memory_bytes + 2 * MIB
-    assert tried[-1].purpose is Purpose.BELOW
+    assert tried[-1].purpose is LimitsPurpose.BELOW
 
 
 def test_nothing_is_found_of_a_store_that_never_holds() -> None:
-    found, tried = searched(lambda attempt: Reply(Outcome.KILLED))
-    assert found == Found(None, None)
-    assert tried == [Try(Purpose.WHOLE, TOTAL, 8.0)]
+    found, tried = searched(lambda attempt: Reply(LimitsOutcome.KILLED))
+    assert found == LeastLimits(None, None)
+    assert tried == [LimitsTry(LimitsPurpose.WHOLE, TOTAL, 8.0)]
 
 
-@given(st.lists(st.sampled_from(Outcome), min_size=MANY, max_size=MANY))
-def test_any_replies_come_to_an_end(replies: list[Outcome]) -> None:
+@given(st.lists(st.sampled_from(LimitsOutcome), min_size=MANY, max_size=MANY))
+def test_any_replies_come_to_an_end(replies: list[LimitsOutcome]) -> None:
     """What is found was confirmed by the last replies, whatever came before."""
-    left: Iterator[Outcome] = iter(replies)
-    held: list[tuple[Try, bool]] = []
+    left: Iterator[LimitsOutcome] = iter(replies)
+    held: list[tuple[LimitsTry, bool]] = []
 
-    def reply(attempt: Try) -> Reply:
+    def reply(attempt: LimitsTry) -> Reply:
         outcome = next(left)
-        if outcome is not Outcome.UNKNOWN:
-            held.append((attempt, outcome is Outcome.HOLDS))
+        if outcome is not LimitsOutcome.UNKNOWN:
+            held.append((attempt, outcome is LimitsOutcome.HOLDS))
         return Reply(outcome, 2**30)
 
     found, _ = searched(reply)
     if found.memory_bytes is None:
-        assert not all(outcome is Outcome.HOLDS for outcome in replies)
+        assert not all(outcome is LimitsOutcome.HOLDS for outcome in replies)
         return
     answer = (found.memory_bytes, found.cpus)
     confirming = [
         (one, holds)
         for one, holds in held
-        if one.purpose is Purpose.CONFIRM and (one.memory_bytes, one.cpus) == answer
+        if one.purpose is LimitsPurpose.CONFIRM and (one.memory_bytes, one.cpus) == answer
     ]
     assert [holds for _, holds in confirming[-3:]] == [True] * 3
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SLOW, Outcome.UNKNOWN])
-def test_a_step_that_a_pause_spoils_is_made_again(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [LimitsOutcome.SLOW, LimitsOutcome.UNKNOWN])
+def test_a_step_that_a_pause_spoils_is_made_again(outcome: LimitsOutcome) -> None:
     """A pause of the machine at the first half of the memory."""
     store, paused = needing(200 * MIB, 1.0, 1000 * MIB), iter([True])
 
-    def reply(attempt: Try) -> Reply:
+    def reply(attempt: LimitsTry) -> Reply:
         if attempt.memory_bytes == 500 * MIB and next(paused, False):
             return Reply(outcome)
         return store(attempt)
@@ -136,11 +136,11 @@ def test_figures_that_say_nothing_do_not_raise_an_answer() -> None:
     calm, _ = searched(store)
     paused = iter([True, True])
 
-    def reply(attempt: Try) -> Reply:
-        if attempt.purpose is Purpose.CONFIRM and next(paused, False):
-            return Reply(Outcome.UNKNOWN)
+    def reply(attempt: LimitsTry) -> Reply:
+        if attempt.purpose is LimitsPurpose.CONFIRM and next(paused, False):
+            return Reply(LimitsOutcome.UNKNOWN)
         return store(attempt)
 
     found, tried = searched(reply)
     assert found == calm
-    assert [one.purpose for one in tried].count(Purpose.CONFIRM) == 5
+    assert [one.purpose for one in tried].count(LimitsPurpose.CONFIRM) == 5

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_verdicts import steps, trial
 
-from vectrial.analysis.fit import Purpose, fits
+from vectrial.analysis.fit import LimitsPurpose, fits
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Cell, Section, Table
 from vectrial.experiments.fit.report import sections_of
@@ -59,6 +59,6 @@ def test_an_answer_below_which_nothing_failed_is_at_most() -> None:
 
 
 def test_a_store_without_an_answer_has_the_reason() -> None:
-    whole = trial(1, Purpose.WHOLE, 1000, 2.0, searched={"recall_mean": 0.5})
+    whole = trial(1, LimitsPurpose.WHOLE, 1000, 2.0, searched={"recall_mean": 0.5})
     answers, _ = tables(section([whole]))
     assert all("does not hold with the whole" in cell.note for cell in answers.rows[0].cells[1:])

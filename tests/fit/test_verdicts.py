@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recorded_trials import recorded_phase, recorded_trial
 
-from vectrial.analysis.fit import Outcome, Purpose, Trial, fit_of, verdict
+from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose, Trial, fit_of, verdict
 from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
 from vectrial.model.gate import CheckResult
 
@@ -51,42 +51,58 @@ def failed_check(*, relevant: bool) -> CheckResult:
 @pytest.mark.parametrize(
     ("found", "outcome", "why"),
     [
-        (trial(), Outcome.HOLDS, ""),
-        (trial(searched={"errors": 1.0}), Outcome.HOLDS, ""),
-        (ended(f"{PROCESS_ENDED} with signal SIGKILL"), Outcome.KILLED, "SIGKILL"),
-        (ended(f"{SERVER_ENDED} (log)"), Outcome.KILLED, "log"),
-        (ended("RuntimeError: full", oom_kills=2), Outcome.KILLED, "2 processes while loading"),
-        (trial(server={**APPLIED, "oom_kills": 1}), Outcome.KILLED, "ended 1 process"),
+        (trial(), LimitsOutcome.HOLDS, ""),
+        (trial(searched={"errors": 1.0}), LimitsOutcome.HOLDS, ""),
+        (ended(f"{PROCESS_ENDED} with signal SIGKILL"), LimitsOutcome.KILLED, "SIGKILL"),
+        (ended(f"{SERVER_ENDED} (log)"), LimitsOutcome.KILLED, "log"),
+        (
+            ended("RuntimeError: full", oom_kills=2),
+            LimitsOutcome.KILLED,
+            "2 processes while loading",
+        ),
+        (trial(server={**APPLIED, "oom_kills": 1}), LimitsOutcome.KILLED, "ended 1 process"),
         (
             trial(server={"oom_kills": 1}, searched={"errors": 500.0}, status="failed"),
-            Outcome.KILLED,
+            LimitsOutcome.KILLED,
             "ended 1 process; 500 of 1,500 searches failed",
         ),
-        (ended("redis ended with 1 before it was ready\nlog"), Outcome.REFUSED, "ended with 1"),
-        (ended("StoreError: the load was not taken whole"), Outcome.REFUSED, "not taken whole"),
-        (trial(searched={"errors": 9.0}), Outcome.REFUSED, "9 of 1,009 searches failed"),
-        (trial(searched={"count": 0.0, "errors": 5.0}), Outcome.REFUSED, "5 of 5 searches failed"),
-        (ended(f"{OVERDUE} = 60"), Outcome.SLOW, "longer than the limit of 60 s"),
-        (ended(f"{SERVER_SILENT} (log)"), Outcome.SLOW, "does not answer"),
-        (trial(searched={"latency_p99": 20.1e3}), Outcome.SLOW, "p99 20.1 ms"),
-        (trial(ready_s=10.5), Outcome.SLOW, "a load of 10.5 s, over 10 s"),
-        (trial(searched={"recall_mean": 0.9499}), Outcome.WRONG, "recall 0.9499"),
+        (
+            ended("redis ended with 1 before it was ready\nlog"),
+            LimitsOutcome.REFUSED,
+            "ended with 1",
+        ),
+        (
+            ended("StoreError: the load was not taken whole"),
+            LimitsOutcome.REFUSED,
+            "not taken whole",
+        ),
+        (trial(searched={"errors": 9.0}), LimitsOutcome.REFUSED, "9 of 1,009 searches failed"),
+        (
+            trial(searched={"count": 0.0, "errors": 5.0}),
+            LimitsOutcome.REFUSED,
+            "5 of 5 searches failed",
+        ),
+        (ended(f"{OVERDUE} = 60"), LimitsOutcome.SLOW, "longer than the limit of 60 s"),
+        (ended(f"{SERVER_SILENT} (log)"), LimitsOutcome.SLOW, "does not answer"),
+        (trial(searched={"latency_p99": 20.1e3}), LimitsOutcome.SLOW, "p99 20.1 ms"),
+        (trial(ready_s=10.5), LimitsOutcome.SLOW, "a load of 10.5 s, over 10 s"),
+        (trial(searched={"recall_mean": 0.9499}), LimitsOutcome.WRONG, "recall 0.9499"),
         (
             trial(gate=(failed_check(relevant=True),), status="invalid"),
-            Outcome.WRONG,
+            LimitsOutcome.WRONG,
             "gate: row count: 90 of 100",
         ),
-        (trial(gate=(failed_check(relevant=False),)), Outcome.HOLDS, ""),
+        (trial(gate=(failed_check(relevant=False),)), LimitsOutcome.HOLDS, ""),
         (
             trial(server={"limits": "1 processors: not applied: no groups"}),
-            Outcome.UNKNOWN,
+            LimitsOutcome.UNKNOWN,
             "not applied",
         ),
     ],
 )
-def test_outcomes(found: Trial, outcome: Outcome, why: str) -> None:
+def test_outcomes(found: Trial, outcome: LimitsOutcome, why: str) -> None:
     said = verdict(found)
-    assert (said.outcome, said.holds) == (outcome, outcome is Outcome.HOLDS)
+    assert (said.outcome, said.holds) == (outcome, outcome is LimitsOutcome.HOLDS)
     assert why in said.why
     assert bool(said.why) is not said.holds
 
@@ -109,15 +125,15 @@ def steps() -> list[Trial]:
     """A search that found 120 MiB and a half of a processor."""
     killed = {**APPLIED, "oom_kills": 1}
     confirming = [
-        trial(n, Purpose.CONFIRM, 120, 0.5, searched={"qps": 100.0 + n}) for n in (7, 8, 9)
+        trial(n, LimitsPurpose.CONFIRM, 120, 0.5, searched={"qps": 100.0 + n}) for n in (7, 8, 9)
     ]
     return [
-        trial(1, Purpose.WHOLE, 1000, 2.0),
-        trial(2, Purpose.MEMORY, 60, 2.0, server=killed),
-        trial(3, Purpose.MEMORY, 120, 2.0),
-        trial(4, Purpose.MEMORY, 110, 2.0, server=killed),
-        trial(5, Purpose.PROCESSORS, 120, 0.5),
-        trial(6, Purpose.PROCESSORS, 120, 0.25, ready_s=20.0),
+        trial(1, LimitsPurpose.WHOLE, 1000, 2.0),
+        trial(2, LimitsPurpose.MEMORY, 60, 2.0, server=killed),
+        trial(3, LimitsPurpose.MEMORY, 120, 2.0),
+        trial(4, LimitsPurpose.MEMORY, 110, 2.0, server=killed),
+        trial(5, LimitsPurpose.PROCESSORS, 120, 0.5),
+        trial(6, LimitsPurpose.PROCESSORS, 120, 0.25, ready_s=20.0),
         *confirming,
     ]
 
@@ -128,7 +144,7 @@ def test_an_answer_with_what_is_just_below_it() -> None:
     assert found.below_memory is not None
     assert found.below_memory.memory_bytes == 110 * MIB
     assert found.below_cpus is not None
-    assert (found.below_cpus.cpus, found.below_cpus.verdict.outcome) == (0.25, Outcome.SLOW)
+    assert (found.below_cpus.cpus, found.below_cpus.verdict.outcome) == (0.25, LimitsOutcome.SLOW)
     qps = found.spread("qps")
     assert qps is not None
     assert (qps.median, qps.low, qps.high, qps.n) == (108.0, 107.0, 109.0, 3)
@@ -139,7 +155,7 @@ def test_an_answer_with_what_is_just_below_it() -> None:
 
 
 def test_an_answer_that_did_not_hold_again_is_none() -> None:
-    lost = trial(10, Purpose.CONFIRM, 120, 0.5, searched={"latency_p99": 1e6})
+    lost = trial(10, LimitsPurpose.CONFIRM, 120, 0.5, searched={"latency_p99": 1e6})
     found = fit_of([*steps(), lost])
     assert found.memory_bytes is found.cpus is found.below_memory is found.spread("qps") is None
     assert found.reason == "nothing was confirmed: at 126 MB, 0.5 processor: slow: p99 1.00 s"
@@ -150,7 +166,7 @@ def test_an_answer_that_did_not_hold_again_is_none() -> None:
 def test_a_step_that_says_nothing_is_none_that_confirms_or_contradicts() -> None:
     *before, one, two, three = steps()
     void = {"server": {"limits": "1 processors: not applied: no groups"}}
-    spoilt = trial(8, Purpose.CONFIRM, 120, 0.5, **void)
+    spoilt = trial(8, LimitsPurpose.CONFIRM, 120, 0.5, **void)
     again = [
         replace(each, trial_id=n, params={**each.params, "step": n})
         for n, each in ((9, two), (10, three))
@@ -158,14 +174,15 @@ def test_a_step_that_says_nothing_is_none_that_confirms_or_contradicts() -> None
     found = fit_of([*before, one, spoilt, *again])
     assert [step.number for step in found.confirmed] == [7, 9, 10]
     assert found.contradictions == ()
-    last = trial(10, Purpose.CONFIRM, 120, 0.5, **void)
+    last = trial(10, LimitsPurpose.CONFIRM, 120, 0.5, **void)
     assert fit_of([*steps(), last]).confirmed == ()
 
 
 def test_steps_that_a_resumed_search_does_not_have_are_left_out() -> None:
     """The first search was interrupted; the second went another way from step 4 on."""
     first = [
-        trial(n, Purpose.CONFIRM, 500, 2.0, trial_id=n, key=f"first {n}") for n in (4, 5, 6, 20)
+        trial(n, LimitsPurpose.CONFIRM, 500, 2.0, trial_id=n, key=f"first {n}")
+        for n in (4, 5, 6, 20)
     ]
     again = [replace(one, trial_id=100 + one.trial_id) for one in steps()[3:]]
     found = fit_of([*steps()[:3], *first, *again])
@@ -174,12 +191,12 @@ def test_steps_that_a_resumed_search_does_not_have_are_left_out() -> None:
 
 
 def test_a_limit_that_holds_below_one_that_does_not_is_reported() -> None:
-    once_more = trial(10, Purpose.BELOW, 110, 2.0)
+    once_more = trial(10, LimitsPurpose.BELOW, 110, 2.0)
     (said,) = fit_of([*steps(), once_more]).contradictions
     assert said.startswith("115 MB, 2 processors did not hold in step 4 (killed: out of memory")
     assert said.endswith("and 115 MB, 2 processors did in step 10")
 
 
 def test_a_store_that_does_not_hold_at_all_has_the_reason() -> None:
-    found = fit_of([trial(1, Purpose.WHOLE, 1000, 2.0, searched={"recall_mean": 0.5})])
+    found = fit_of([trial(1, LimitsPurpose.WHOLE, 1000, 2.0, searched={"recall_mean": 0.5})])
     assert found.reason == "it does not hold with the whole machine: wrong: recall 0.5000"

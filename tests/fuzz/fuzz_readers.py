@@ -28,7 +28,7 @@ if sys.argv[1:2] == ["--atheris"]:
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import reader_layouts as layouts
 
-from vectrial.datasets.readers import Options, open_source
+from vectrial.datasets.readers import ReaderOptions, open_source
 from vectrial.model.errors import UserError
 
 #: By index: the format that an input's first byte picks.
@@ -46,7 +46,7 @@ def read_all(data: bytes, folder: Path) -> bool:
     file = folder / NAMES[data[0] % len(NAMES)]
     file.write_bytes(data[1:])
     try:
-        with open_source(file, Options(conditions=True)) as source:
+        with open_source(file, ReaderOptions(conditions=True)) as source:
             for block in source.blocks(5):
                 if not np.isfinite(block.vectors).all():
                     raise AssertionError("a value that is not finite came through")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate import GateResult, Rows, Subject, check_loaded_rows, reading, run_gate
+from vectrial.gate import ExpectedRows, GateResult, Subject, check_loaded_rows, reading, run_gate
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Capabilities, Index, IndexKind, NoParams, Params
 from vectrial.model.errors import UserError
@@ -46,7 +46,7 @@ class Links(Params):
     m: int = 8
 
 
-def rows_of_a_user() -> Rows:
+def rows_of_a_user() -> ExpectedRows:
     """Vectors of all lengths; values as users have them: missing, quoted, larger than 32 bits."""
     rng = np.random.default_rng(5)
     vectors = rng.normal(size=(N, DIM)) * np.exp(rng.normal(size=(N, 1)) / 2)
@@ -61,7 +61,7 @@ def rows_of_a_user() -> Rows:
         }
     )
     ids = FIRST_ID + 3 * rng.permutation(N).astype(np.int64)
-    return Rows(ids, vectors.astype(np.float32), metadata)
+    return ExpectedRows(ids, vectors.astype(np.float32), metadata)
 
 
 def judge_store(
@@ -246,7 +246,9 @@ def test_rows_that_products_do_not_tell_apart_count_as_one(
 ) -> None:
     rng = np.random.default_rng(2)
     base = np.repeat(rng.normal(size=(8, DIM)), 30, axis=0)
-    rows = Rows(np.arange(240), (base + 1e-4 * rng.normal(size=base.shape)).astype(np.float32))
+    rows = ExpectedRows(
+        np.arange(240), (base + 1e-4 * rng.normal(size=base.shape)).astype(np.float32)
+    )
     queries = rows.vectors[::20]
     schema = Schema(DIM, Metric.L2)
     store = kind(tmp_path)
@@ -291,7 +293,7 @@ def test_a_graph_that_lost_a_row_cannot_answer_with_all(
     kind: type[MemoryStore], passes: bool, tmp_path: Path
 ) -> None:
     vectors = np.random.default_rng(3).normal(size=(60, DIM)).astype(np.float32)
-    rows, schema = Rows(np.arange(60), vectors), Schema(DIM, Metric.L2)
+    rows, schema = ExpectedRows(np.arange(60), vectors), Schema(DIM, Metric.L2)
     store = kind(tmp_path)
     store.create(schema, INDEX)
     store.insert(batch_of(schema, rows.ids, vectors, {}))
@@ -351,7 +353,7 @@ def test_the_index_that_was_built_is_the_one_that_was_asked_for(
     monkeypatch.setattr(Describing, "built", built)
     vectors = np.random.default_rng(3).normal(size=(60, DIM)).astype(np.float32)
     rows, schema, index = (
-        Rows(np.arange(60), vectors),
+        ExpectedRows(np.arange(60), vectors),
         Schema(DIM, Metric.L2),
         Index("hnsw", Links()),
     )

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vectrial.analysis.pareto import fastest_at, pareto, qps_at
-from vectrial.stats.curves import Reading
+from vectrial.stats.curves import CurveReading
 from vectrial.stats.intervals import RANGE_REPEATS, median_interval, spread_of
 
 RECALL = st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0]) | st.floats(0, 1)
@@ -73,8 +73,8 @@ def test_equal_recall_is_straight_in_log_qps() -> None:
     assert between is not None
     assert between.value == pytest.approx(100.0)
     assert between.points == (1, 0), "of less recall first"
-    assert qps_at([(0.9, 1000.0), (1.0, 10.0)], 0.9) == Reading(1000.0, (0,))
-    assert qps_at([(0.9, 1000.0)], 0.9) == Reading(1000.0, (0,))
+    assert qps_at([(0.9, 1000.0), (1.0, 10.0)], 0.9) == CurveReading(1000.0, (0,))
+    assert qps_at([(0.9, 1000.0)], 0.9) == CurveReading(1000.0, (0,))
     assert qps_at([(0.9, 1000.0)], 0.8) is None
     assert qps_at([], 0.8) is None
 

@@ -18,14 +18,14 @@ from vectrial.model.errors import DataError, UserError
 from vectrial.model.metric import Metric
 from vectrial.run.on_ray.cluster import Joined, address_of, check_versions, of_one_kind
 from vectrial.run.on_ray.executor import groups
-from vectrial.run.on_ray.machine import About, Kind, kind_of, own_folder
+from vectrial.run.on_ray.machine import MachineFacts, MachineKind, kind_of, own_folder
 from vectrial.telemetry.environment import environment_facts
 
-SMALL, BIG = Kind("epyc", 8, 32), Kind("epyc", 64, 256)
+SMALL, BIG = MachineKind("epyc", 8, 32), MachineKind("epyc", 64, 256)
 
 
-def machine(number: int, kind: Kind, vectrial: str = "1") -> Joined:
-    about = About(kind, {"vectrial": vectrial}, {})
+def machine(number: int, kind: MachineKind, vectrial: str = "1") -> Joined:
+    about = MachineFacts(kind, {"vectrial": vectrial}, {})
     return Joined(f"machine-{number}", f"10.0.0.{number}", None, about)
 
 

@@ -95,7 +95,7 @@ def test_stores_that_have_no_row_are_told_with_the_reason(
     made = Made().sweep("good").sweep("low", recalls=low).sweep("bad", wrong=True)
     made.trial("gone", status="failed", reason="StoreError: it fell over")
     run = load(made.write(tmp_path / "run"))
-    question = quick_view.Question(0.95, 1, 10)
+    question = quick_view.QuickQuestion(0.95, 1, 10)
     ranking = rank(run, question.recall)
     skipped = [Skipped("away", "not installed: pip install away")]
     quick_view.print_answer(run, ranking, question, skipped)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from vectrial.model.slices import COLDER, PARTS, SLICE_S, Slice, Turn, TurnTime
 from vectrial.run import slice_lengths, turns
-from vectrial.run.turns import Candidate, Contender, Rounds, Together, orders
+from vectrial.run.turns import Rounds, Together, TurnJob, WaitingJob, orders
 from vectrial.worker.messages import Progress, TurnResult
 
 
@@ -82,7 +82,7 @@ class Answering:
 
 def rounds(*processes: Answering, seconds: float = 5.0) -> None:
     contenders = [
-        Contender(str(at), process, {f"trial-{at}": TurnTime(seconds)})
+        WaitingJob(str(at), process, {f"trial-{at}": TurnTime(seconds)})
         for at, process in enumerate(processes)
     ]
     Rounds(contenders, watcher(), Together(watcher())).run()
@@ -161,7 +161,7 @@ def test_the_length_of_slices_is_found_once_for_all_repeats() -> None:
     for repeat in range(2):
         process = Answering(cold_s=0.008)
         key = f"trial-{repeat}"
-        one = Contender("a", process, {key: TurnTime(5.0)}, {key: "the same"})
+        one = WaitingJob("a", process, {key: TurnTime(5.0)}, {key: "the same"})
         Rounds([one], watcher(), together).run()
         tried = [turn for _, turn in process.taken if turn.round < 0]
         assert len(tried) == (1 if repeat else turns._TRIALS)
@@ -204,22 +204,22 @@ class Machine:
     free: int = 100
     said: list[str] = field(default_factory=list)
 
-    def job(self, name: str, needs: int, phases: int = 1) -> Candidate:
-        def steps() -> Generator[Contender]:
+    def job(self, name: str, needs: int, phases: int = 1) -> TurnJob:
+        def steps() -> Generator[WaitingJob]:
             self.free -= needs
             self.said.append(f"{name} opens")
             try:
                 for phase in range(phases):
                     process = Answering()
-                    yield Contender(name, process, {f"{name}-{phase}": TurnTime(1.0)})
+                    yield WaitingJob(name, process, {f"{name}-{phase}": TurnTime(1.0)})
                     self.said.append(f"{name}: {len(process.measured) > 0}")
             finally:
                 self.free += needs
                 self.said.append(f"{name} ends")
 
-        return Candidate(name, steps(), needs)
+        return TurnJob(name, steps(), needs)
 
-    def run(self, *jobs: Candidate) -> Silent:
+    def run(self, *jobs: TurnJob) -> Silent:
         told = watcher()
         together = Together(told, lambda: self.free)
         together._spare_bytes = 0
@@ -249,11 +249,11 @@ def test_no_round_of_a_job_that_stays_comes_twice() -> None:
     machine = Machine()
     first = Answering()
 
-    def staying() -> Generator[Contender]:
+    def staying() -> Generator[WaitingJob]:
         machine.free -= 40
-        yield Contender("a", first, {"a": TurnTime(1.0)})
+        yield WaitingJob("a", first, {"a": TurnTime(1.0)})
 
-    machine.run(Candidate("a", staying(), 40), machine.job("b", 40), machine.job("c", 40))
+    machine.run(TurnJob("a", staying(), 40), machine.job("b", 40), machine.job("c", 40))
     rounds_ = [turn.round for turn in first.measured]
     assert rounds_ == list(range(2 * slice_lengths.LEAST_ROUNDS))
     assert len({turn.session for _, turn in first.taken}) == 1
@@ -291,11 +291,11 @@ def test_a_job_without_time_is_left_out_and_the_others_are_told_when_they_are_re
 def test_an_interruption_ends_every_job() -> None:
     machine = Machine()
 
-    def interrupting() -> Generator[Contender]:
+    def interrupting() -> Generator[WaitingJob]:
         raise KeyboardInterrupt
         yield
 
-    jobs = [machine.job("a", 10), Candidate("b", interrupting(), 10)]
+    jobs = [machine.job("a", 10), TurnJob("b", interrupting(), 10)]
     with pytest.raises(KeyboardInterrupt):
         machine.run(*jobs)
     assert machine.said == ["a opens", "a ends"]

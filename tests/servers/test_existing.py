@@ -29,7 +29,7 @@ from tls_front import make_certificate, tls_front
 from vectrial._engine import Judge
 from vectrial.datasets.truth import truth_of
 from vectrial.engine.client import Requests, closed, drive, tls, unfailed
-from vectrial.gate import Rows, Subject, run_gate
+from vectrial.gate import ExpectedRows, Subject, run_gate
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import Unsupported, UserError, VectrialError
@@ -39,7 +39,14 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Store
 from vectrial.results.reader import RunReader
-from vectrial.run.existing import Reading, describe, index_of, name_of, read_rows, suite_of
+from vectrial.run.existing import (
+    ExistingCollection,
+    describe,
+    index_of,
+    name_of,
+    read_rows,
+    suite_of,
+)
 from vectrial.servers.base import NotReady
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
@@ -79,15 +86,17 @@ def made(request: pytest.FixtureRequest, served: tuple[str, Address]) -> Foreign
 @pytest.fixture
 def foreign(
     served: tuple[str, Address], made: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Reading, Foreign]:
+) -> tuple[ExistingCollection, Foreign]:
     """A collection, and how it is read."""
     name, address = served
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     columns = [made.column] if made.column else []
-    return Reading(registry.load(name), address, made.existing, columns, queries=60), made
+    return ExistingCollection(
+        registry.load(name), address, made.existing, columns, queries=60
+    ), made
 
 
-def opened(reading: Reading, dataset: Dataset) -> tuple[Store, Dataset]:
+def opened(reading: ExistingCollection, dataset: Dataset) -> tuple[Store, Dataset]:
     """The store, attached to the collection, and the dataset as its rows."""
     found, keys = describe(reading), keys_of(dataset)
     rows = without_own_ids(dataset)
@@ -99,7 +108,7 @@ def opened(reading: Reading, dataset: Dataset) -> tuple[Store, Dataset]:
     return store, rows
 
 
-def test_is_measured_as_it_is(foreign: tuple[Reading, Foreign]) -> None:
+def test_is_measured_as_it_is(foreign: tuple[ExistingCollection, Foreign]) -> None:
     reading, made = foreign
     before = made.dump()
     found = describe(reading)
@@ -130,7 +139,7 @@ def test_is_measured_as_it_is(foreign: tuple[Reading, Foreign]) -> None:
             make=lambda _: pytest.fail("nothing is made beside"),
             schema=Schema(DIM, Metric.COSINE, fields_of(rows)),
             index=index_of(reading.store, found),
-            rows=Rows(rows.ids, rows.vectors, rows.metadata),
+            rows=ExpectedRows(rows.ids, rows.vectors, rows.metadata),
             queries=rows.queries,
             judge=judge,
             k=K,
@@ -191,12 +200,12 @@ def _refuses_writes(store: Store) -> None:
 
 def test_wrong_names_say_what_there_is(served: tuple[str, Address]) -> None:
     name, address = served
-    reading = Reading(registry.load(name), address, Existing("nothing_of_the_kind"))
+    reading = ExistingCollection(registry.load(name), address, Existing("nothing_of_the_kind"))
     with pytest.raises(UserError, match="has no"):
         describe(reading)
 
 
-def test_another_index_than_the_suite_says(foreign: tuple[Reading, Foreign]) -> None:
+def test_another_index_than_the_suite_says(foreign: tuple[ExistingCollection, Foreign]) -> None:
     reading, made = foreign
     found = describe(reading)
     ((name, value), *_) = made.params.items()
@@ -209,7 +218,9 @@ def test_another_index_than_the_suite_says(foreign: tuple[Reading, Foreign]) -> 
         )  # fmt: skip
 
 
-def test_the_suite_asks_for_what_can_be_measured(foreign: tuple[Reading, Foreign]) -> None:
+def test_the_suite_asks_for_what_can_be_measured(
+    foreign: tuple[ExistingCollection, Foreign],
+) -> None:
     reading, made = foreign
     found = describe(reading)
     dataset = read_rows(reading, found)
@@ -222,7 +233,7 @@ def test_the_suite_asks_for_what_can_be_measured(foreign: tuple[Reading, Foreign
 
 
 def test_a_run_leaves_no_trace(
-    foreign: tuple[Reading, Foreign], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    foreign: tuple[ExistingCollection, Foreign], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The commands, from reading the rows to the results; of one store, since it takes a while."""
     reading, made = foreign
@@ -298,7 +309,7 @@ def encrypted(served: tuple[str, Address], certificate: tuple[Path, Path]) -> It
 
 
 def test_both_lanes_under_tls(
-    foreign: tuple[Reading, Foreign], encrypted: Address, tmp_path: Path
+    foreign: tuple[ExistingCollection, Foreign], encrypted: Address, tmp_path: Path
 ) -> None:
     reading, made = foreign
     over = replace(reading, address=encrypted)
@@ -323,7 +334,7 @@ def test_both_lanes_under_tls(
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_unknown_certificate_is_refused(
-    foreign: tuple[Reading, Foreign], encrypted: Address, tmp_path: Path
+    foreign: tuple[ExistingCollection, Foreign], encrypted: Address, tmp_path: Path
 ) -> None:
     reading, _ = foreign
     other, _ = make_certificate(tmp_path)

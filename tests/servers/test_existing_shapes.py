@@ -14,7 +14,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe
+from vectrial.run.existing import ExistingCollection, describe
 from vectrial.stores import registry
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -256,4 +256,4 @@ def test_objects_without_a_vector_and_tenants_of_weaviate(weaviate: Address) -> 
 def refused(name: str, address: Address, existing: Existing, words: str) -> None:
     """The collection is refused in such words before a row is read."""
     with pytest.raises(UserError, match=words):
-        describe(Reading(registry.load(name), address, existing))
+        describe(ExistingCollection(registry.load(name), address, existing))

@@ -18,7 +18,7 @@ from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe, index_of, suite_of
+from vectrial.run.existing import ExistingCollection, describe, index_of, suite_of
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of
 from vectrial.stores.common import SearchRequest
@@ -317,7 +317,7 @@ def test_what_cannot_be_measured_is_refused_before_it_is_read(
     existing = Existing(collection, id="id", vector="embedding")
     try:
         with pytest.raises(UserError, match=words):
-            describe(Reading(registry.load("pgvector"), postgres, existing))
+            describe(ExistingCollection(registry.load("pgvector"), postgres, existing))
     finally:
         database.execute("DROP ACCESS METHOD IF EXISTS graph CASCADE")
 
@@ -336,7 +336,9 @@ def test_a_role_with_the_least_rights(postgres: Address, database: Any) -> None:
         _, found, _ = measured("pgvector", least, Existing("t"))
         assert (found.index, dict(found.fields)) == ("hnsw", {})
         with pytest.raises(UserError, match="may read no column"):
-            describe(Reading(registry.load("pgvector"), least, Existing("other", id="id")))
+            describe(
+                ExistingCollection(registry.load("pgvector"), least, Existing("other", id="id"))
+            )
     finally:
         database.execute("DROP OWNED BY reader; DROP ROLE reader")
 

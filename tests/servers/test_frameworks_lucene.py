@@ -17,7 +17,7 @@ from measured_collections import measured, opened, served
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address, Store
-from vectrial.run.existing import Reading, describe
+from vectrial.run.existing import ExistingCollection, describe
 from vectrial.servers.base import Refused
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
@@ -174,5 +174,5 @@ def _writer(kind: type[Store], address: Address) -> Iterator[Any]:
 def refused(name: str, address: Address, existing: Existing, words: str) -> None:
     """The index is refused in one line, which has these words."""
     with pytest.raises(UserError, match=words) as told:
-        describe(Reading(registry.load(name), address, existing))
+        describe(ExistingCollection(registry.load(name), address, existing))
     assert "\n" not in str(told.value)

@@ -13,7 +13,7 @@ from measured_collections import K, measured, opened, served
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe
+from vectrial.run.existing import ExistingCollection, describe
 from vectrial.stores import registry
 
 pytestmark = [pytest.mark.server("milvus"), pytest.mark.usefixtures("home")]
@@ -71,5 +71,5 @@ def test_both_lanes_leave_the_parameters_to_the_server(milvus: Address, tmp_path
 def refused(address: Address, existing: Existing, words: str) -> None:
     """The collection is refused in one line, which has these words."""
     with pytest.raises(UserError, match=words) as told:
-        describe(Reading(registry.load("milvus"), address, existing))
+        describe(ExistingCollection(registry.load("milvus"), address, existing))
     assert "\n" not in str(told.value)

@@ -30,7 +30,7 @@ from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address
 from vectrial.results.reader import RunReader
-from vectrial.run.existing import Reading, describe, name_of, read_rows
+from vectrial.run.existing import ExistingCollection, describe, name_of, read_rows
 from vectrial.stores import registry
 from vectrial.stores.attached import without_own_ids
 
@@ -97,7 +97,7 @@ def test_an_index_that_the_application_does_not_use(
     made = written("pgvector_by_langchain", postgres, tmp_path / "given", GIVEN, "index")
     condition = Existing(made.collection, where=made.options["where"])
     with pytest.raises(UserError, match="searches of embedding itself do not use"):
-        describe(Reading(STORE, postgres, condition))
+        describe(ExistingCollection(STORE, postgres, condition))
     reading, found, dataset = measured(
         "pgvector", postgres, replace(condition, vector="embedding::vector(16)")
     )
@@ -189,7 +189,7 @@ def test_an_index_for_each_part_of_the_rows(postgres: Address, database: Any) ->
     parts = ("id <= 2000", "id > 2000")
     items(database, "; ".join(f"CREATE INDEX ON items {HNSW} WHERE {part}" for part in parts))
     with pytest.raises(UserError, match="there are indexes of"):
-        describe(Reading(STORE, postgres, Existing("items")))
+        describe(ExistingCollection(STORE, postgres, Existing("items")))
     made = asked(database, parts[0], where=parts[0])
     found, _ = searched_as_by_its_application("pgvector", postgres, made, GIVEN)
     assert (found.index, found.rows) == ("hnsw", 2_000)
@@ -199,7 +199,7 @@ def test_an_index_for_each_part_of_the_rows(postgres: Address, database: Any) ->
 def test_a_small_table_is_read_by_the_server_itself(postgres: Address, database: Any) -> None:
     items(database, f"DELETE FROM items WHERE id > 60; CREATE INDEX ON items {HNSW}")
     database.execute("VACUUM FULL ANALYZE items")
-    found = describe(Reading(STORE, postgres, Existing("items"), queries=5))
+    found = describe(ExistingCollection(STORE, postgres, Existing("items"), queries=5))
     assert (found.index, found.search) == ("hnsw", {"seqscan": False})
     assert any("the table is read instead" in note for note in found.notes)
 
@@ -212,7 +212,7 @@ def test_a_small_table_is_read_by_the_server_itself(postgres: Address, database:
 def test_a_condition_that_is_none(where: str, words: str, postgres: Address, database: Any) -> None:
     items(database, f"CREATE INDEX ON items {HNSW}")
     with pytest.raises(UserError, match=words):
-        describe(Reading(STORE, postgres, Existing("items", where=where)))
+        describe(ExistingCollection(STORE, postgres, Existing("items", where=where)))
     assert database.execute("SELECT count(*) FROM items").fetchone()[0] == len(GIVEN.rows)
 
 
@@ -268,7 +268,7 @@ def test_the_options_of_the_command(
         assert done.code == 2
         assert said in done.err
         assert "Traceback" not in done.err
-    name = name_of(Reading(STORE, postgres, Existing("items", where=live[1])))
+    name = name_of(ExistingCollection(STORE, postgres, Existing("items", where=live[1])))
     suite = tmp_path / "mine.toml"
     suite.write_text(
         f"""
@@ -312,7 +312,7 @@ def test_a_role_that_may_read_one_table(postgres: Address, database: Any, tmp_pa
         found, _ = searched_as_by_its_application("pgvector", least, made, GIVEN)
         assert found.index == "hnsw"
         with pytest.raises(UserError, match="may read no column"):
-            describe(Reading(STORE, least, Existing("items")))
+            describe(ExistingCollection(STORE, least, Existing("items")))
     finally:
         database.execute("DROP OWNED BY reader; DROP ROLE reader")
 
@@ -321,7 +321,7 @@ def test_a_role_that_may_read_one_table(postgres: Address, database: Any, tmp_pa
 def test_rows_that_arrive_while_the_table_is_read(postgres: Address, database: Any) -> None:
     """What is read is the table at one moment. Rows that came since then are found by the gate."""
     items(database, f"CREATE INDEX ON items {HNSW}")
-    reading = Reading(STORE, postgres, Existing("items"), queries=40)
+    reading = ExistingCollection(STORE, postgres, Existing("items"), queries=40)
     found = describe(reading)
     more = "INSERT INTO items (text, embedding) SELECT 'new', embedding FROM items LIMIT 500"
     arrived = False

@@ -25,7 +25,7 @@ from quick_servers import quick_servers
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe, read_rows
+from vectrial.run.existing import ExistingCollection, describe, read_rows
 from vectrial.servers.base import Command
 from vectrial.servers.programs.wheels import wheel_program
 from vectrial.servers.provide import provide
@@ -76,7 +76,7 @@ def test_an_index_of_a_framework(
 def test_several_vectors_must_be_told_apart(redis: Address, client: Any, tmp_path: Path) -> None:
     made = written("redis_by_redisvl", redis, tmp_path / "given", GIVEN, "two")
     with pytest.raises(UserError, match="2 fields of vectors"):
-        describe(Reading(STORE, redis, Existing(made.collection)))
+        describe(ExistingCollection(STORE, redis, Existing(made.collection)))
 
 
 @pytest.mark.server("redis-search")
@@ -120,7 +120,7 @@ def test_both_lanes_have_the_condition(redis: Address, client: Any) -> None:
         check_native_lane(store, params, dataset.queries)
     wrong = replace(existing, where="@n:[0")
     with pytest.raises(UserError, match="Syntax error"):
-        describe(Reading(STORE, redis, wrong))
+        describe(ExistingCollection(STORE, redis, wrong))
 
 
 @pytest.mark.server("redis-search")
@@ -138,7 +138,7 @@ def test_rows_that_change_while_the_index_is_read(redis: Address, client: Any) -
             pipe.execute()
 
     write(0, len(many))
-    reading = Reading(STORE, redis, Existing("books"), queries=40)
+    reading = ExistingCollection(STORE, redis, Existing("books"), queries=40)
     found, changed = describe(reading), False
 
     def progress(done: float, total: float, words: str) -> None:
@@ -222,4 +222,4 @@ def test_documents_with_integer_ids_and_numbers(documents: Address) -> None:
     _, found, dataset = measured("redis-search", documents, Existing("numbered", where="@n:[3 4]"))
     assert dataset.rows == sum(at % 7 in (3, 4) for at in range(len(GIVEN.rows)))
     with pytest.raises(UserError, match="where there may be several"):
-        describe(Reading(STORE, documents, Existing("parts")))
+        describe(ExistingCollection(STORE, documents, Existing("parts")))

@@ -12,7 +12,7 @@ from measured_collections import served
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
-from vectrial.run.existing import Reading, describe
+from vectrial.run.existing import ExistingCollection, describe
 from vectrial.stores import registry
 
 pytestmark = [pytest.mark.server("weaviate"), pytest.mark.usefixtures("home")]
@@ -72,5 +72,5 @@ def test_a_tenant_that_is_not_loaded_stays_so(weaviate: Address) -> None:
 def refused(address: Address, existing: Existing, words: str) -> None:
     """The collection is refused in one line, which has these words."""
     with pytest.raises(UserError, match=words) as told:
-        describe(Reading(registry.load("weaviate"), address, existing))
+        describe(ExistingCollection(registry.load("weaviate"), address, existing))
     assert "\n" not in str(told.value)

@@ -20,7 +20,7 @@ from vectrial.servers import limits
 from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
 from vectrial.servers.local import Local
 from vectrial.servers.supervisor import memory_use, remove
-from vectrial.telemetry.groups import Group
+from vectrial.telemetry.groups import ControlGroups
 from vectrial.util.cgroups import is_unified, membership
 
 ROOT = Path("/sys/fs/cgroup")
@@ -54,7 +54,7 @@ def test_a_server_is_held_to_its_limits(tmp_path: Path) -> None:
         assert server.facts()["cpus"] == 0.5
         for one in (pid, child):
             assert "vectrial-" in Path(f"/proc/{one}/cgroup").read_text()
-        used = Group(pid).usage()
+        used = ControlGroups(pid).usage()
         assert used.peak_bytes is None or 0 < used.peak_bytes <= 2**28
         assert 0 < server.facts()["memory_peak_bytes"] <= 2**28
         assert server.facts()["oom_kills"] == 0
@@ -257,6 +257,6 @@ def test_sizes_have_units() -> None:
 
 
 def test_our_own_group_is_not_the_servers() -> None:
-    used = Group(psutil.Process().pid).usage()
+    used = ControlGroups(psutil.Process().pid).usage()
     assert used.cpu_s is None
     assert used.peak_bytes is None

@@ -24,7 +24,12 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.milvus.indexes import Consistency, HnswBuild, HnswSearch, Reads
+from vectrial.stores.milvus.indexes import (
+    MilvusConsistency,
+    MilvusHnswBuild,
+    MilvusHnswSearch,
+    MilvusReads,
+)
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.milvus.store import Milvus, credentials
 from vectrial.testing.server_programs import prepared
@@ -64,7 +69,7 @@ def fill(store: Milvus, rows: slice = slice(None)) -> None:
 @pytest.fixture(scope="module")
 def graph(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Milvus]:
     """Every row, under a poor graph."""
-    index = Index("hnsw", HnswBuild(m=4, ef_construction=8))
+    index = Index("hnsw", MilvusHnswBuild(m=4, ef_construction=8))
     store = made(server, tmp_path_factory.mktemp("graph"), Metric.L2, index)
     fill(store)
     store.flush()
@@ -74,7 +79,7 @@ def graph(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         " with its index, and no other is"
     )
     # Of the first few dozen searches of a graph, some find another row more or less than later.
-    search = store.searcher(K, HnswSearch(ef_search=K))
+    search = store.searcher(K, MilvusHnswSearch(ef_search=K))
     for query in np.concatenate([QUERIES] * 4):
         search(query)
     yield store
@@ -92,7 +97,7 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(
 ) -> None:
     recalls = []
     for ef in (K, 400):
-        params = HnswSearch(ef_search=ef)
+        params = MilvusHnswSearch(ef_search=ef)
         found = CHECK.native_recall(graph, Metric.L2, params, returning=returning)
         by_client = CHECK.client_recall(graph, Metric.L2, params, returning=returning)
         # The first searches of a graph have answers a little different from later ones.
@@ -159,7 +164,7 @@ def test_the_native_lane_finds_what_is_true_and_what_it_wrote(
 
 
 def test_waiting_ends_when_new_rows_are_served_too(server: Server, tmp_path: Path) -> None:
-    store = made(server, tmp_path / "more", Metric.L2, Index("hnsw", HnswBuild()))
+    store = made(server, tmp_path / "more", Metric.L2, Index("hnsw", MilvusHnswBuild()))
     fill(store, slice(0, 1_100))
     store.flush()
     store.build()
@@ -168,13 +173,13 @@ def test_waiting_ends_when_new_rows_are_served_too(server: Server, tmp_path: Pat
     told = store.wait_indexed()  # which flushes
     assert "each of the 2 flushed segments" in told
     assert "100 rows are in segments below 1,024 rows, which are searched approx" in told
-    search = store.searcher(1, HnswSearch())
+    search = store.searcher(1, MilvusHnswSearch())
     assert all(search(VECTORS[at])[0][0] == IDS[at] for at in range(1_100, ROWS))
     # A strong search sees a row at once.
     moved = np.full((1, DIM), 50, np.float32)
     columns = {"a number": [1], "colour": [""]}
     store.upsert(batch_of(Schema(DIM, Metric.L2, FIELDS), IDS[:1], moved, columns))
-    strong = store.searcher(1, HnswSearch(consistency=Consistency.STRONG))
+    strong = store.searcher(1, MilvusHnswSearch(consistency=MilvusConsistency.STRONG))
     assert strong(moved[0])[0].tolist() == IDS[:1].tolist()
     store.drop()
     store.close()
@@ -182,7 +187,7 @@ def test_waiting_ends_when_new_rows_are_served_too(server: Server, tmp_path: Pat
 
 def test_what_milvus_cannot_do_is_said(graph: Milvus) -> None:
     with pytest.raises(UserError, match="ef_search is 5 and k is 10"):
-        graph.searcher(10, HnswSearch(ef_search=5))
+        graph.searcher(10, MilvusHnswSearch(ef_search=5))
     missing = {"a number": [None], "colour": ["red"]}
     schema = Schema(DIM, Metric.L2, FIELDS)
     with pytest.raises(StoreError, match="'a number' has missing values"):
@@ -198,7 +203,10 @@ def test_two_servers_run_side_by_side(server: Server, tmp_path: Path) -> None:
         store = made(other, tmp_path / "rows", Metric.IP, Index("flat", kind.build()))
         fill(store, slice(0, 50))
         assert store.count() == 50
-        assert len(store.searcher(K, Reads(consistency=Consistency.STRONG))(QUERIES[0])[0]) == K
+        assert (
+            len(store.searcher(K, MilvusReads(consistency=MilvusConsistency.STRONG))(QUERIES[0])[0])
+            == K
+        )
         there = Milvus(tmp_path / "rows", server.address)
         with pytest.raises(StoreError, match="has no collection"):
             there.open(Schema(DIM, Metric.IP, FIELDS), Index("flat", kind.build()))
@@ -216,7 +224,7 @@ def test_what_was_acknowledged_survives_a_crash(graph: Milvus, server: Server) -
     server.kill()
     server.restart()
     again = Milvus(graph.location, server.address)
-    again.open(schema, Index("hnsw", HnswBuild(m=4, ef_construction=8)))
+    again.open(schema, Index("hnsw", MilvusHnswBuild(m=4, ef_construction=8)))
     assert again.count() == ROWS + 50
     assert set(again.find(Eq("colour", "new"), 100).tolist()) == set(added.tolist())
     again.delete(added)

@@ -30,7 +30,7 @@ from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.postgres.server import POSTGRES, connect
-from vectrial.stores.postgres.sql import HnswBuild, HnswScan, HnswSearch, IvfScan, IvfSearch
+from vectrial.stores.postgres.sql import HnswScan, IvfScan, PgHnswBuild, PgHnswSearch, PgIvfSearch
 from vectrial.stores.postgres.store import PgVector
 from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send
@@ -127,7 +127,7 @@ def test_the_native_lane_finds_what_is_true(flat: PgVector, label: str) -> None:
 def test_ef_search_decides_recall_in_both_lanes(graph: PgVector) -> None:
     recalls = []
     for ef in (K, 400):
-        params = HnswSearch(ef_search=ef)
+        params = PgHnswSearch(ef_search=ef)
         found = CHECK.client_recall(graph, Metric.L2, params)
         assert CHECK.native_recall(graph, Metric.L2, params) == pytest.approx(found)
         recalls.append(found)
@@ -137,7 +137,7 @@ def test_ef_search_decides_recall_in_both_lanes(graph: PgVector) -> None:
 def test_a_filter_gets_full_answers_where_the_scan_goes_on(graph: PgVector) -> None:
     where = And((Eq("flag", True), Range("price", gt=0.0, lt=1.0)))  # neither has an index
     for scan in (None, HnswScan.STRICT, HnswScan.RELAXED):
-        params = HnswSearch(ef_search=K, iterative_scan=scan)
+        params = PgHnswSearch(ef_search=K, iterative_scan=scan)
         for query in QUERIES:
             ids, scores = graph.searcher(K, params, where)(query)
             assert len(ids) == K
@@ -145,7 +145,7 @@ def test_a_filter_gets_full_answers_where_the_scan_goes_on(graph: PgVector) -> N
         found = CHECK.client_recall(graph, Metric.L2, params, where, mask(where))
         native = CHECK.native_recall(graph, Metric.L2, params, where, mask(where))
         assert native == pytest.approx(found)
-    off = HnswSearch(ef_search=K, iterative_scan=HnswScan.OFF)
+    off = PgHnswSearch(ef_search=K, iterative_scan=HnswScan.OFF)
     assert min(len(graph.searcher(K, off, where)(query)[0]) for query in QUERIES) < K
 
 
@@ -153,13 +153,13 @@ def test_lists_are_looked_at_and_sorted(server: Server, tmp_path: Path) -> None:
     store = made(server, tmp_path / "ivf", Metric.L2, "ivf_flat", nlist=20)
     recalls = []
     for probes in (1, 20):
-        params = IvfSearch(nprobe=probes)
+        params = PgIvfSearch(nprobe=probes)
         recalls.append(CHECK.client_recall(store, Metric.L2, params))
         assert CHECK.native_recall(store, Metric.L2, params) == pytest.approx(recalls[-1])
     assert recalls[0] < 0.95
     assert recalls[1] == 1.0
     for scan in (None, IvfScan.RELAXED):
-        search = store.searcher(K, IvfSearch(iterative_scan=scan), Eq("flag", True))
+        search = store.searcher(K, PgIvfSearch(iterative_scan=scan), Eq("flag", True))
         for query in QUERIES:
             ids, scores = search(query)
             assert len(ids) == K
@@ -171,17 +171,17 @@ def test_lists_are_looked_at_and_sorted(server: Server, tmp_path: Path) -> None:
 def test_an_index_that_was_not_built_is_missed(server: Server, tmp_path: Path) -> None:
     tmp_path.joinpath("bare").mkdir()
     store = PgVector(tmp_path / "bare", server.address)
-    store.create(schema(), Index("hnsw", HnswBuild()))
+    store.create(schema(), Index("hnsw", PgHnswBuild()))
     with pytest.raises(StoreError, match="was build called"):
         store.wait_indexed()
     from psycopg.errors import ProgramLimitExceeded
 
     most = store.capabilities.indexes["hnsw"].most_dim
-    store.create(Schema(2_001, Metric.L2), Index("hnsw", HnswBuild()))
+    store.create(Schema(2_001, Metric.L2), Index("hnsw", PgHnswBuild()))
     with pytest.raises(ProgramLimitExceeded, match=f"more than {most} dimensions"):
         store.build()
     with pytest.raises(ValidationError, match="at least 2 m"):
-        HnswBuild(m=40)
+        PgHnswBuild(m=40)
     store.close()
 
 
@@ -226,11 +226,11 @@ def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
         own.kill()
         own.restart()
         again = PgVector(tmp_path / "crash", own.address)
-        again.open(schema(Metric.COSINE), Index("hnsw", HnswBuild()))
+        again.open(schema(Metric.COSINE), Index("hnsw", PgHnswBuild()))
         assert again.count() == ROWS
-        assert again.searcher(1, HnswSearch())(VECTORS[7])[0].tolist() == [IDS[7]]
+        assert again.searcher(1, PgHnswSearch())(VECTORS[7])[0].tolist() == [IDS[7]]
         with pytest.raises(StoreError, match="no collection"):
-            PgVector(tmp_path / "other", own.address).open(schema(), Index("hnsw", HnswBuild()))
+            PgVector(tmp_path / "other", own.address).open(schema(), Index("hnsw", PgHnswBuild()))
         assert set(own.processes()) == {"server"}
 
 
@@ -269,7 +269,7 @@ def test_standbys_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> No
         first, second = cluster.address.nodes
         tmp_path.joinpath("rows").mkdir()
         store = PgVector(tmp_path / "rows", cluster.address)
-        store.create(schema(), Index("hnsw", HnswBuild(workers=0)))
+        store.create(schema(), Index("hnsw", PgHnswBuild(workers=0)))
         native = store.native_rows()
         columns = columns_of(METADATA, native.columns)
         sent = send(native, "insert", IDS, VECTORS, columns, batch=128, clients=4)

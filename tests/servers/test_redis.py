@@ -34,7 +34,7 @@ from vectrial.stores.redis import expressions, search
 from vectrial.stores.redis.common import needs_version
 from vectrial.stores.redis.existing import as_text, index_info
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
-from vectrial.stores.redis.store import HnswBuild, HnswSearch, Redis
+from vectrial.stores.redis.store import Redis, VectorSetBuild, VectorSetSearch
 from vectrial.testing.server_programs import prepared
 from vectrial.workload.native.rows import columns_of, send
 
@@ -231,7 +231,7 @@ def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) 
     assert "VADD" in store.wait_indexed()
     recalls = []
     for ef in (K, 400):
-        params = HnswSearch(ef_search=ef)
+        params = VectorSetSearch(ef_search=ef)
         recalls.append(CHECK.client_recall(store, Metric.COSINE, params))
         # Redis starts a search where it last ended at times, so answers of one question differ.
         native = CHECK.native_recall(store, Metric.COSINE, params)
@@ -258,10 +258,10 @@ def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability)
         own.restart()
         again = Redis(tmp_path / "crash", own.address)
         again.durability = durability
-        again.open(SCHEMA, Index("hnsw", HnswBuild()))
+        again.open(SCHEMA, Index("hnsw", VectorSetBuild()))
         assert again.count() == (0 if durability is Durability.MEMORY else ROWS)
         if durability is not Durability.MEMORY:
-            found = again.searcher(1, HnswSearch(ef_search=200))(VECTORS[7])[0]
+            found = again.searcher(1, VectorSetSearch(ef_search=200))(VECTORS[7])[0]
             assert found.tolist() == [IDS[7]]
         again.close()
 
@@ -315,7 +315,7 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
         client = connect(server.address, timeout_s=60)
         for start in range(0, 300_000, 10_000):
             client.mset({f"another {i}": "" for i in range(start, start + 10_000)})
-        store.create(SCHEMA, Index("hnsw", search.HnswBuild()))
+        store.create(SCHEMA, Index("hnsw", search.QueryEngineBuild()))
         store.insert(BATCH)
         store.wait_indexed()
         (name,) = client.execute_command("FT._LIST")
@@ -328,9 +328,9 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
         server.kill()
         server.restart()
         again = search.RedisSearch(tmp_path / "rows", server.address)
-        again.open(SCHEMA, Index("hnsw", search.HnswBuild()))
+        again.open(SCHEMA, Index("hnsw", search.QueryEngineBuild()))
         again.wait_indexed()
-        ids, _ = again.searcher(K, search.HnswSearch(ef_search=500))(VECTORS[7])
+        ids, _ = again.searcher(K, search.QueryEngineSearch(ef_search=500))(VECTORS[7])
         again.close()
     assert IDS[7] in ids, "the index is loaded with the rows, too"
 
@@ -343,7 +343,7 @@ def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> No
         first, second = cluster.address.nodes
         assert [node["role"] for node in cluster.nodes()] == ["primary", "replica"]
         store = Redis(tmp_path / "rows", cluster.address)
-        store.create(SCHEMA, Index("hnsw", HnswBuild()))
+        store.create(SCHEMA, Index("hnsw", VectorSetBuild()))
         native = store.native_rows()
         columns = columns_of(pa.Table.from_batches([METADATA]), native.columns)
         sent = send(native, "insert", IDS, VECTORS, columns, batch=1, clients=4)

@@ -21,7 +21,12 @@ from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.weaviate.parameters import HnswBuild, HnswSearch, Protocol, Reads
+from vectrial.stores.weaviate.parameters import (
+    Protocol,
+    WeaviateHnswBuild,
+    WeaviateHnswSearch,
+    WeaviateReads,
+)
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
 from vectrial.testing.server_programs import prepared
@@ -84,12 +89,12 @@ def test_the_native_lane_finds_what_is_true(server: Server, tmp_path: Path, metr
 def test_graphql_finds_what_grpc_finds(server: Server, tmp_path: Path, metric: Metric) -> None:
     store = loaded(server, tmp_path / "graphql", metric, "flat")
     try:
-        ask = {p: store.searcher(K, Reads(protocol=p)) for p in Protocol}
+        ask = {p: store.searcher(K, WeaviateReads(protocol=p)) for p in Protocol}
         for query in QUERIES:
             (ids, scores), (others, their_scores) = (ask[one](query) for one in Protocol)
             assert ids.tolist() == others.tolist()
             assert np.allclose(scores, their_scores, rtol=1e-5, atol=1e-6)
-        params = Reads(protocol=Protocol.GRAPHQL)
+        params = WeaviateReads(protocol=Protocol.GRAPHQL)
         with pytest.raises(Unsupported, match="only plain searches"):
             store.searcher(K, params, IsNull("colour"))
         with pytest.raises(Unsupported, match="over gRPC alone"):
@@ -102,12 +107,12 @@ def test_both_lanes_have_the_same_recall_and_ef_decides_it(server: Server, tmp_p
     tmp_path.joinpath("hnsw").mkdir()
     store = Weaviate(tmp_path / "hnsw", server.address)
     schema = Schema(DIM, Metric.L2, FIELDS)
-    store.create(schema, Index("hnsw", HnswBuild(m=4, ef_construction=8)))
+    store.create(schema, Index("hnsw", WeaviateHnswBuild(m=4, ef_construction=8)))
     store.insert(batch_of(schema, IDS, VECTORS, {n: list(c) for n, c in COLUMNS.items()}))
     store.wait_indexed()
     recalls = []
     for ef in (K, 400):
-        params = HnswSearch(ef_search=ef)
+        params = WeaviateHnswSearch(ef_search=ef)
         recalls.append(CHECK.native_recall(store, Metric.L2, params))
         assert recalls[-1] == pytest.approx(CHECK.client_recall(store, Metric.L2, params))
     store.close()
@@ -124,7 +129,7 @@ def test_what_is_not_indexed_has_no_index_on_the_server(
     store = Weaviate(location, server.address)
     fields = tuple(Field(str(kind), kind, indexed) for kind in FieldType)
     schema = Schema(DIM, Metric.L2, fields)
-    store.create(schema, Index("hnsw", HnswBuild()))
+    store.create(schema, Index("hnsw", WeaviateHnswBuild()))
     row = {"int": [1], "float": [0.5], "string": ["red"], "bool": [True]}
     store.insert(batch_of(schema, IDS[:1], VECTORS[:1], row))  # with it the shard is there
     told = {one.name: one for one in store._collection.config.get().properties}
@@ -174,10 +179,10 @@ def test_what_was_acknowledged_survives_a_crash(server: Server, tmp_path: Path) 
     server.kill()
     server.restart()
     again = Weaviate(tmp_path / "crash", server.address)
-    again.open(Schema(DIM, Metric.COSINE, FIELDS), Index("hnsw", HnswBuild()))
+    again.open(Schema(DIM, Metric.COSINE, FIELDS), Index("hnsw", WeaviateHnswBuild()))
     assert again.count() == ROWS
     found = sum(
-        again.searcher(1, HnswSearch(ef_search=200))(VECTORS[at])[0][0] == IDS[at]
+        again.searcher(1, WeaviateHnswSearch(ef_search=200))(VECTORS[at])[0][0] == IDS[at]
         for at in range(0, ROWS, 100)
     )
     assert found >= 11

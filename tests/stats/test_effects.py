@@ -13,7 +13,7 @@ from later import Later
 
 from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
 from vectrial.stats import intervals
-from vectrial.stats.curves import Reading, read_at, read_within
+from vectrial.stats.curves import CurveReading, read_at, read_within
 from vectrial.stats.disturbance import drift, first_stands_out, outliers
 from vectrial.stats.effects import ALPHA, at_equal_pace, holm, paired, unpaired
 from vectrial.stats.intervals import median_interval, pooled_interval
@@ -232,7 +232,7 @@ def test_every_recall_between_two_points_has_a_value_and_less_of_it_is_no_worse(
 def test_below_what_beats_all_points_of_less_recall_its_value_holds() -> None:
     points = [(0.88, 3.1), (0.93, 3.0), (0.99, 9.0)]
     assert read_at(points, 0.9, higher_is_better=False) is None
-    assert read_within(points, 0.9, higher_is_better=False) == Reading(3.0, (1,))
+    assert read_within(points, 0.9, higher_is_better=False) == CurveReading(3.0, (1,))
     assert read_within(points, 0.87, higher_is_better=False) is None
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.stats.effects import mean_of, unpaired
-from vectrial.stats.verdict import THRESHOLD, Evidence, Kind, decide, undisturbed, weigh
+from vectrial.stats.verdict import THRESHOLD, Evidence, VerdictKind, decide, undisturbed, weigh
 
 VALUES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=8)
 
 
-def judged(a: list[float], b: list[float], **more: object) -> Kind:
+def judged(a: list[float], b: list[float], **more: object) -> VerdictKind:
     """B against A, where more is better, as a family of its own."""
     one = Evidence(unpaired(a, b), min(len(a), len(b)), True, **more)  # type: ignore[arg-type]
     (decision,) = decide([one], THRESHOLD)
@@ -28,12 +28,12 @@ def test_a_tie_is_an_interval_within_the_threshold_and_nothing_else(
 ) -> None:
     effect = unpaired(a, b)
     within = effect.low >= 1 - THRESHOLD and effect.high <= 1 + THRESHOLD
-    assert (judged(a, b) is Kind.TIE) == within
+    assert (judged(a, b) is VerdictKind.TIE) == within
 
 
 @given(VALUES, VALUES)
 def test_the_other_way_round_the_verdict_is_the_other(a: list[float], b: list[float]) -> None:
-    turned = {Kind.BETTER: Kind.WORSE, Kind.WORSE: Kind.BETTER}
+    turned = {VerdictKind.BETTER: VerdictKind.WORSE, VerdictKind.WORSE: VerdictKind.BETTER}
     found, other = judged(a, b), judged(b, a)
     # The threshold is a share of A: 4.9 % less is 5.2 % more seen from the other side.
     if abs(np.log(unpaired(a, b).ratio)) > 0.06:
@@ -65,11 +65,13 @@ def test_means_of_two_sides_have_the_ratio_that_is_tested(values: list[float]) -
     assert min(values) <= mean_of(values).value <= max(values)
 
 
-def shares(slower: float, spread: float, repeats: int, disturbed: float = 0.0) -> Counter[Kind]:
+def shares(
+    slower: float, spread: float, repeats: int, disturbed: float = 0.0
+) -> Counter[VerdictKind]:
     """Share of each verdict over 400 pairs: B is this factor of A. A busy machine takes 10 to 60 %
     of a rate of B, in so many of its repeats."""
     rng = np.random.default_rng(20261128)
-    kinds: Counter[Kind] = Counter()
+    kinds: Counter[VerdictKind] = Counter()
     for _ in range(400):
         a = np.exp(rng.normal(0, spread, repeats))
         b = slower * np.exp(rng.normal(0, spread, repeats))
@@ -89,7 +91,7 @@ def test_what_does_not_differ_is_seldom_called_better_or_worse(
     for spread in (0.02, 0.1):
         kinds = shares(1.0, spread, repeats, disturbed)
         # 5 % of 400, and three standard errors of that count.
-        assert kinds[Kind.BETTER] + kinds[Kind.WORSE] <= 0.05 + 3 * 0.011
+        assert kinds[VerdictKind.BETTER] + kinds[VerdictKind.WORSE] <= 0.05 + 3 * 0.011
 
 
 @pytest.mark.parametrize("slower", [0.9, 0.8, 0.1])
@@ -98,10 +100,10 @@ def test_a_slowdown_is_never_a_tie_and_seldom_an_improvement(
     slower: float, disturbed: float
 ) -> None:
     kinds = shares(slower, 0.03, 5, disturbed)
-    assert kinds[Kind.TIE] == 0
-    assert kinds[Kind.BETTER] <= 0.025
+    assert kinds[VerdictKind.TIE] == 0
+    assert kinds[VerdictKind.BETTER] <= 0.025
     if slower <= 0.8 and not disturbed:
-        assert kinds[Kind.WORSE] >= 0.95
+        assert kinds[VerdictKind.WORSE] >= 0.95
 
 
 @pytest.mark.parametrize("repeats", [3, 5])
@@ -111,5 +113,5 @@ def test_the_first_of_equal_stores_is_seldom_better_than_each_of_the_others(repe
         stores = [dict(enumerate(np.exp(row))) for row in rng.normal(0, 0.1, (8, repeats))]
         stores.sort(key=lambda store: -float(np.median([*store.values()])))
         rivals = [weigh(stores[0], other, higher_is_better=True) for other in stores[1:]]
-        named += all(decide([one], THRESHOLD)[0].kind is Kind.WORSE for one in rivals)
+        named += all(decide([one], THRESHOLD)[0].kind is VerdictKind.WORSE for one in rivals)
     assert named <= 0.05 * 400

@@ -8,7 +8,7 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.redis import query as redis_query
-from vectrial.stores.redis.search import HnswBuild, RedisSearch
+from vectrial.stores.redis.search import QueryEngineBuild, RedisSearch
 
 SCHEMA = Schema(4, Metric.L2, (Field("n", FieldType.INT), Field("c", FieldType.STRING)))
 NAMES = {"n": "f0", "c": "f1"}
@@ -42,7 +42,7 @@ def test_filters(where: Filter, said: str) -> None:
 
 
 def test_schemas() -> None:
-    told = redis_query.vector_field(SCHEMA, "hnsw", HnswBuild(m=8))
+    told = redis_query.vector_field(SCHEMA, "hnsw", QueryEngineBuild(m=8))
     assert told[:4] == ["vector", "VECTOR", "HNSW", 10]
     assert told[4:] == [
         *("TYPE", "FLOAT32", "DIM", 4, "DISTANCE_METRIC", "L2"),

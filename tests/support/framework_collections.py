@@ -26,7 +26,7 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.existing import Description, Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address, Store
-from vectrial.run.existing import Reading, suite_of
+from vectrial.run.existing import ExistingCollection, suite_of
 from vectrial.testing.server_programs import not_here
 
 SCRIPTS = Path(__file__).parent / "frameworks"
@@ -53,7 +53,7 @@ class Collection:
 
     @property
     def existing(self) -> Existing:
-        """It, in the words of `Reading`."""
+        """It, in the words of `ExistingCollection`."""
         own = {n: self.options[n] for n in ("id", "vector", "where") if n in self.options}
         return Existing(self.collection, **own)
 
@@ -178,7 +178,7 @@ def overlap(answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -
 
 
 def as_measured_first(
-    reading: Reading, found: Description, dataset: Dataset, given: Vectors
+    reading: ExistingCollection, found: Description, dataset: Dataset, given: Vectors
 ) -> list[list[int]]:
     """What the search that is measured first finds, as numbers of rows, query by query."""
     suite = suite_of(reading, found, dataset, k=K, repeats=1, lane=None)

@@ -31,7 +31,7 @@ from vectrial.worker.messages import (
     GiveTurn,
     NoMoreTurns,
     Progress,
-    Started,
+    TrialStarted,
     TurnResult,
     Waiting,
 )
@@ -127,7 +127,7 @@ class _Ear:
     def send(self, message: object) -> None:
         """Tell the run what has happened."""
         match message:
-            case Started(key):
+            case TrialStarted(key):
                 self._watcher.started(self._trials[key])
             case Progress():
                 self._watcher.progress(message)

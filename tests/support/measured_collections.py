@@ -12,14 +12,14 @@ from quick_servers import quick_servers
 
 from vectrial._engine import Judge
 from vectrial.datasets.truth import truth_of
-from vectrial.gate import Rows, Subject, run_gate
+from vectrial.gate import ExpectedRows, Subject, run_gate
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset
 from vectrial.model.existing import Description, Existing
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
-from vectrial.run.existing import Reading, describe, index_of, read_rows
+from vectrial.run.existing import ExistingCollection, describe, index_of, read_rows
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of, without_own_ids
@@ -45,9 +45,9 @@ def measured(
     existing: Existing,
     metric: Metric | None = None,
     columns: Sequence[str] = (),
-) -> tuple[Reading, Description, Dataset]:
+) -> tuple[ExistingCollection, Description, Dataset]:
     """What is found and read of a collection; its gate has passed."""
-    reading = Reading(registry.load(name), address, existing, columns, metric, 40)
+    reading = ExistingCollection(registry.load(name), address, existing, columns, metric, 40)
     found = describe(reading)
     dataset = read_rows(reading, found)
     with closing(opened(reading, found, dataset)) as store:
@@ -56,7 +56,7 @@ def measured(
     return reading, found, dataset
 
 
-def opened(reading: Reading, found: Description, dataset: Dataset) -> Store:
+def opened(reading: ExistingCollection, found: Description, dataset: Dataset) -> Store:
     """The store, attached to the collection."""
     schema = Schema(found.dim, dataset.metric, fields_of(without_own_ids(dataset)))
     index = index_of(reading.store, found)
@@ -73,7 +73,7 @@ def faults_of(store: Store, rows: Dataset) -> list[str]:
         make=lambda _: pytest.fail("nothing is made beside"),
         schema=store._schema,
         index=store._index,
-        rows=Rows(rows.ids, rows.vectors, rows.metadata),
+        rows=ExpectedRows(rows.ids, rows.vectors, rows.metadata),
         queries=rows.queries,
         judge=judge,
         k=K,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vectrial.servers.hosts import Host, Hosts
+from vectrial.servers.hosts import Host, RunningHosts
 from vectrial.servers.namespaces import Network
 
 PORT = 6379
@@ -31,7 +31,7 @@ class RayCluster:
     def __init__(self, hosts: int, temporary: Path, apart: Path | None = None) -> None:
         """temporary: Ray's folder; the path of a socket in it is short. apart: the last host keeps
         its data there, and shares no folder with the others."""
-        self.centre, self._hosts, self._temporary = Network(), Hosts(), temporary
+        self.centre, self._hosts, self._temporary = Network(), RunningHosts(), temporary
         self._apart = apart
         self._hosts.make(self.centre, hosts)
         for host in self._hosts.all:

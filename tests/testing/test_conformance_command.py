@@ -15,7 +15,7 @@ from vectrial.cli.main import main
 from vectrial.model.errors import UserError
 from vectrial.stores.memory import MemoryStore
 from vectrial.testing import run
-from vectrial.testing.run import Check, conformance
+from vectrial.testing.run import CheckOutcome, conformance
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,7 @@ def test_each_reason_of_failures_is_named_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checks = [
-        Check("writes", f"test_{n}", "case", outcome, reason)
+        CheckOutcome("writes", f"test_{n}", "case", outcome, reason)
         for n, (outcome, reason) in enumerate(
             [("failed", "no such row"), ("failed", "gone"), ("passed", ""), ("failed", "gone")]
         )

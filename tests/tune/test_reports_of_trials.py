@@ -11,8 +11,8 @@ from vectrial.cli import tune_view as tune
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Verdict
 from vectrial.stats.effects import Effect
-from vectrial.stats.verdict import Kind
-from vectrial.tune.search import Build, Candidate, Limits, TriedBuild
+from vectrial.stats.verdict import VerdictKind
+from vectrial.tune.search import Build, Candidate, TriedBuild, TuneLimits
 
 BUILD = Build("hnsw", {"m": 8})
 GOOD = Candidate(BUILD, {"ef_search": 40}, 0.97, 1000.0, 900.0, 2**20)
@@ -24,14 +24,14 @@ KEYS = {
 
 
 def result(
-    tried: TriedBuild, every: list[Candidate], limits: Limits, suite: str = ""
-) -> tune.Result:
+    tried: TriedBuild, every: list[Candidate], limits: TuneLimits, suite: str = ""
+) -> tune.TuneResult:
     found = tune.result_of([replace(tried, candidates=every)], limits, Path("runs/one"))
     return replace(found, suite=suite)
 
 
 def test_what_a_store_said_stands_as_it_said_it(capsys: pytest.CaptureFixture[str]) -> None:
-    tune.print_tables(result(FAILED, [], Limits(0.9)))
+    tune.print_tables(result(FAILED, [], TuneLimits(0.9)))
     said = capsys.readouterr().out
     assert "cannot open [/data/idx]: [limit 1] is :warning:" in said
     assert "no choice: no build could be measured whole" in said
@@ -42,7 +42,7 @@ def test_where_nothing_is_within_the_limits_the_nearest_is_told_with_a_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tried = TriedBuild(1, BUILD, "complete", -0.5, None, "memory 1 MiB", [GOOD])
-    found = result(tried, [GOOD], Limits(0.9, memory_bytes=1.0))
+    found = result(tried, [GOOD], TuneLimits(0.9, memory_bytes=1.0))
     assert found.best is None
     tune.print_tables(found)
     said = capsys.readouterr().out
@@ -52,7 +52,7 @@ def test_where_nothing_is_within_the_limits_the_nearest_is_told_with_a_remedy(
 @pytest.mark.parametrize("able", [True, False])
 def test_objects_have_all_their_keys(able: bool) -> None:
     tried = TriedBuild(1, BUILD, "complete", 1000.0, GOOD, "", [GOOD]) if able else FAILED
-    found = result(tried, [GOOD] if able else [], Limits(0.9), SUITE if able else "")
+    found = result(tried, [GOOD] if able else [], TuneLimits(0.9), SUITE if able else "")
     told = {one["kind"]: one for one in tune.objects(found)}
     assert told["build"].keys() == KEYS | {"build", "state", "reason"}
     assert (told["build"]["index"], told["build"]["params"]) == ("hnsw", {"m": 8})
@@ -74,7 +74,7 @@ def test_the_suite_that_measures_the_choice_anew_is_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tried = TriedBuild(1, BUILD, "complete", 1000.0, GOOD, "", [GOOD])
-    tune.print_tables(result(tried, [GOOD], Limits(0.9), SUITE))
+    tune.print_tables(result(tried, [GOOD], TuneLimits(0.9), SUITE))
     said = capsys.readouterr().out
     assert said.endswith(
         f"vectrial run runs/one/chosen.toml\nwhich is this suite:\n\n{SUITE}\nruns/one\n"
@@ -88,12 +88,12 @@ def test_the_fastest_of_the_last_candidates_is_the_choice(
     other = replace(tried, number=2, build=Build("hnsw", {"m": 24}))
     fine = replace(GOOD, search={"ef_search": 33}, recall=0.951, qps=1200.0)
     cell = ComparedCell("build-2 → build-1", "search", "search", {})
-    behind = Verdict(cell, Kind.BETTER, effect=Effect(1.25, 1.1, 1.4, 0.001, 0.05, 12))
+    behind = Verdict(cell, VerdictKind.BETTER, effect=Effect(1.25, 1.1, 1.4, 0.001, 0.05, 12))
     finals = tune.Finals(
         Path("runs/finals"),
         (tune.Finalist(tried, fine, 1210.0, None), tune.Finalist(other, GOOD, 968.0, behind)),
     )
-    found = tune.result_of([tried, other], Limits(0.95), Path("runs/one"), finals)
+    found = tune.result_of([tried, other], TuneLimits(0.95), Path("runs/one"), finals)
     assert found.best == fine
     rows = [one for one in tune.objects(found) if one["kind"] == "final"]
     assert [one["build"] for one in rows] == [1, 2]

@@ -12,16 +12,16 @@ from vectrial.stores import registry
 from vectrial.tune.search import (
     Build,
     Candidate,
-    Limits,
     Measured,
     TriedBuild,
+    TuneLimits,
     best_of,
     pareto_front,
     search,
 )
-from vectrial.tune.space import Choice, Range, defaults, knobs
+from vectrial.tune.space import Choices, IntegerRange, defaults, knobs
 
-KNOBS = (Range("m", 8, 64), Range("ef_construction", 40, 512))
+KNOBS = (IntegerRange("m", 8, 64), IntegerRange("ef_construction", 40, 512))
 LADDER = (10, 20, 40, 80, 160, 320)
 
 
@@ -45,14 +45,14 @@ class Simulated:
 
 
 def run(
-    simulated: Simulated, limits: Limits, budget: int = 25, steps: tuple[int, ...] = (10_000,)
+    simulated: Simulated, limits: TuneLimits, budget: int = 25, steps: tuple[int, ...] = (10_000,)
 ) -> list[TriedBuild]:
     first = {"hnsw": {"m": 16, "ef_construction": 200}}
     return search({"hnsw": KNOBS}, first, simulated, limits, steps=steps, budget=budget, seed=7)
 
 
 def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
-    limits = Limits(recall=0.95)
+    limits = TuneLimits(recall=0.95)
     tried = run(Simulated(), limits)
     assert len(tried) == 25
     assert tried[0].build.params == {"m": 16, "ef_construction": 200}, "first its own parameters"
@@ -65,12 +65,12 @@ def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
 
 
 def test_the_same_seed_tries_the_same() -> None:
-    first, second = (run(Simulated(), Limits(0.9), budget=10) for _ in range(2))
+    first, second = (run(Simulated(), TuneLimits(0.9), budget=10) for _ in range(2))
     assert [one.build for one in first] == [one.build for one in second]
 
 
 def test_every_limit_is_kept() -> None:
-    limits = Limits(recall=0.9, p99_us=5e6, memory_bytes=20e6)
+    limits = TuneLimits(recall=0.9, p99_us=5e6, memory_bytes=20e6)
     kept = [one.best for one in run(Simulated(), limits) if one.best]
     assert kept
     for one in kept:
@@ -78,16 +78,16 @@ def test_every_limit_is_kept() -> None:
         assert one.p99_us <= 5e6
         assert one.memory_bytes is not None
         assert one.memory_bytes <= 20e6
-    tight = run(Simulated(), Limits(recall=0.9, memory_bytes=1e6), budget=5)
+    tight = run(Simulated(), TuneLimits(recall=0.9, memory_bytes=1e6), budget=5)
     assert all(one.best is None and "memory" in one.reason for one in tight)
     unknown = Candidate(Build("hnsw", {}), {}, 1.0, 1.0, 1.0, None)
-    assert unknown.fault(Limits(0.9, memory_bytes=1.0)) == "its memory is not known"
+    assert unknown.fault(TuneLimits(0.9, memory_bytes=1.0)) == "its memory is not known"
 
 
 def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
     """From the greatest m on, of which all but the least take too much memory."""
     first = {"hnsw": {"m": 64, "ef_construction": 200}}
-    limits = Limits(recall=0.5, memory_bytes=9e6)
+    limits = TuneLimits(recall=0.5, memory_bytes=9e6)
     tried = search(
         {"hnsw": KNOBS}, first, Simulated(), limits, steps=(10_000,), budget=20, seed=2
     )  # fmt: skip
@@ -96,7 +96,7 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
     build = Build("hnsw", {})
     near = Candidate(build, {}, 0.95, 100.0, 1.0, 210 * 2**20)
     far = Candidate(build, {}, 0.999, 100.0, 1.0, 900 * 2**20)
-    limits = Limits(recall=0.9, memory_bytes=200 * 2**20)
+    limits = TuneLimits(recall=0.9, memory_bytes=200 * 2**20)
     values = [best_of(Measured([one]), limits)[1] for one in (near, far)]
     assert 0 > values[0] > values[1] > best_of(Measured([]), limits)[1]
     assert best_of(Measured([near, far]), limits)[2] == "memory 210 MiB"
@@ -105,19 +105,19 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
 @pytest.mark.parametrize(
     ("limits", "beyond"),
     [
-        (Limits(0.9), 0.0),
-        (Limits(1.0), 0.05),
-        (Limits(0.9, p99_us=1000.0), 0.25),
-        (Limits(0.9, p99_us=4000.0, memory_bytes=25.0), 0.25),
-        (Limits(1.0, p99_us=1000.0, memory_bytes=100.0), (0.05 + 0.5) / 3),
+        (TuneLimits(0.9), 0.0),
+        (TuneLimits(1.0), 0.05),
+        (TuneLimits(0.9, p99_us=1000.0), 0.25),
+        (TuneLimits(0.9, p99_us=4000.0, memory_bytes=25.0), 0.25),
+        (TuneLimits(1.0, p99_us=1000.0, memory_bytes=100.0), (0.05 + 0.5) / 3),
     ],
 )
-def test_how_far_beyond_the_limits(limits: Limits, beyond: float) -> None:
+def test_how_far_beyond_the_limits(limits: TuneLimits, beyond: float) -> None:
     one = Candidate(Build("hnsw", {}), {}, 0.95, 1.0, 2000.0, 100.0)
     assert one.beyond(limits) == pytest.approx(beyond)
     assert (one.beyond(limits) == 0) == (one.fault(limits) is None)
     unknown = Candidate(Build("hnsw", {}), {}, 0.95, 1.0, 2000.0, None)
-    assert unknown.beyond(Limits(0.9, memory_bytes=1.0)) == 0.5
+    assert unknown.beyond(TuneLimits(0.9, memory_bytes=1.0)) == 0.5
 
 
 def test_what_a_store_settles_itself_is_left_to_it_first() -> None:
@@ -127,30 +127,30 @@ def test_what_a_store_settles_itself_is_left_to_it_first() -> None:
         asked.append((build, rows))
         return Measured([Candidate(build, {"nprobe": 4}, 0.99, 10.0 * rows, 1.0, None)])
 
-    knobs_of = {"ivf": (Range("nlist", 16, 64), Range("nbits", 4, 8)), "hnsw": KNOBS}
+    knobs_of = {"ivf": (IntegerRange("nlist", 16, 64), IntegerRange("nbits", 4, 8)), "hnsw": KNOBS}
     first = {"ivf": {"nbits": 8}, "hnsw": {"m": 16, "ef_construction": 200}}
     tried = search(
-        knobs_of, first, evaluate, Limits(0.5), steps=(100, 1000), budget=4, seed=1
+        knobs_of, first, evaluate, TuneLimits(0.5), steps=(100, 1000), budget=4, seed=1
     )  # fmt: skip
     assert asked[0] == (Build("ivf", {"nbits": 8}), 1000), "whole, and nlist is not drawn"
     assert asked[1] == (Build("hnsw", {"m": 16, "ef_construction": 200}), 100)
     assert [one.number for one in tried] == [1, 2, 3, 4]
     alone = search(
-        knobs_of, first, evaluate, Limits(0.5), steps=(1000,), budget=1, seed=1
+        knobs_of, first, evaluate, TuneLimits(0.5), steps=(1000,), budget=1, seed=1
     )  # fmt: skip
     assert [one.build for one in alone] == [Build("ivf", {"nbits": 8})]
 
 
 def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
     simulated = Simulated()
-    tried = run(simulated, Limits(0.95), steps=(1000, 10_000))
+    tried = run(simulated, TuneLimits(0.95), steps=(1000, 10_000))
     pruned = [one for one in tried if one.state == "pruned"]
     assert pruned
     whole = {id(build) for build, rows in simulated.asked if rows == 10_000}
     assert all(id(one.build) not in whole for one in pruned)
     before: list[float] = []
     for one in tried:
-        on_a_share = best_of(Simulated()(one.build, 1000), Limits(0.95))[1]
+        on_a_share = best_of(Simulated()(one.build, 1000), TuneLimits(0.95))[1]
         if one.state == "pruned":
             assert one.value == on_a_share < statistics.median(before)
         elif one.state == "complete":
@@ -161,10 +161,10 @@ def test_no_build_is_measured_twice() -> None:
     simulated = Simulated()
     first = {"hnsw": {"m": 2}}
     tried = search(
-        {"hnsw": (Choice("m", (2, 4)),)},
+        {"hnsw": (Choices("m", (2, 4)),)},
         first,
         lambda build, rows: simulated(Build("hnsw", {**build.params, "ef_construction": 50}), rows),
-        Limits(0.5),
+        TuneLimits(0.5),
         steps=(100,),
         budget=6,
         seed=1,
@@ -175,7 +175,7 @@ def test_no_build_is_measured_twice() -> None:
 
 def test_a_build_that_fails_is_told_and_the_search_goes_on() -> None:
     tried = search(
-        {"hnsw": KNOBS}, {}, lambda *_: Measured([], "it crashed"), Limits(0.9), steps=(100,),
+        {"hnsw": KNOBS}, {}, lambda *_: Measured([], "it crashed"), TuneLimits(0.9), steps=(100,),
         budget=3, seed=1,
     )  # fmt: skip
     assert [(one.state, one.reason, one.best) for one in tried] == [
@@ -203,7 +203,7 @@ def test_what_is_turned_is_what_the_stores_take(name: str) -> None:
         for end in (0, -1):
             values = {
                 knob.name: knob.values[end]
-                if isinstance(knob, Choice)
+                if isinstance(knob, Choices)
                 else (knob.low, knob.high)[end]
                 for knob in turned
             }
@@ -215,5 +215,7 @@ def test_a_declared_range_goes_before_the_usual_one() -> None:
     class Own(Params):
         m: int = 16
 
-    assert knobs(IndexKind(build=Own), 1000, 8) == (Range("m", 8, 64),)
-    assert knobs(IndexKind(build=Own, tuning_ranges={"m": (4, 6)}), 1000, 8) == (Range("m", 4, 6),)
+    assert knobs(IndexKind(build=Own), 1000, 8) == (IntegerRange("m", 8, 64),)
+    assert knobs(IndexKind(build=Own, tuning_ranges={"m": (4, 6)}), 1000, 8) == (
+        IntegerRange("m", 4, 6),
+    )

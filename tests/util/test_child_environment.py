@@ -81,7 +81,7 @@ def test_the_measuring_process_is_started_without_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         process.environments,
         "command",
-        lambda environment, *_, **__: process.environments.Command(
+        lambda environment, *_, **__: process.environments.PythonCommand(
             ("python",), {**SECRETS, "PATH": "/"}
         ),
     )

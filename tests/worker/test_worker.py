@@ -37,10 +37,10 @@ from vectrial.worker.messages import (
     JobSpec,
     Progress,
     Serving,
-    Started,
     TrialSpec,
+    TrialStarted,
 )
-from vectrial.worker.time_limit import TimeIsUp, TimeLimit
+from vectrial.worker.time_limit import BlockTimer, TimeIsUp
 
 DATASET = "clustered-16-2k"
 
@@ -215,8 +215,8 @@ def test_no_trial_begins_before_those_that_ended_are_kept(
 ) -> None:
     """What is written meanwhile would take processor time from what is measured."""
     heard = told(tmp_path, ("ingest", {}), ("ingest", {}))
-    steps = [type(one) for one in heard if isinstance(one, Started | Finished | Ack)]
-    assert steps == [Started, Finished, Ack] * 2
+    steps = [type(one) for one in heard if isinstance(one, TrialStarted | Finished | Ack)]
+    assert steps == [TrialStarted, Finished, Ack] * 2
 
 
 def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
@@ -226,8 +226,8 @@ def test_what_ended_is_kept_once_the_next_message_is_asked_for() -> None:
     messages = process.messages(60.0)
     assert isinstance(next(messages), Finished)
     assert not theirs.poll(), "it is being written"
-    theirs.send(Started("b"))
-    assert next(messages) == Started("b")
+    theirs.send(TrialStarted("b"))
+    assert next(messages) == TrialStarted("b")
     assert theirs.recv() == Ack()
 
 
@@ -275,7 +275,7 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same(
 
 def test_nothing_but_a_block_is_ended_at_its_time_limit() -> None:
     sends = False
-    limit = TimeLimit(lambda: sends)
+    limit = BlockTimer(lambda: sends)
     limit.handle_signal()
     with limit.block():
         sends = True

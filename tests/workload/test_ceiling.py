@@ -11,7 +11,7 @@ import pytest
 
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.null_server import null_server
-from vectrial.engine.parts import Part, Sent
+from vectrial.engine.parts import LoadPart, Sent
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.phase import Phase
@@ -172,10 +172,10 @@ def test_without_a_ceiling_the_row_says_why() -> None:
     assert not math.isnan(seen.metrics["client_cpu_share"] or 0)
 
 
-def part(issued: int = 500, cpu_s: float = 0.005) -> Part:
+def part(issued: int = 500, cpu_s: float = 0.005) -> LoadPart:
     """A machine's part of a second."""
     fields = {"started_ns": 0, "ended_ns": SECOND, "cpu_ns": int(cpu_s * SECOND)}
-    return Part([{"issued": issued}], fields)
+    return LoadPart([{"issued": issued}], fields)
 
 
 def from_machines(sent: Sent, **metrics: float | None) -> Phase:

@@ -10,26 +10,27 @@ from vectrial.workload.ledger import (
     BROKEN,
     FOREIGN,
     TORN,
+    BrokenRow,
     Change,
-    Found,
-    Kind,
+    ChangeKind,
+    ChangeOutcome,
     Ledger,
-    Loss,
-    Outcome,
+    RowLoss,
 )
 
 INSERT, UPDATE, DELETE = (
-    Change(Kind.INSERT, (1,), 1), Change(Kind.UPDATE, (1,), 2), Change(Kind.DELETE, (1,), 3)
-)  # fmt: skip
+    Change(kind, (1,), at)
+    for at, kind in enumerate((ChangeKind.INSERT, ChangeKind.UPDATE, ChangeKind.DELETE), 1)
+)
 
 
 def judged(
     changes: list[Change], version: int, *, promised_ns: int | None, unknown: tuple[int, ...] = ()
-) -> list[Found]:
+) -> list[BrokenRow]:
     """What became of row 1; change i was acknowledged at i + 1 s, unless its outcome is unknown."""
     ledger = Ledger()
     outcomes = [
-        Outcome(at, (at + 1) * 10**9, "lost the connection" if at in unknown else "")
+        ChangeOutcome(at, (at + 1) * 10**9, "lost the connection" if at in unknown else "")
         for at in range(len(changes))
     ]
     ledger.record(changes, outcomes)
@@ -43,22 +44,22 @@ ALL = 10 * 10**9
     ("changes", "version", "promised_ns", "unknown", "loss"),
     [
         ([INSERT], 1, ALL, (), None),
-        ([INSERT], 0, ALL, (), Loss.LOST),
-        ([INSERT, UPDATE], 1, ALL, (), Loss.OLD),
-        ([INSERT, UPDATE], 0, ALL, (), Loss.LOST),
-        ([INSERT, DELETE], 1, ALL, (), Loss.RETURNED),
+        ([INSERT], 0, ALL, (), RowLoss.LOST),
+        ([INSERT, UPDATE], 1, ALL, (), RowLoss.OLD),
+        ([INSERT, UPDATE], 0, ALL, (), RowLoss.LOST),
+        ([INSERT, DELETE], 1, ALL, (), RowLoss.RETURNED),
         ([INSERT, DELETE], 0, ALL, (), None),
-        ([INSERT, UPDATE], TORN, ALL, (), Loss.TORN),
-        ([INSERT, UPDATE], FOREIGN, None, (), Loss.FOREIGN),
+        ([INSERT, UPDATE], TORN, ALL, (), RowLoss.TORN),
+        ([INSERT, UPDATE], FOREIGN, None, (), RowLoss.FOREIGN),
         # Acknowledged after the last promise.
-        ([INSERT, UPDATE], 1, 1.5e9, (), Loss.UNPROMISED),
-        ([INSERT, UPDATE], 0, 1.5e9, (), Loss.LOST),
-        ([INSERT, DELETE], 1, 1.5e9, (), Loss.UNPROMISED),
-        ([INSERT], 0, None, (), Loss.UNPROMISED),
+        ([INSERT, UPDATE], 1, 1.5e9, (), RowLoss.UNPROMISED),
+        ([INSERT, UPDATE], 0, 1.5e9, (), RowLoss.LOST),
+        ([INSERT, DELETE], 1, 1.5e9, (), RowLoss.UNPROMISED),
+        ([INSERT], 0, None, (), RowLoss.UNPROMISED),
         # Never acknowledged.
-        ([INSERT], 1, ALL, (0,), Loss.UNACKNOWLEDGED),
+        ([INSERT], 1, ALL, (0,), RowLoss.UNACKNOWLEDGED),
         ([INSERT], 0, ALL, (0,), None),
-        ([INSERT, DELETE], 0, ALL, (1,), Loss.UNACKNOWLEDGED),
+        ([INSERT, DELETE], 0, ALL, (1,), RowLoss.UNACKNOWLEDGED),
         ([INSERT, DELETE], 1, ALL, (1,), None),
     ],
 )
@@ -67,7 +68,7 @@ def test_a_row_is_as_it_may_be_or_it_is_said_what_became_of_it(
     version: int,
     promised_ns: int | None,
     unknown: tuple[int, ...],
-    loss: Loss | None,
+    loss: RowLoss | None,
 ) -> None:
     found = judged(changes, version, promised_ns=promised_ns, unknown=unknown)
     assert [one.loss for one in found] == ([] if loss is None else [loss])
@@ -75,19 +76,19 @@ def test_a_row_is_as_it_may_be_or_it_is_said_what_became_of_it(
 
 def test_what_was_found_is_what_is_there_from_then_on() -> None:
     ledger = Ledger()
-    ledger.record([INSERT, UPDATE], [Outcome(0, 1), Outcome(1, 2)])
+    ledger.record([INSERT, UPDATE], [ChangeOutcome(0, 1), ChangeOutcome(1, 2)])
     ledger.settle({1: 1})
     assert ledger.live() == {1: 1}
     assert ledger.judge({1: 1}, 9, 9) == []
     (lost,) = ledger.judge({}, 9, None)
-    assert lost.loss is Loss.LOST, "it had outlived an outage"
+    assert lost.loss is RowLoss.LOST, "it had outlived an outage"
 
 
 def test_of_a_row_that_was_never_written_nothing_is_asked_again() -> None:
     ledger = Ledger()
-    ledger.record([INSERT], [Outcome(0, 1)])
+    ledger.record([INSERT], [ChangeOutcome(0, 1)])
     ledger.settle({1: FOREIGN})
-    ledger.record([UPDATE], [Outcome(0, 2)])
+    ledger.record([UPDATE], [ChangeOutcome(0, 2)])
     assert ledger.ids == []
 
 
@@ -107,7 +108,7 @@ def test_a_promise_is_broken_by_what_no_allowed_history_leaves(
     states: of change i, whether it deletes, and whether it was acknowledged.
     """
     changes = [
-        Change(Kind.DELETE if deletes else Kind.UPDATE, (1,), at + 1)
+        Change(ChangeKind.DELETE if deletes else ChangeKind.UPDATE, (1,), at + 1)
         for at, (deletes, _) in enumerate(states)
     ]
     unknown = tuple(at for at, (_, acknowledged) in enumerate(states) if not acknowledged)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from vectrial._engine import Judge, Recorder
-from vectrial.engine.client import Requests, Share, arrivals, closed, drive, target
+from vectrial.engine.client import MachineShare, Requests, arrivals, closed, drive, target
 from vectrial.engine.null_server import NullServer, null_server
-from vectrial.engine.parts import Part, merged, packed
+from vectrial.engine.parts import LoadPart, merged, packed
 from vectrial.engine.types import LoadOutcome, LoadSource
 from vectrial.model.errors import UserError
 
@@ -30,7 +30,7 @@ LEAD_NS = 20_000_000
 
 def driven(
     server: NullServer, source: LoadSource, judge: Judge, *, once: bool = False, threads: int = 1
-) -> tuple[LoadOutcome, list[Part], list[int]]:
+) -> tuple[LoadOutcome, list[LoadPart], list[int]]:
     """What two machines saw, merged; the part of each; and how late each began, in ns."""
     meeting = threading.Barrier(MACHINES)
     named: list[int] = []
@@ -46,7 +46,7 @@ def driven(
         meeting.wait()
         return named[0]
 
-    def one(machine: int) -> Part:
+    def one(machine: int) -> LoadPart:
         outcome = drive(
             target("null-grpc", server.host, server.port),
             [search],
@@ -54,7 +54,7 @@ def driven(
             duration_s=None if source["count"] or once else 0.5,
             threads=threads,
             warmup_count=None if once else 20,
-            share=Share(machine, MACHINES, start, lambda at: late_ns.append(at - named[0])),
+            share=MachineShare(machine, MACHINES, start, lambda at: late_ns.append(at - named[0])),
             seed=3,
         )
         return packed(outcome)
@@ -126,7 +126,7 @@ def test_a_machine_waits_no_longer_than_its_caller() -> None:
             [Requests("search", vectors=VECTORS, k=K)],
             [closed(1)],
             duration_s=60,
-            share=Share(0, 2, nobody),
+            share=MachineShare(0, 2, nobody),
         )
 
 
@@ -136,7 +136,7 @@ def test_a_machine_without_a_number() -> None:
             target("null-grpc", server.host, server.port),
             [Requests("search", vectors=VECTORS, k=K)],
             [closed(1, count=1)],
-            share=Share(2, 2),
+            share=MachineShare(2, 2),
         )
 
 

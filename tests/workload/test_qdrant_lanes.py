@@ -24,11 +24,11 @@ from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.qdrant.store import (
-    HnswSearch,
     Qdrant,
+    QdrantHnswSearch,
+    QdrantQuantizedSearch,
     Quantization,
     QuantizedBuild,
-    QuantizedSearch,
     ServerBuild,
 )
 from vectrial.workload.native.rows import columns_of, send
@@ -58,10 +58,10 @@ def store(peer: Peer, tmp_path: Path) -> Iterator[Qdrant]:
 @pytest.mark.parametrize(
     "params",
     [
-        HnswSearch(),
-        HnswSearch(ef_search=99),
-        QuantizedSearch(ef_search=50, oversampling=2.5),
-        QuantizedSearch(rescore=False),
+        QdrantHnswSearch(),
+        QdrantHnswSearch(ef_search=99),
+        QdrantQuantizedSearch(ef_search=50, oversampling=2.5),
+        QdrantQuantizedSearch(rescore=False),
         Qdrant.capabilities.indexes["flat"].search(),
     ],
 )

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from vectrial.model.errors import UserError
 from vectrial.workload.runbook import (
     OWN,
-    Live,
+    LiveRows,
     Operation,
-    Step,
+    RunbookStep,
     by_cluster,
     checked,
     loads,
@@ -40,7 +40,7 @@ some-10M:
 def test_our_own_can_be_made_on_any_number_of_rows(name: str, rows: int) -> None:
     steps = checked(list(OWN[name](rows)), rows)
     assert steps[-1].operation is Operation.SEARCH
-    live = Live(rows)
+    live = LiveRows(rows)
     for step in steps:
         live.apply(step)
         if step.operation is Operation.SEARCH:
@@ -57,9 +57,9 @@ def test_our_own_can_be_made_on_any_number_of_rows(name: str, rows: int) -> None
 def test_what_is_live_is_what_a_dictionary_says(
     told: list[tuple[Operation, int, int]],
 ) -> None:
-    live, known = Live(12), dict[int, int]()
+    live, known = LiveRows(12), dict[int, int]()
     for operation, start, end in told:
-        step = Step(operation, start, end, 12 - max(0, end - start))
+        step = RunbookStep(operation, start, end, 12 - max(0, end - start))
         tags = range(start, end)
         possible = (
             start <= end
@@ -83,11 +83,11 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "book.yaml"
     path.write_text(FILE)
     steps = checked(read(path, 1000), 1000)
-    assert steps[0] == Step(Operation.INSERT, 0, 600)
-    assert steps[3] == Step(Operation.REPLACE, 100, 300, 600)
+    assert steps[0] == RunbookStep(Operation.INSERT, 0, 600)
+    assert steps[3] == RunbookStep(Operation.REPLACE, 100, 300, 600)
     assert replaced(steps) == [0, 0, 100, 300, 300]
     scaled = checked(read(path, 80), 80)
-    assert scaled[3] == Step(Operation.REPLACE, 10, 30, 60)
+    assert scaled[3] == RunbookStep(Operation.REPLACE, 10, 30, 60)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_of_a_file_with_several_datasets_one_is_named(tmp_path: Path) -> None:
         "small-1M: {max_pts: 10, 1: {operation: insert, start: 0, end: 10}}\n"
         "large-10M: {max_pts: 100, 1: {operation: insert, start: 0, end: 100}}\n"
     )
-    assert read(path, 1000, "small-1M") == (Step(Operation.INSERT, 0, 10),)
-    assert read(path, 1000, "large-10M") == (Step(Operation.INSERT, 0, 100),)
+    assert read(path, 1000, "small-1M") == (RunbookStep(Operation.INSERT, 0, 10),)
+    assert read(path, 1000, "large-10M") == (RunbookStep(Operation.INSERT, 0, 100),)
     with pytest.raises(UserError, match="2 datasets") as several:
         read(path, 1000)
     assert f"{path}#small-1M" in str(several.value.remedy)
@@ -164,7 +164,7 @@ def test_loads_of_a_runbook_are_all_rows_that_it_writes(name: str, times: float)
 
 
 def test_a_step_that_cannot_be_made_has_its_number() -> None:
-    steps = [Step(Operation.INSERT, 0, 5), Step(Operation.DELETE, 3, 6)]
+    steps = [RunbookStep(Operation.INSERT, 0, 5), RunbookStep(Operation.DELETE, 3, 6)]
     with pytest.raises(UserError, match="step 2: delete of tag 5, which is not there"):
         checked(steps, 10)
 

@@ -40,7 +40,7 @@ def test_processes_are_started_connected_and_warm_before_the_clock_starts(
     queries = vectors[:20]
     opening = Opening("null_store:StampingStore", tmp_path, None, schema, flat, None)
     phase = sdk_search.search(
-        sdk_search.Question(opening, K, NoParams()),
+        sdk_search.VectorQuestion(opening, K, NoParams()),
         queries,
         exact_topk(vectors, ids, queries, Metric.L2, K),
         ClosedLoop(CLIENTS, min_s=0, max_s=60),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vectrial.analysis.costs import Use, bill
-from vectrial.analysis.growths import Build, Curve, Outlook, outlooks
+from vectrial.analysis.growths import Curve, GrowthBuild, Outlook, outlooks
 from vectrial.model.lane import Lane
 from vectrial.stats.growth import Forecast
 from vectrial.suite.model import Prices
@@ -27,7 +27,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeSize:
     """One node: processors like those that were measured, and its memory in bytes."""
 
     processors: float
@@ -67,7 +67,7 @@ class Sizing:
     where there is none, for `reason`.
     """
 
-    build: Build
+    build: GrowthBuild
     clients: int
     expected: Deployment | None
     cautious: Deployment | None
@@ -77,7 +77,7 @@ class Sizing:
 def sizings(
     found: Sequence[Curve],
     demand: Demand,
-    node: Callable[[Build], Node | None],
+    node: Callable[[GrowthBuild], NodeSize | None],
     prices: Prices | None,
 ) -> list[Sizing]:
     """The least deployment of each build, by its searches with the most clients.
@@ -85,7 +85,7 @@ def sizings(
     node: of a build's store; None where it is not known. Fan-out is not forecast: with several
     shards a query waits for the slowest of them, and its answers are merged.
     """
-    by_build: dict[Build, list[Curve]] = defaultdict(list)
+    by_build: dict[GrowthBuild, list[Curve]] = defaultdict(list)
     for curve in found:
         by_build[curve.build].append(curve)
     forecasts = _Forecasts(found)
@@ -113,9 +113,9 @@ class _Forecasts:
 
     def __init__(self, curves: Sequence[Curve]) -> None:
         self._curves = curves
-        self._known: dict[float, dict[tuple[Build, str, int | None], Outlook]] = {}
+        self._known: dict[float, dict[tuple[GrowthBuild, str, int | None], Outlook]] = {}
 
-    def of(self, build: Build, rows: float) -> dict[tuple[str, int | None], Forecast]:
+    def of(self, build: GrowthBuild, rows: float) -> dict[tuple[str, int | None], Forecast]:
         """By metric and clients."""
         if rows not in self._known:
             self._known[rows] = {
@@ -128,13 +128,18 @@ class _Forecasts:
             if own == build
         }
 
-    def least_rows(self, build: Build) -> int:
+    def least_rows(self, build: GrowthBuild) -> int:
         """The smallest size that all its quantities were measured at: nothing is forecast below."""
         return max(curve.sizes[0] for curve in self._curves if curve.build == build)
 
 
 def _least(
-    forecasts: _Forecasts, build: Build, clients: int, demand: Demand, node: Node, cautious: bool
+    forecasts: _Forecasts,
+    build: GrowthBuild,
+    clients: int,
+    demand: Demand,
+    node: NodeSize,
+    cautious: bool,
 ) -> tuple[Deployment | None, str]:
     """The deployment of fewest shards within the limits; or why there is none."""
     reason = ""
@@ -176,7 +181,7 @@ def _shards(rows: float, least_rows: int) -> Iterator[int]:
         shards += max(1, shards // 16)
 
 
-def _priced(deployment: Deployment, node: Node, prices: Prices | None) -> Deployment:
+def _priced(deployment: Deployment, node: NodeSize, prices: Prices | None) -> Deployment:
     if prices is None:
         return deployment
     use = Use(node.processors, node.memory_bytes, deployment.disk_bytes, deployment.qps)

@@ -24,7 +24,7 @@ _COMPONENT_BYTES = 4
 _REASON = 160
 
 
-class Outcome(StrEnum):
+class LimitsOutcome(StrEnum):
     """What a store did under limits."""
 
     HOLDS = "holds"
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Purpose(StrEnum):
+class LimitsPurpose(StrEnum):
     """Why limits were tried."""
 
     WHOLE = "whole machine"
@@ -51,52 +51,58 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LimitsVerdict:
     """why: figures and reasons, for people; empty where it holds."""
 
-    outcome: Outcome
+    outcome: LimitsOutcome
     why: str = ""
 
     @property
     def holds(self) -> bool:
         """Everything was within the limits."""
-        return self.outcome is Outcome.HOLDS
+        return self.outcome is LimitsOutcome.HOLDS
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.why}" if self.why else str(self.outcome)
 
 
-def verdict(trial: Trial) -> Verdict:
+def verdict(trial: Trial) -> LimitsVerdict:
     """What a store did in a trial of `fit`, worst first."""
     server = trial.server or {}
     if kills := int(server.get("oom_kills") or 0):
         what = formatting.plural(kills, "process", "processes")
-        return Verdict(Outcome.KILLED, f"out of memory: the kernel ended {what}{_during(trial)}")
+        return LimitsVerdict(
+            LimitsOutcome.KILLED, f"out of memory: the kernel ended {what}{_during(trial)}"
+        )
     if trial.status in ("failed", "skipped"):
         return _failed(trial.reason or trial.status)
     if trial.status == "ok" and "not applied" in str(server.get("limits") or ""):
-        return Verdict(Outcome.UNKNOWN, f"the limits were {server['limits']}")
+        return LimitsVerdict(LimitsOutcome.UNKNOWN, f"the limits were {server['limits']}")
     wrong = [check for check in trial.gate if check.relevant and check.passed is False]
     if wrong:
         said = "; ".join(f"{check.name}: {check.detail}" for check in wrong)
-        return Verdict(Outcome.WRONG, _short(f"gate: {said}"))
+        return LimitsVerdict(LimitsOutcome.WRONG, _short(f"gate: {said}"))
     load, search = phase_of(trial, "load"), phase_of(trial, "search")
     if load is None or search is None:
-        return Verdict(Outcome.UNKNOWN, trial.reason or "nothing was searched")
+        return LimitsVerdict(LimitsOutcome.UNKNOWN, trial.reason or "nothing was searched")
     return _judged(trial.params, load, search)
 
 
-def _failed(reason: str) -> Verdict:
+def _failed(reason: str) -> LimitsVerdict:
     if reason.startswith(OVERDUE):
-        return Verdict(Outcome.SLOW, f"it {reason.replace('trial_timeout_s =', 'the limit of')} s")
+        return LimitsVerdict(
+            LimitsOutcome.SLOW, f"it {reason.replace('trial_timeout_s =', 'the limit of')} s"
+        )
     if reason.startswith(SERVER_SILENT):
-        return Verdict(Outcome.SLOW, _short(reason))
+        return LimitsVerdict(LimitsOutcome.SLOW, _short(reason))
     if reason.startswith((SERVER_ENDED, PROCESS_ENDED)):
-        return Verdict(Outcome.KILLED, _short(reason))
-    return Verdict(Outcome.REFUSED, _short(reason))
+        return LimitsVerdict(LimitsOutcome.KILLED, _short(reason))
+    return LimitsVerdict(LimitsOutcome.REFUSED, _short(reason))
 
 
-def _judged(requirements: Mapping[str, Any], load: PhaseResult, search: PhaseResult) -> Verdict:
+def _judged(
+    requirements: Mapping[str, Any], load: PhaseResult, search: PhaseResult
+) -> LimitsVerdict:
     """Of a trial that ended by itself, with a gate that passed."""
     count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
     p99, recall = search.metrics.get("latency_p99"), search.value("recall_mean")
@@ -105,19 +111,21 @@ def _judged(requirements: Mapping[str, Any], load: PhaseResult, search: PhaseRes
     if not count or errors > float(requirements["error_share"]) * (count + errors):
         of = f"{errors:,.0f} of {count + errors:,.0f} searches failed"
         first = next((f": {messages[0]}" for _, _, messages in search.errors if messages), "")
-        return Verdict(Outcome.REFUSED, _short(of + first))
+        return LimitsVerdict(LimitsOutcome.REFUSED, _short(of + first))
     if recall is not None and recall < float(requirements["recall"]):
-        return Verdict(Outcome.WRONG, f"recall {formatting.recall(recall)}")
+        return LimitsVerdict(LimitsOutcome.WRONG, f"recall {formatting.recall(recall)}")
     if known is not None and known[1] > 1e3 * float(requirements["p99_ms"]):
-        return Verdict(Outcome.SLOW, f"{known[0]} {formatting.duration(known[1])}")
+        return LimitsVerdict(LimitsOutcome.SLOW, f"{known[0]} {formatting.duration(known[1])}")
     if limit_s is not None and ready_s is not None and ready_s > float(limit_s):
-        return Verdict(Outcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s")
+        return LimitsVerdict(
+            LimitsOutcome.SLOW, f"a load of {ready_s:,.3g} s, over {float(limit_s):,.3g} s"
+        )
     # A client at its limit makes latencies longer, never shorter.
     sound = search.valid or (search.reason or "").startswith("client-bound")
     if not sound or recall is None or p99 is None or p99.value is None:
         why = search.reason or (p99 and p99.reason) or "recall or latency is not known"
-        return Verdict(Outcome.UNKNOWN, why)
-    return Verdict(Outcome.HOLDS)
+        return LimitsVerdict(LimitsOutcome.UNKNOWN, why)
+    return LimitsVerdict(LimitsOutcome.HOLDS)
 
 
 def phase_of(trial: Trial, name: str) -> PhaseResult | None:
@@ -147,7 +155,7 @@ class FitStep:
     purpose: str
     memory_bytes: int
     cpus: float
-    verdict: Verdict
+    verdict: LimitsVerdict
     trial: Trial
 
     def figure(self, metric: str) -> float | None:
@@ -171,7 +179,7 @@ class FitStep:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitResult:
     """The steps of one store on one dataset, under the same requirements, and what they say.
 
     confirmed: the steps at the least limits at which it holds; none where nothing was confirmed.
@@ -230,7 +238,7 @@ class Fit:
         if self.confirmed:
             return ""
         last = self.steps[-1]
-        if last.purpose == Purpose.WHOLE:
+        if last.purpose == LimitsPurpose.WHOLE:
             return f"it does not hold with the whole machine: {last.verdict}"
         return f"nothing was confirmed: at {last.limits}: {last.verdict}"
 
@@ -248,7 +256,7 @@ _LIMITS = {"memory_bytes", "cpus"}
 _REQUIREMENTS = ("p99_ms", "recall", "error_share", "clients", "rate", "k")
 
 
-def fits(run: RunData) -> list[Fit]:
+def fits(run: RunData) -> list[FitResult]:
     """Every store of a run that was put under limits."""
     grouped: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
     for trial in run.trials:
@@ -263,12 +271,12 @@ def _requirements_of(trial: Trial) -> dict[str, Any]:
     return {name: trial.params[name] for name in _REQUIREMENTS if name in trial.params}
 
 
-def fit_of(trials: Sequence[Trial]) -> Fit:
+def fit_of(trials: Sequence[Trial]) -> FitResult:
     """What the trials of one store say, in any order; at least one."""
     first = trials[0]
     steps = _of_last_search(trials)
     confirmed = _confirmed(steps)
-    return Fit(
+    return FitResult(
         series=first.series,
         dataset=first.dataset,
         rows=first.rows,
@@ -308,12 +316,12 @@ def step_of(trial: Trial) -> FitStep:
 def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
     """The steps at the last limits that were to be confirmed, where all of them held; those whose
     figures say nothing were made again, unless they are the last."""
-    confirming = [step for step in steps if step.purpose == Purpose.CONFIRM]
+    confirming = [step for step in steps if step.purpose == LimitsPurpose.CONFIRM]
     if not confirming:
         return ()
     limits = confirming[-1].memory_bytes, confirming[-1].cpus
     there = [step for step in confirming if (step.memory_bytes, step.cpus) == limits]
-    known = [step for step in there if step.verdict.outcome is not Outcome.UNKNOWN]
+    known = [step for step in there if step.verdict.outcome is not LimitsOutcome.UNKNOWN]
     held = there[-1].verdict.holds and all(step.verdict.holds for step in known)
     return tuple(known) if held else ()
 
@@ -347,7 +355,11 @@ def contradictions(steps: Sequence[FitStep]) -> tuple[str, ...]:
             and held.memory_bytes <= failed.memory_bytes
             and held.cpus <= failed.cpus
         ]
-        if not failed.verdict.holds and failed.verdict.outcome is not Outcome.UNKNOWN and lower:
+        if (
+            not failed.verdict.holds
+            and failed.verdict.outcome is not LimitsOutcome.UNKNOWN
+            and lower
+        ):
             found.append(
                 f"{failed.limits} did not hold in step {failed.number} ({failed.verdict}), and"
                 f" {lower[0].limits} did in step {lower[0].number}"

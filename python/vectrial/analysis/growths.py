@@ -70,7 +70,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Build:
+class GrowthBuild:
     """A store's index, with its build parameters, on a dataset of any size."""
 
     series: Series
@@ -85,7 +85,7 @@ class Curve:
     sizes: numbers of rows, ascending. values: as many. points: those that each value is from.
     """
 
-    build: Build
+    build: GrowthBuild
     quantity: Quantity
     sizes: tuple[int, ...]
     values: tuple[float, ...]
@@ -142,7 +142,7 @@ def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
     Time until ready, memory and disk; QPS and p99 at this recall, for each number of clients, read
     off each size's curve (`read_within`). Only points that may be ranked count.
     """
-    found: dict[tuple[Build, Quantity], dict[int, tuple[float, tuple[Point, ...]]]]
+    found: dict[tuple[GrowthBuild, Quantity], dict[int, tuple[float, tuple[Point, ...]]]]
     found = defaultdict(dict)
     for quantity, rows, value, points in _measured(run, recall):
         found[_build(points[0]), quantity][rows] = (value, points)
@@ -203,8 +203,8 @@ def holdout_checks(found: Sequence[Curve], rows: int) -> list[Outlook]:
     return made
 
 
-def _build(point: Point) -> Build:
-    return Build(point.series, point.dataset, tuple(sorted(point.index_params.items())))
+def _build(point: Point) -> GrowthBuild:
+    return GrowthBuild(point.series, point.dataset, tuple(sorted(point.index_params.items())))
 
 
 _Measured = tuple[Quantity, int, float, tuple[Point, ...]]
@@ -217,7 +217,7 @@ def _measured(run: RunData, recall: float) -> Iterator[_Measured]:
     for point in run.in_role(Role.SIZE):
         yield from _value(point, Quantity("rss_growth_bytes"), point.rows)
         yield from _value(point, Quantity("disk_bytes"), point.rows)
-    searches: Mapping[tuple[Build, int, int], list[Point]] = _searches(run)
+    searches: Mapping[tuple[GrowthBuild, int, int], list[Point]] = _searches(run)
     for (_, rows, clients), points in searches.items():
         for metric, higher in (("qps", True), ("latency_p99", False)):
             known = [
@@ -238,9 +238,9 @@ def _value(point: Point, quantity: Quantity, rows: int) -> Iterator[_Measured]:
         yield quantity, rows, value, (point,)
 
 
-def _searches(run: RunData) -> dict[tuple[Build, int, int], list[Point]]:
+def _searches(run: RunData) -> dict[tuple[GrowthBuild, int, int], list[Point]]:
     """Searches of whole datasets that may be ranked, by build, rows and number of clients."""
-    found: dict[tuple[Build, int, int], list[Point]] = defaultdict(list)
+    found: dict[tuple[GrowthBuild, int, int], list[Point]] = defaultdict(list)
     loops = [p for p in closed_loops(run) if p.ranked and p.params.get("returns") in (None, "ids")]
     for clients in clients_of(loops):
         for point in loops:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vectrial.stats.curves import Reading, pareto, read_at
+from vectrial.stats.curves import CurveReading, pareto, read_at
 
 __all__ = ["fastest_at", "pareto", "qps_at"]
 
@@ -15,6 +15,6 @@ def fastest_at(points: Sequence[tuple[float, float]], recall: float) -> int | No
     return max(able, key=lambda i: (points[i][1], points[i][0], -i)) if able else None
 
 
-def qps_at(points: Sequence[tuple[float, float]], recall: float) -> Reading | None:
+def qps_at(points: Sequence[tuple[float, float]], recall: float) -> CurveReading | None:
     """Qps at exactly this recall, between two measured (recall, qps) points; see `read_at`."""
     return read_at(points, recall)

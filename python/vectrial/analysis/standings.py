@@ -11,7 +11,7 @@ from vectrial.analysis.turns import of_points
 from vectrial.stats.effects import ALPHA, Effect
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.stats.turns import LEAST_LOADS, level_of_look
-from vectrial.stats.verdict import Decision, Evidence, Kind, by_repeat, decide
+from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide
 from vectrial.util import formatting
 
 
@@ -29,7 +29,7 @@ class Rival:
     @property
     def decided(self) -> bool:
         """Whether it needs no more loads."""
-        known = self.decision is not None and self.decision.kind is not Kind.UNDECIDED
+        known = self.decision is not None and self.decision.kind is not VerdictKind.UNDECIDED
         return self.final and known
 
     @property
@@ -58,9 +58,13 @@ class Standing:
     def sentence(self) -> str:
         """What is decided, and what is open."""
         behind = [
-            r for r in self.rivals if r.decision is not None and r.decision.kind is Kind.WORSE
+            r
+            for r in self.rivals
+            if r.decision is not None and r.decision.kind is VerdictKind.WORSE
         ]
-        ties = [r for r in self.rivals if r.decision is not None and r.decision.kind is Kind.TIE]
+        ties = [
+            r for r in self.rivals if r.decision is not None and r.decision.kind is VerdictKind.TIE
+        ]
         rest = [r for r in self.rivals if r not in behind and r not in ties]
         parts = []
         if behind:

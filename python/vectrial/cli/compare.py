@@ -146,13 +146,13 @@ def print_objects(comparison: Comparison) -> None:
 
 def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
     """The reason for exit code 1; empty for success."""
-    from vectrial.stats.verdict import Kind
+    from vectrial.stats.verdict import VerdictKind
 
     if not fail_on:
         return ""
-    if all(v.kind is Kind.NOT_COMPARABLE for v in comparison.verdicts):
+    if all(v.kind is VerdictKind.NOT_COMPARABLE for v in comparison.verdicts):
         return "nothing could be compared, so that nothing was passed"
-    kinds = {one: Kind(one.value.replace("-", " ")) for one in FailOn}
+    kinds = {one: VerdictKind(one.value.replace("-", " ")) for one in FailOn}
     found = [f"{len(vs)} {kinds[one]}" for one in fail_on if (vs := comparison.of(kinds[one]))]
     if FailOn.NOT_COMPARABLE in fail_on:
         found += comparison.alone

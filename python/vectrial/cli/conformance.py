@@ -15,7 +15,7 @@ from rich.table import Table
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
 from vectrial.stores import registry
-from vectrial.testing.run import Check
+from vectrial.testing.run import CheckOutcome
 from vectrial.testing.run import conformance as run_suite
 from vectrial.util import formatting
 
@@ -61,7 +61,7 @@ def conformance(
         sys.exit(1)
 
 
-def _table(store: str, checks: Sequence[Check]) -> Table:
+def _table(store: str, checks: Sequence[CheckOutcome]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_footer=True)
     counts = Counter((check.module, check.outcome) for check in checks)
     table.add_column(f"checks of {store}", footer="all")
@@ -73,7 +73,7 @@ def _table(store: str, checks: Sequence[Check]) -> Table:
     return table
 
 
-def _failures(checks: Sequence[Check]) -> list[str]:
+def _failures(checks: Sequence[CheckOutcome]) -> list[str]:
     """A line for each reason why checks failed, the most frequent first."""
     failed: dict[str, list[str]] = defaultdict(list)
     for check in checks:

@@ -24,7 +24,7 @@ from vectrial.cli.output import (
 from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, checksum, import_file, metric_of, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
-from vectrial.datasets.readers import FORMATS, Options, open_source
+from vectrial.datasets.readers import FORMATS, ReaderOptions, open_source
 from vectrial.datasets.sources import picture_folder
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import Dataset, Provenance
@@ -97,7 +97,7 @@ def import_(
         path=file,
         name=name,
         metric=metric_of(metric),
-        options=Options(vectors, id_, _columns(keep), rows, conditions),
+        options=ReaderOptions(vectors, id_, _columns(keep), rows, conditions),
         queries=_queries(queries),
         seed=seed,
         licence=licence,
@@ -211,7 +211,7 @@ def _annotated(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
 def _peek(
     path: Path, vectors: str | None, metric: Metric | None, rows: int, progress: Progress
 ) -> Dataset:
-    with open_source(path, Options(vectors=vectors, conditions=False)) as source:
+    with open_source(path, ReaderOptions(vectors=vectors, conditions=False)) as source:
         seen = peek(source, metric, rows)
         notes = [f"{source.format}, {source.rows:,} rows of {source.dtype}", *source.notes]
         if seen.rows < source.rows:

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from vectrial.analysis.fit import FitStep, Purpose, fit_of, phase_of, step_of
+from vectrial.analysis.fit import FitStep, LimitsPurpose, fit_of, phase_of, step_of
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Trial
 from vectrial.cli import one_store as one
@@ -31,7 +31,7 @@ from vectrial.run.prepare import RESOLVED, new_folder, plan_of, toml_of
 from vectrial.servers.limits import no_limits
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.suite.model import ExperimentRef, Prices, Suite, read_suite
-from vectrial.tune.least import Reply, Try, seek
+from vectrial.tune.least import LimitsTry, Reply, seek
 from vectrial.util import formatting
 
 #: Seconds that a load may take in any case, and that a step may take beside its load.
@@ -67,9 +67,9 @@ class FitOptions:
             f" {self.load_factor:g} times as long as with the whole machine."
         )
 
-    def parameters(self, purpose: Purpose) -> dict[str, Any]:
+    def parameters(self, purpose: LimitsPurpose) -> dict[str, Any]:
         """Of the experiment, in a step with this purpose."""
-        confirms = purpose is Purpose.CONFIRM
+        confirms = purpose is LimitsPurpose.CONFIRM
         load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
         return {
             "p99_ms": self.p99_ms,
@@ -123,7 +123,12 @@ class Bench:
         """
         for store in self.stores:
             _check_limits(store)
-            self._plan(store, Try(Purpose.WHOLE, *self._whole(store)), 1, _Baseline(self.search))
+            self._plan(
+                store,
+                LimitsTry(LimitsPurpose.WHOLE, *self._whole(store)),
+                1,
+                _Baseline(self.search),
+            )
         if resume is None:
             self.folder = new_folder(out, self._suite(self.stores, []))
             return
@@ -159,7 +164,7 @@ class Bench:
             trials.append(trial)
             step = step_of(trial)
             self._say(store, step)
-            if attempt.purpose is Purpose.WHOLE:
+            if attempt.purpose is LimitsPurpose.WHOLE:
                 baseline = self._baseline_of(step, baseline)
                 left = (_USUAL_STEPS - 1) * (time.monotonic() - began)
                 if fresh and step.verdict.holds:
@@ -175,7 +180,7 @@ class Bench:
         self._line(f"{store.name}: {_sentence(trials)}")
 
     def _step(
-        self, store: type[Store], attempt: Try, number: int, baseline: _Baseline
+        self, store: type[Store], attempt: LimitsTry, number: int, baseline: _Baseline
     ) -> tuple[Trial, bool]:
         """The trial of a step, and whether it was measured now."""
         plan = self._plan(store, attempt, number, baseline)
@@ -218,7 +223,9 @@ class Bench:
         suite = self._suite(self.stores, self._measured, self._timeout_s)
         replace_text(self.folder / RESOLVED, toml_of(suite))
 
-    def _plan(self, store: type[Store], attempt: Try, number: int, baseline: _Baseline) -> Plan:
+    def _plan(
+        self, store: type[Store], attempt: LimitsTry, number: int, baseline: _Baseline
+    ) -> Plan:
         """The plan of one step.
 
         Raises:
@@ -277,7 +284,7 @@ class Bench:
 
     def _same(self, suite: Suite) -> bool:
         """True if a run's suite is of these options; prices may differ."""
-        parameters = [self.options.parameters(purpose) for purpose in Purpose]
+        parameters = [self.options.parameters(purpose) for purpose in LimitsPurpose]
         own = self._suite(self.stores, suite.experiments, suite.trial_timeout_s)
         own = own.model_copy(update={"prices": suite.prices, "name": suite.name})
         first = own.model_copy(update={"stores": own.stores[: len(suite.stores)]})

@@ -20,8 +20,8 @@ from vectrial.model.placement import size_bytes
 from vectrial.suite.model import Prices
 
 if TYPE_CHECKING:
-    from vectrial.analysis.deployment import Demand, Node, Sizing
-    from vectrial.analysis.growths import Build, Curve, Outlook
+    from vectrial.analysis.deployment import Demand, NodeSize, Sizing
+    from vectrial.analysis.growths import Curve, GrowthBuild, Outlook
     from vectrial.analysis.run_data import RunData
     from vectrial.document.blocks import Section
 
@@ -228,13 +228,13 @@ class _Result:
 
         return sizings(self._found, demand, self._node, self._prices)
 
-    def _node(self, build: Build) -> Node | None:
+    def _node(self, build: GrowthBuild) -> NodeSize | None:
         from vectrial.analysis import resources
-        from vectrial.analysis.deployment import Node
+        from vectrial.analysis.deployment import NodeSize
 
         processors = resources.processors(self._run, build.series)
         memory = self._memory_bytes or resources.memory_bytes(self._run)
-        return None if processors is None or memory is None else Node(processors, memory)
+        return None if processors is None or memory is None else NodeSize(processors, memory)
 
     def _outlook(self, outlook: Outlook) -> dict[str, Any]:
         curve, found = outlook.curve, outlook.forecast

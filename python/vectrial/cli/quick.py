@@ -244,7 +244,7 @@ def _answer(
     from vectrial.cli import quick_view as view
     from vectrial.compare.ranking import rank
 
-    question = view.Question(*target)
+    question = view.QuickQuestion(*target)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     run = load(folder, own=True)
     ranking = rank(run, question.recall, question.clients)

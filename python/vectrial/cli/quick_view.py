@@ -30,7 +30,7 @@ _NUMBERS = ("ready after", "memory", "disk")
 
 
 @dataclass(frozen=True)
-class Question:
+class QuickQuestion:
     """The load, and the recall to reach."""
 
     recall: float
@@ -43,7 +43,7 @@ class Question:
 
 
 def print_answer(
-    run: RunData, ranking: Ranking, question: Question, skipped: Sequence[Skipped]
+    run: RunData, ranking: Ranking, question: QuickQuestion, skipped: Sequence[Skipped]
 ) -> None:
     """Print the tables and the sentences on stdout."""
     console = stdout_console()
@@ -78,7 +78,7 @@ def print_next(folder: Path, run: RunData, ranking: Ranking) -> None:
 
 
 def objects(
-    run: RunData, ranking: Ranking, question: Question, skipped: Sequence[Skipped]
+    run: RunData, ranking: Ranking, question: QuickQuestion, skipped: Sequence[Skipped]
 ) -> Iterator[dict[str, Any]]:
     """One JSON object per store, then one per pair of stores, then one per skipped store."""
     sweep = _sweep(run, question)
@@ -117,11 +117,11 @@ def objects(
         yield {"kind": "skipped", "store": one.store, "reason": one.reason}
 
 
-def _sweep(run: RunData, question: Question) -> Sweep | None:
+def _sweep(run: RunData, question: QuickQuestion) -> Sweep | None:
     return next(iter(sweeps(run, question.clients)), None)
 
 
-def _best(run: RunData, sweep: Sweep | None, question: Question) -> dict[Series, Point]:
+def _best(run: RunData, sweep: Sweep | None, question: QuickQuestion) -> dict[Series, Point]:
     """The fastest measured point of each series that reaches the recall, the fastest first."""
     if sweep is None:
         return {}
@@ -157,7 +157,7 @@ def _print_searches(
     run: RunData,
     sweep: Sweep | None,
     best: Mapping[Series, Point],
-    question: Question,
+    question: QuickQuestion,
 ) -> None:
     if sweep is None or not best:
         return
@@ -207,7 +207,7 @@ def _text(point: Point | None, metric: str, unit: str) -> str:
 
 
 def _missing(
-    run: RunData, sweep: Sweep | None, best: Mapping[Series, Point], question: Question
+    run: RunData, sweep: Sweep | None, best: Mapping[Series, Point], question: QuickQuestion
 ) -> list[str]:
     """A line for each store without a row."""
     return [
@@ -217,7 +217,7 @@ def _missing(
     ]
 
 
-def _reason(run: RunData, sweep: Sweep | None, series: Series, question: Question) -> str:
+def _reason(run: RunData, sweep: Sweep | None, series: Series, question: QuickQuestion) -> str:
     """Reason why a series has no point that reaches the recall."""
     points = [] if sweep is None else sweep.ranked(series)
     if points:

@@ -22,7 +22,7 @@ from vectrial.model.schema import FieldType
 from vectrial.model.store import Store
 from vectrial.run.existing import (
     DEFAULT_QUERIES,
-    Reading,
+    ExistingCollection,
     describe,
     read_rows,
     running,
@@ -160,7 +160,7 @@ def existing_suite(
     if options.address is not None:
         _set_address(kind, options.address)
     with running(kind) as address:
-        reading = Reading(
+        reading = ExistingCollection(
             kind,
             address,
             Existing(
@@ -187,7 +187,7 @@ def existing_suite(
     return SuiteSource(suite, toml_of(suite), "vectrial run --existing")
 
 
-def _described(reading: Reading, found: Description) -> str:
+def _described(reading: ExistingCollection, found: Description) -> str:
     params = "".join(f" {name}={value}" for name, value in found.params.items())
     ids = "texts" if found.text_ids else "integers"
     return (
@@ -196,7 +196,7 @@ def _described(reading: Reading, found: Description) -> str:
     )
 
 
-def _filter_notes(reading: Reading, found: Description) -> Iterator[str]:
+def _filter_notes(reading: ExistingCollection, found: Description) -> Iterator[str]:
     """Why filters are on some of the columns alone."""
     numbers = (FieldType.INT, FieldType.FLOAT)
     others = [name for name in reading.columns if found.fields[name] not in numbers]

@@ -21,7 +21,7 @@ from vectrial.run.prepare import new_folder, shape_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef
 from vectrial.tune.finals import finalists
-from vectrial.tune.search import Build, Limits, search
+from vectrial.tune.search import Build, TuneLimits, search
 from vectrial.tune.space import defaults, knobs
 
 _SEED = 42
@@ -96,7 +96,7 @@ def tune(
     Exit codes: 0 success, 1 nothing within the limits, 2 invalid input.
     """
     kind = registry.load(store)
-    limits = Limits(
+    limits = TuneLimits(
         recall,
         None if p99 is None else one.milliseconds(p99, "--p99") * 1e3,
         None if memory is None else _bytes(memory),

@@ -31,7 +31,7 @@ from vectrial.results.folder import replace_text
 from vectrial.run.prepare import RESOLVED, plan_of, toml_of
 from vectrial.suite.model import Suite, read_suite
 from vectrial.tune.finals import settings_near
-from vectrial.tune.search import Build, Candidate, Limits, Measured, TriedBuild
+from vectrial.tune.search import Build, Candidate, Measured, TriedBuild, TuneLimits
 from vectrial.util import formatting
 from vectrial.util.variants import full_name
 
@@ -94,7 +94,7 @@ class TuneBench:
         ]
         return self._suite("tune", builds, rows, 1, experiments)
 
-    def chosen(self, best: Candidate, limits: Limits, rows: int | None) -> Suite:
+    def chosen(self, best: Candidate, limits: TuneLimits, rows: int | None) -> Suite:
         """The suite that measures a candidate again and finds its capacity."""
         p99 = {} if limits.p99_us is None else {"p99_ms": limits.p99_us / 1e3}
         experiments: list[dict[str, Any]] = [
@@ -204,7 +204,7 @@ class TuneBench:
             raise StoreError(f"{self.store.name} cannot be measured here: {skipped[0]}")
         return _measured(build, trials)
 
-    def finals(self, finalists: Sequence[TriedBuild], limits: Limits) -> Finals:
+    def finals(self, finalists: Sequence[TriedBuild], limits: TuneLimits) -> Finals:
         """Load the last candidates again and search them in turns, at the settings that they need;
         in a run of their own, which goes on where it is resumed."""
         suite = self.final(finalists, limits.recall)
@@ -276,7 +276,7 @@ def _least(
     tried: TriedBuild,
     searched: Sequence[tuple[Trial, PhaseResult]],
     parameter: str | None,
-    limits: Limits,
+    limits: TuneLimits,
 ) -> Candidate | None:
     """The least setting of a finalist that is within the limits, by the medians over its loads;
     None where none is."""

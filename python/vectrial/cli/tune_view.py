@@ -14,12 +14,12 @@ from vectrial.cli import one_store as one
 from vectrial.cli.output import plain_table, stdout_console
 from vectrial.compare.judge import Verdict
 from vectrial.results.folder import CHOSEN
-from vectrial.stats.verdict import THRESHOLD, Kind
+from vectrial.stats.verdict import THRESHOLD, VerdictKind
 from vectrial.tune.search import (
     Candidate,
-    Limits,
     Measured,
     TriedBuild,
+    TuneLimits,
     best_of,
     pareto_front,
 )
@@ -58,9 +58,9 @@ class Finalist:
         ratio, low, high = self.of_fastest
         ends = f"{ratio:.3g} of the fastest ({low:.3g} to {high:.3g})"
         said = {
-            Kind.TIE: f"a tie, within {THRESHOLD:.0%}: ",
-            Kind.UNDECIDED: "undecided: ",
-            Kind.WORSE: "ahead in turns: ",
+            VerdictKind.TIE: f"a tie, within {THRESHOLD:.0%}: ",
+            VerdictKind.UNDECIDED: "undecided: ",
+            VerdictKind.WORSE: "ahead in turns: ",
         }
         return said.get(self.verdict.kind, "") + ends
 
@@ -74,22 +74,22 @@ class Finals:
 
 
 @dataclass
-class Result:
+class TuneResult:
     """The outcome of tuning. reason: of having no `best`. suite: TOML that measures the best."""
 
     tried: Sequence[TriedBuild]
     front: Sequence[Candidate]
     best: Candidate | None
     reason: str
-    limits: Limits
+    limits: TuneLimits
     folder: Path
     suite: str = ""
     finals: Finals | None = None
 
 
 def result_of(
-    tried: Sequence[TriedBuild], limits: Limits, folder: Path, finals: Finals | None = None
-) -> Result:
+    tried: Sequence[TriedBuild], limits: TuneLimits, folder: Path, finals: Finals | None = None
+) -> TuneResult:
     """The fastest of the last candidates, or else of all builds, within the limits; or why there is
     none."""
     every = [each for build in tried if build.state != "again" for each in build.candidates]
@@ -104,7 +104,7 @@ def result_of(
         )
     if finals is not None and finals.ranked:
         best = finals.ranked[0].candidate
-    return Result(tried, pareto_front(every), best, reason, limits, folder, finals=finals)
+    return TuneResult(tried, pareto_front(every), best, reason, limits, folder, finals=finals)
 
 
 def build_line(tried: TriedBuild) -> str:
@@ -117,7 +117,7 @@ def build_line(tried: TriedBuild) -> str:
     return f"{head}: {point}, {one.listed(best.search)}"
 
 
-def objects(result: Result) -> Iterator[dict[str, Any]]:
+def objects(result: TuneResult) -> Iterator[dict[str, Any]]:
     """One object per build, per point of the front, per last candidate, and for the choice."""
     for tried in result.tried:
         build = {"build": tried.number, "state": tried.state, "reason": tried.reason}
@@ -162,7 +162,7 @@ def _values(candidate: Candidate | None) -> dict[str, Any]:
     }
 
 
-def print_tables(result: Result) -> None:
+def print_tables(result: TuneResult) -> None:
     """Print the builds, the front, the last candidates, the choice and the run folder on stdout."""
     console = stdout_console()
     builds = _table("build", "index", "state")

@@ -10,13 +10,13 @@ from vectrial.analysis.interference import disturbed_phases
 from vectrial.compare.caveats import caveats
 from vectrial.compare.cells import CompareOptions, cells_of
 from vectrial.compare.judge import Verdict, judge
-from vectrial.compare.sides import Side, Subject, subjects
+from vectrial.compare.sides import ComparedStore, Side, subjects
 from vectrial.compare.turns import by_turns
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.errors import UserError
 from vectrial.model.results_schema import MetricName
 from vectrial.stats.effects import ALPHA
-from vectrial.stats.verdict import MOST_REPEATS, Kind
+from vectrial.stats.verdict import MOST_REPEATS, VerdictKind
 from vectrial.util import formatting
 from vectrial.util.suggest import suggestion
 
@@ -51,7 +51,7 @@ class Comparison:
     caveats: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
 
-    def of(self, kind: Kind) -> list[Verdict]:
+    def of(self, kind: VerdictKind) -> list[Verdict]:
         """The verdicts of one kind, in order."""
         return [v for v in self.verdicts if v.kind is kind]
 
@@ -60,11 +60,11 @@ class Comparison:
         """'1 worse, 5 ties, 2 undecided'."""
         counts = Counter(v.kind for v in self.verdicts)
         names = {
-            Kind.WORSE: ("worse", "worse"),
-            Kind.BETTER: ("better", "better"),
-            Kind.TIE: ("tie", "ties"),
-            Kind.UNDECIDED: ("undecided", "undecided"),
-            Kind.NOT_COMPARABLE: ("not comparable", "not comparable"),
+            VerdictKind.WORSE: ("worse", "worse"),
+            VerdictKind.BETTER: ("better", "better"),
+            VerdictKind.TIE: ("tie", "ties"),
+            VerdictKind.UNDECIDED: ("undecided", "undecided"),
+            VerdictKind.NOT_COMPARABLE: ("not comparable", "not comparable"),
         }
         parts = [f"{counts[k]} {names[k][counts[k] != 1]}" for k in names if counts[k]]
         return ", ".join(parts) or "nothing to compare"
@@ -120,9 +120,9 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
     return Comparison(a, b, verdicts, threshold, tuple(alone), said, tuple(_advice(a, b, verdicts)))
 
 
-def _with_effort(verdict: Verdict, pair: Subject) -> Verdict:
+def _with_effort(verdict: Verdict, pair: ComparedStore) -> Verdict:
     """The verdict; if it is undecided, with the number of repeats that would likely decide it."""
-    if verdict.kind is not Kind.UNDECIDED or verdict.disturbed:
+    if verdict.kind is not VerdictKind.UNDECIDED or verdict.disturbed:
         return verdict
     by_round = verdict.cell.paired is not None and verdict.cell.paired.store is None
     if by_round and verdict.more is not None:
@@ -137,7 +137,7 @@ def _with_effort(verdict: Verdict, pair: Subject) -> Verdict:
 
 def _advice(a: Side, b: Side, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Commands that likely decide what is undecided."""
-    undecided = [v for v in verdicts if v.kind is Kind.UNDECIDED]
+    undecided = [v for v in verdicts if v.kind is VerdictKind.UNDECIDED]
     runs = list({side.run.folder: side.run for side in (a, b)}.values())
     disturbed = [v for v in undecided if v.disturbed]
     if disturbed:

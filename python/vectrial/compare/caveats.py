@@ -10,11 +10,11 @@ from vectrial.analysis.interference import machine_interference, repeat_variatio
 from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import load_of
 from vectrial.compare.judge import Verdict
-from vectrial.compare.sides import Subject
-from vectrial.stats.verdict import Kind
+from vectrial.compare.sides import ComparedStore
+from vectrial.stats.verdict import VerdictKind
 
 
-def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[str]:
+def caveats(subjects: Sequence[ComparedStore], verdicts: Sequence[Verdict]) -> list[str]:
     """Of the machine first, then of the repeats of each cell."""
     said: dict[str, None] = {}
     runs = {s.run_a.folder: s.run_a for s in subjects} | {s.run_b.folder: s.run_b for s in subjects}
@@ -26,7 +26,7 @@ def caveats(subjects: Sequence[Subject], verdicts: Sequence[Verdict]) -> list[st
         for note in _versions(subject):
             said[f"{subject.title}: {note}"] = None
     for verdict in verdicts:
-        if verdict.kind is not Kind.NOT_COMPARABLE:
+        if verdict.kind is not VerdictKind.NOT_COMPARABLE:
             said |= dict.fromkeys(_repeats(verdict))
         whole = _place(replace(verdict, cell=replace(verdict.cell, metric=None, at="")))
         said |= {f"{whole}: {note}": None for note in verdict.cell.notes}
@@ -58,7 +58,7 @@ def _facts(environment: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _versions(subject: Subject) -> Iterable[str]:
+def _versions(subject: ComparedStore) -> Iterable[str]:
     versions = [
         sorted({t.store_version for t in side if t.store_version})
         for side in (subject.a, subject.b)

@@ -18,7 +18,7 @@ from vectrial.compare.groups import (
     groups_of,
     terms_of,
 )
-from vectrial.compare.sides import Subject
+from vectrial.compare.sides import ComparedStore
 from vectrial.model.lane import Lane
 from vectrial.model.results_schema import MetricName
 from vectrial.stats.intervals import LEAST_REPEATS
@@ -80,7 +80,7 @@ class CompareOptions:
     experiments: tuple[str, ...] = ()
 
 
-def cells_of(subject: Subject, options: CompareOptions) -> list[ComparedCell]:
+def cells_of(subject: ComparedStore, options: CompareOptions) -> list[ComparedCell]:
     """Every cell of a subject: of each group of A at each metric, and of what B has alone."""
     ours = _selected(groups_of(subject.run_a, subject.a), options)
     theirs = _selected(groups_of(subject.run_b, subject.b), options)
@@ -143,7 +143,9 @@ def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
     return min(able, key=lambda g: len(group.distance(g)), default=None)
 
 
-def _apart(subject: Subject, group: Group, others: Sequence[Group], side: str) -> ComparedCell:
+def _apart(
+    subject: ComparedStore, group: Group, others: Sequence[Group], side: str
+) -> ComparedCell:
     """The cell of a group that only one side has, with the terms that are not equal."""
     missing = "B" if side == "A" else "A"
     nearest = _nearest(group, others)
@@ -189,7 +191,9 @@ def _plain(term: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _compared(subject: Subject, a: Group, b: Group, options: CompareOptions) -> list[ComparedCell]:
+def _compared(
+    subject: ComparedStore, a: Group, b: Group, options: CompareOptions
+) -> list[ComparedCell]:
     """The cells of two groups on equal terms."""
     terms = a.terms if a.points else b.terms
     base = ComparedCell(

@@ -29,17 +29,23 @@ from vectrial.document.blocks import (
     table_of,
 )
 from vectrial.stats.effects import ALPHA, Mean
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 from vectrial.util import formatting
 
-_TONES: Mapping[Kind, Tone] = {
-    Kind.WORSE: "wrong", Kind.BETTER: "good", Kind.TIE: "ok", Kind.UNDECIDED: "invalid",
-    Kind.NOT_COMPARABLE: "absent",
-}  # fmt: skip
+_TONES: Mapping[VerdictKind, Tone] = {
+    VerdictKind.WORSE: "wrong",
+    VerdictKind.BETTER: "good",
+    VerdictKind.TIE: "ok",
+    VerdictKind.UNDECIDED: "invalid",
+    VerdictKind.NOT_COMPARABLE: "absent",
+}
 _MARKS = {
-    Kind.WORSE: "🔴", Kind.BETTER: "🟢", Kind.TIE: "⚪", Kind.UNDECIDED: "❔",
-    Kind.NOT_COMPARABLE: "➖",
-}  # fmt: skip
+    VerdictKind.WORSE: "🔴",
+    VerdictKind.BETTER: "🟢",
+    VerdictKind.TIE: "⚪",
+    VerdictKind.UNDECIDED: "❔",
+    VerdictKind.NOT_COMPARABLE: "➖",
+}
 #: Characters of a reason in a table, and on a card; JSON lines have it whole.
 _LONGEST, _CARD = 240, 90
 _COLUMNS = (
@@ -103,12 +109,12 @@ def report(
     chart: makes a figure of a name, a title and verdicts; None: no figures.
     """
     blocks: list[Block] = []
-    compared = [v for v in comparison.verdicts if v.kind is not Kind.NOT_COMPARABLE]
+    compared = [v for v in comparison.verdicts if v.kind is not VerdictKind.NOT_COMPARABLE]
     for number, (title, verdicts) in enumerate(_by_sheet(compared).items(), 1):
         if chart is not None:
             blocks.append(chart(f"changes-{number}", title, verdicts))
         blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts))
-    apart = comparison.of(Kind.NOT_COMPARABLE)
+    apart = comparison.of(VerdictKind.NOT_COMPARABLE)
     remarks = _remarks(comparison)
     sections = (
         Section("verdicts", "Verdicts", _legend(comparison), tuple(blocks)),
@@ -126,7 +132,10 @@ def report(
             ("Threshold", f"{comparison.threshold * 100:.3g} %"),
         ),
         answers=(
-            ("In short", tuple(_card(comparison, kind) for kind in Kind if comparison.of(kind))),
+            (
+                "In short",
+                tuple(_card(comparison, kind) for kind in VerdictKind if comparison.of(kind)),
+            ),
         ),
         sections=tuple(section for section in sections if section.blocks),
     )
@@ -134,9 +143,11 @@ def report(
 
 def comment(comparison: Comparison) -> Report:
     """The document for a pull request: what changed first, the rest folded."""
-    changed = [*comparison.of(Kind.WORSE), *comparison.of(Kind.BETTER)]
+    changed = [*comparison.of(VerdictKind.WORSE), *comparison.of(VerdictKind.BETTER)]
     rest = [
-        v for kind in (Kind.UNDECIDED, Kind.TIE, Kind.NOT_COMPARABLE) for v in comparison.of(kind)
+        v
+        for kind in (VerdictKind.UNDECIDED, VerdictKind.TIE, VerdictKind.NOT_COMPARABLE)
+        for v in comparison.of(kind)
     ]
     remarks = _remarks(comparison)
     blocks: list[Block] = []
@@ -149,7 +160,7 @@ def comment(comparison: Comparison) -> Report:
         title = formatting.plural(len(remarks), "caveat")
         blocks.append(Text(remarks, title, bullets=True, folded=True))
     blocks.append(Text((_legend(comparison),)))
-    kinds = (Kind.WORSE, Kind.BETTER, Kind.UNDECIDED, Kind.TIE)
+    kinds = (VerdictKind.WORSE, VerdictKind.BETTER, VerdictKind.UNDECIDED, VerdictKind.TIE)
     mark = next((_MARKS[kind] for kind in kinds if comparison.of(kind)), "➖")
     return Report(
         title=f"{mark} {comparison.headline}",
@@ -194,7 +205,7 @@ def _named(side: Side) -> str:
     return f"{side.name} ({side.run.run['suite_name']})"
 
 
-def _card(comparison: Comparison, kind: Kind) -> Answer:
+def _card(comparison: Comparison, kind: VerdictKind) -> Answer:
     """The number of verdicts of a kind, with their metrics or the commonest reasons."""
     found = comparison.of(kind)
     about = list(dict.fromkeys(metric_name(v) or v.reason for v in found))

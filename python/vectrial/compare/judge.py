@@ -16,7 +16,7 @@ from vectrial.stats.effects import (
     paired,
     unpaired,
 )
-from vectrial.stats.verdict import Decision, Evidence, Kind, by_repeat, decide, weigh
+from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide, weigh
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
 #: of freedom that more is lost than drift that both share would cost.
@@ -37,7 +37,7 @@ class Verdict:
     """
 
     cell: ComparedCell
-    kind: Kind
+    kind: VerdictKind
     reason: str = ""
     mean_a: Mean | None = None
     mean_b: Mean | None = None
@@ -103,18 +103,25 @@ def _weighed(
 ) -> tuple[Verdict, Evidence | None]:
     """A verdict without a decision, and what to decide it by; None where it is not comparable."""
     if cell.reason:
-        return Verdict(cell, Kind.NOT_COMPARABLE, cell.reason), None
+        return Verdict(cell, VerdictKind.NOT_COMPARABLE, cell.reason), None
     assert cell.metric is not None
     values = *cell.a.values(), *cell.b.values()
     if min(values) < 0:
-        return Verdict(cell, Kind.NOT_COMPARABLE, "a value of less than 0 has no ratio"), None
+        return Verdict(
+            cell, VerdictKind.NOT_COMPARABLE, "a value of less than 0 has no ratio"
+        ), None
     means = mean_of([*cell.a.values()]), mean_of([*cell.b.values()])
-    verdict, higher = Verdict(cell, Kind.UNDECIDED, "", *means), cell.metric.better == "higher"
+    verdict, higher = (
+        Verdict(cell, VerdictKind.UNDECIDED, "", *means),
+        cell.metric.better == "higher",
+    )
     n = min(len(cell.a), len(cell.b))
     if not any(values):  # the same nothing every time
         return verdict, Evidence(unpaired([1.0] * len(cell.a), [1.0] * len(cell.b)), n, higher)
     if min(values) == 0:
-        return replace(verdict, kind=Kind.NOT_COMPARABLE, reason="a value of 0 has no ratio"), None
+        return replace(
+            verdict, kind=VerdictKind.NOT_COMPARABLE, reason="a value of 0 has no ratio"
+        ), None
     if cell.paired is not None:
         return verdict, cell.paired.evidence(higher_is_better=higher)
     if _paced(cell):

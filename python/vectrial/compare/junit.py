@@ -12,11 +12,11 @@ from xml.etree import ElementTree as Xml
 from vectrial.compare.build import Comparison
 from vectrial.compare.document import figures, place, sheet
 from vectrial.compare.judge import Verdict
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 
 #: The suite of stores and indexes that one side alone has.
 _ALONE = "on one side alone"
-_SKIPPED = (Kind.UNDECIDED, Kind.NOT_COMPARABLE)
+_SKIPPED = (VerdictKind.UNDECIDED, VerdictKind.NOT_COMPARABLE)
 
 
 def junit(comparison: Comparison) -> str:
@@ -25,7 +25,7 @@ def junit(comparison: Comparison) -> str:
     for verdict in comparison.verdicts:
         sheets.setdefault(sheet(verdict), []).append(verdict)
     kinds = [verdict.kind for verdict in comparison.verdicts]
-    apart = [Kind.NOT_COMPARABLE] * len(comparison.alone)
+    apart = [VerdictKind.NOT_COMPARABLE] * len(comparison.alone)
     root = Xml.Element("testsuites", _counts([*kinds, *apart], "vectrial compare"))
     for name, verdicts in sheets.items():
         suite = Xml.SubElement(root, "testsuite", _counts([v.kind for v in verdicts], name))
@@ -43,11 +43,11 @@ def junit(comparison: Comparison) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _counts(kinds: Sequence[Kind], name: str) -> dict[str, str]:
+def _counts(kinds: Sequence[VerdictKind], name: str) -> dict[str, str]:
     return {
         "name": _plain(name),
         "tests": str(len(kinds)),
-        "failures": str(kinds.count(Kind.WORSE)),
+        "failures": str(kinds.count(VerdictKind.WORSE)),
         "errors": "0",
         "skipped": str(sum(kind in _SKIPPED for kind in kinds)),
         "time": "0",
@@ -59,7 +59,7 @@ def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     case = _named(suite, name, f"{place(verdict)} · {metric}")
     a, b, change = figures(verdict)
     said = f"{verdict.kind}: A {a}, B {b}, change {change}"
-    if verdict.kind is Kind.WORSE:
+    if verdict.kind is VerdictKind.WORSE:
         failure = Xml.SubElement(case, "failure", {"message": _plain(said), "type": "worse"})
         failure.text = _plain(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
     elif verdict.kind in _SKIPPED:

@@ -16,7 +16,7 @@ from vectrial.compare.turns import by_turns
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS
-from vectrial.stats.verdict import THRESHOLD, Kind
+from vectrial.stats.verdict import THRESHOLD, VerdictKind
 from vectrial.util import formatting
 
 _QPS = METRICS["qps"]
@@ -139,7 +139,7 @@ def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
         if not unjudged:
             return ["There is one store alone: nothing to compare."]
         return [f"Nothing is decided: {needs} of two stores."]
-    if all(verdict.kind is Kind.NOT_COMPARABLE for verdict in verdicts.values()):
+    if all(verdict.kind is VerdictKind.NOT_COMPARABLE for verdict in verdicts.values()):
         return [f"Nothing is decided: {next(iter(verdicts.values())).reason}."]
     return _judged(ranking) + [f"{name}: not judged: {needs}." for name in unjudged]
 
@@ -152,23 +152,23 @@ def _judged(ranking: Ranking) -> list[str]:
         said.append(_sentence(stores, (at - 1, at), pair))
         if at > 1 and level:  # none before it is shown to differ: that says nothing of this one
             said.append(_sentence(stores, (0, at), verdicts[0, at]))
-        level = level and pair.kind in (Kind.TIE, Kind.UNDECIDED)
+        level = level and pair.kind in (VerdictKind.TIE, VerdictKind.UNDECIDED)
     return said
 
 
 def _sentence(stores: Sequence[Ranked], pair: tuple[int, int], verdict: Verdict) -> str:
     first, other = (stores[at].name for at in pair)
     effect = verdict.effect
-    if verdict.kind is Kind.NOT_COMPARABLE or effect is None:
+    if verdict.kind is VerdictKind.NOT_COMPARABLE or effect is None:
         return f"{first} and {other}: not compared: {verdict.reason}."
-    if verdict.kind is Kind.TIE:
+    if verdict.kind is VerdictKind.TIE:
         return f"{first} and {other} tie: they differ by less than {THRESHOLD:.0%}."
-    if verdict.kind is Kind.UNDECIDED:
+    if verdict.kind is VerdictKind.UNDECIDED:
         more = f"about {formatting.plural(verdict.more, 'more repeat')}" if verdict.more else ""
         reason = "; ".join(filter(None, (verdict.reason, more)))
         return f"{first} and {other}: undecided ({reason})."
     ratio, low, high = effect.ratio, effect.low, effect.high
-    if verdict.kind is Kind.WORSE:
+    if verdict.kind is VerdictKind.WORSE:
         first, other, ratio, low, high = other, first, 1 / ratio, 1 / high, 1 / low
     interval = f"{formatting.number(low)}–{formatting.number(high)}"
     times = formatting.ratio(ratio)

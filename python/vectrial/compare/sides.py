@@ -30,7 +30,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ComparedStore:
     """One store with one kind of index of each side, in every lane.
 
     title: what the two are, for people.
@@ -179,7 +179,7 @@ def _kinds(run: RunData, store: str) -> list[str]:
     return list(dict.fromkeys(t.series.index_kind for t in run.trials if t.series.store == store))
 
 
-def subjects(a: Side, b: Side) -> tuple[list[Subject], list[str]]:
+def subjects(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
     """The pairs to compare, and a line for each store that only one side has.
 
     Of two runs, each store with itself; of two stores, each kind of index that both have, or the
@@ -224,7 +224,7 @@ def _index_pairs(a: Side, b: Side) -> list[tuple[str, str]]:
     return [(kind, kind) for kind in common]
 
 
-def _of_runs(a: Side, b: Side) -> tuple[list[Subject], list[str]]:
+def _of_runs(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
     here = [list(dict.fromkeys(_identity(t) for t in s.run.trials)) for s in (a, b)]
     found = [
         _subject(a, b, one, one, " ".join(part for part in one if part))
@@ -253,8 +253,10 @@ def _listed(identities: Iterable[tuple[str, str]]) -> str:
     return ", ".join(dict.fromkeys(" ".join(one) for one in identities))
 
 
-def _subject(a: Side, b: Side, one: tuple[str, str], other: tuple[str, str], title: str) -> Subject:
-    return Subject(
+def _subject(
+    a: Side, b: Side, one: tuple[str, str], other: tuple[str, str], title: str
+) -> ComparedStore:
+    return ComparedStore(
         tuple(t for t in a.run.trials if _identity(t) == one),
         tuple(t for t in b.run.trials if _identity(t) == other),
         a.run,

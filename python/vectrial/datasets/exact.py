@@ -47,10 +47,10 @@ class Hits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Question:
+class ExactSearch:
     """A search for exact neighbours; can be pickled.
 
-    queries: float32 (q, d). filters: (q,) row of `Block.allowed` that holds for a query, below 0
+    queries: float32 (q, d). filters: (q,) row of `RowBlock.allowed` that holds for a query, below 0
     for none; None where there are none. centre, scale: see `TopK`; they change the speed alone.
     """
 
@@ -80,23 +80,23 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SearchedRows:
     """Rows to search. vectors: (n, d), of a type that float32 holds exactly; may be memory-mapped.
     ids: int64 (n,)."""
 
     vectors: NDArray[Any]
     ids: NDArray[np.int64]
 
-    def part(self, which: slice | NDArray[np.int64]) -> Rows:
+    def part(self, which: slice | NDArray[np.int64]) -> SearchedRows:
         """Some of them, in memory, as the engine takes them."""
-        return Rows(
+        return SearchedRows(
             np.ascontiguousarray(self.vectors[which], dtype=np.float32),
             np.ascontiguousarray(self.ids[which], dtype=np.int64),
         )
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Rows to scan at a time: their positions, and bool (filters, b), which of them each filter of
     the question keeps."""
 
@@ -111,11 +111,14 @@ class Block:
 
 #: Scans blocks of rows and returns the hits; calls back with the number of rows of each. Raises
 #: DataError as `scan` and `merged`.
-Scanner = Callable[[Question, Rows, Iterator[Block], Callable[[int], None]], Hits]
+Scanner = Callable[[ExactSearch, SearchedRows, Iterator[RowBlock], Callable[[int], None]], Hits]
 
 
 def scan_here(
-    question: Question, rows: Rows, blocks: Iterator[Block], scanned: Callable[[int], None]
+    question: ExactSearch,
+    rows: SearchedRows,
+    blocks: Iterator[RowBlock],
+    scanned: Callable[[int], None],
 ) -> Hits:
     """Scan on this machine; see `Scanner`."""
     search = question.search()
@@ -125,8 +128,8 @@ def scan_here(
     return Hits(*search.hits())
 
 
-def scan(search: TopK, rows: Rows, allowed: NDArray[np.bool_] | None) -> None:
-    """Have a search look at rows as of `Rows.part`.
+def scan(search: TopK, rows: SearchedRows, allowed: NDArray[np.bool_] | None) -> None:
+    """Have a search look at rows as of `SearchedRows.part`.
 
     Raises:
         DataError: a component is not finite, a zero vector under cosine, or more ties than memory
@@ -147,7 +150,7 @@ def scan(search: TopK, rows: Rows, allowed: NDArray[np.bool_] | None) -> None:
         raise _too_many_ties() from error
 
 
-def merged(question: Question, parts: Sequence[Hits]) -> Hits:
+def merged(question: ExactSearch, parts: Sequence[Hits]) -> Hits:
     """The hits over all rows from those of disjoint sets of rows.
 
     Raises:
@@ -156,7 +159,7 @@ def merged(question: Question, parts: Sequence[Hits]) -> Hits:
     return Hits(*_with_hits(question, parts).hits())
 
 
-def _with_hits(question: Question, parts: Sequence[Hits]) -> TopK:
+def _with_hits(question: ExactSearch, parts: Sequence[Hits]) -> TopK:
     search = question.search()
     try:
         for part in parts:
@@ -197,10 +200,10 @@ def exact_topk(
         UserError: k below 1.
     """
     _check(vectors, ids, queries, metric, k)
-    search = _Passes(Rows(vectors, ids), metric, k, scanner)
+    search = _Passes(SearchedRows(vectors, ids), metric, k, scanner)
     only = None if mask is None else np.flatnonzero(mask)
     hits = search.hits(_contiguous(queries), only, progress=progress)
-    return _truth(Question(_contiguous(queries), metric, k), hits)
+    return _truth(ExactSearch(_contiguous(queries), metric, k), hits)
 
 
 def exact_topk_filtered(
@@ -223,7 +226,7 @@ def exact_topk_filtered(
     """
     _check(vectors, ids, queries, metric, k)
     queries = _contiguous(queries)
-    search = _Passes(Rows(vectors, ids), metric, k, scanner)
+    search = _Passes(SearchedRows(vectors, ids), metric, k, scanner)
     parts: list[tuple[NDArray[np.int64], Hits]] = []
     done = 0
 
@@ -261,14 +264,14 @@ def exact_topk_filtered(
             search_broad()
     if broad:
         search_broad()
-    return _truth(Question(queries, metric, k), _by_query(parts, len(queries)))
+    return _truth(ExactSearch(queries, metric, k), _by_query(parts, len(queries)))
 
 
 @dataclass(frozen=True)
 class _Passes:
     """Passes over the same rows."""
 
-    rows: Rows
+    rows: SearchedRows
     metric: Metric
     k: int
     scanner: Scanner
@@ -286,7 +289,7 @@ class _Passes:
         `allowed[filters[i]]`."""
         n = len(self.rows.vectors) if only is None else len(only)
         centre, scale = _frame(self.rows.vectors, only, queries, self.metric)
-        question = Question(queries, self.metric, self.k, filters, centre, scale)
+        question = ExactSearch(queries, self.metric, self.k, filters, centre, scale)
         done = 0
 
         def scanned(rows: int) -> None:
@@ -295,10 +298,10 @@ class _Passes:
             if progress is not None:
                 progress(done, n, _WHAT)
 
-        def blocks() -> Iterator[Block]:
+        def blocks() -> Iterator[RowBlock]:
             for start, stop in _blocks(n, queries.shape[1]):
                 which = slice(start, stop) if only is None else only[start:stop]
-                yield Block(
+                yield RowBlock(
                     which, None if allowed is None else np.ascontiguousarray(allowed[:, which])
                 )
 
@@ -309,7 +312,7 @@ def _contiguous(queries: NDArray[Any]) -> NDArray[np.float32]:
     return np.ascontiguousarray(queries, dtype=np.float32)
 
 
-def _truth(question: Question, hits: Hits) -> Truth:
+def _truth(question: ExactSearch, hits: Hits) -> Truth:
     return Truth(question.k, *_with_hits(question, [hits]).finish())
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vectrial.datasets import catalog, library
 from vectrial.datasets.checks import check_ids, check_labels, check_vectors, without_nan
 from vectrial.datasets.inspect import inspect
-from vectrial.datasets.readers import Block, Options, Source, open_source
+from vectrial.datasets.readers import Block, ReaderOptions, VectorSource, open_source
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import OWN_IDS, Dataset, Provenance, Truth
 from vectrial.model.errors import DataError, UserError
@@ -62,7 +62,7 @@ class Import:
     path: Path
     name: str | None = None
     metric: Metric | None = None
-    options: Options = field(default_factory=Options)
+    options: ReaderOptions = field(default_factory=ReaderOptions)
     queries: int | Path | None = None
     seed: int = 0
     licence: str = "not stated"
@@ -138,7 +138,9 @@ def import_file(order: Import, progress: Progress = silent) -> Dataset:
         return _store(order, name, metric, provenance, source, queries, progress)
 
 
-def _facts(order: Import, source: Source, dataset: Dataset, progress: Progress) -> dict[str, Any]:
+def _facts(
+    order: Import, source: VectorSource, dataset: Dataset, progress: Progress
+) -> dict[str, Any]:
     """The facts of a dataset, and its truth, which is cached."""
     facts = inspect(dataset, seed=order.seed, progress=progress)
     published = None if isinstance(order.queries, Path) else source.neighbors
@@ -153,7 +155,7 @@ def _facts(order: Import, source: Source, dataset: Dataset, progress: Progress) 
     return facts
 
 
-def _metric(order: Import, source: Source) -> Metric:
+def _metric(order: Import, source: VectorSource) -> Metric:
     metric = order.metric or source.metric
     if metric is None:
         raise UserError(
@@ -164,7 +166,7 @@ def _metric(order: Import, source: Source) -> Metric:
     return metric
 
 
-def _plan_queries(order: Import, source: Source, metric: Metric) -> _Queries:
+def _plan_queries(order: Import, source: VectorSource, metric: Metric) -> _Queries:
     none = np.empty(0, np.int64)
     if isinstance(order.queries, Path):
         loaded = read_queries(order.queries, source.dim, metric)
@@ -204,7 +206,7 @@ def _plan_queries(order: Import, source: Source, metric: Metric) -> _Queries:
     return _Queries(None, rows, None, note)
 
 
-def _missing_neighbors(order: Import, source: Source) -> tuple[str, ...]:
+def _missing_neighbors(order: Import, source: VectorSource) -> tuple[str, ...]:
     """A note on the number of missing neighbours (-1) that the file brings.
 
     Raises:
@@ -241,7 +243,7 @@ def read_queries(path: Path, dim: int, metric: Metric) -> NDArray[np.float32]:
         return np.concatenate([block.vectors for block in source.blocks(metric=metric)])
 
 
-def _check_disk(source: Source) -> None:
+def _check_disk(source: VectorSource) -> None:
     root = paths.datasets_dir()
     root.mkdir(parents=True, exist_ok=True)
     needed, free = source.rows * source.dim * 4, shutil.disk_usage(root).free
@@ -258,7 +260,7 @@ def _store(
     name: str,
     metric: Metric,
     provenance: Provenance,
-    source: Source,
+    source: VectorSource,
     queries: _Queries,
     progress: Progress,
 ) -> Dataset:
@@ -347,7 +349,7 @@ def agreement(
     return {"k": k, "queries": queries, "recall": found / expected if expected else None}
 
 
-def peek(source: Source, metric: Metric | None, rows: int) -> Dataset:
+def peek(source: VectorSource, metric: Metric | None, rows: int) -> Dataset:
     """The first rows of a source as a dataset in memory that has no name in the library.
 
     At most `rows`, and at most 512 MiB. Without a metric, L2 is assumed.

@@ -35,7 +35,7 @@ WINDOW_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Share:
+class MachineShare:
     """The part of one of several machines in a load that they send together: every schedule, every
     number of clients and every order of requests is split among the threads of all of them.
 
@@ -50,7 +50,7 @@ class Share:
     began: Callable[[int], None] = lambda at_ns: None
 
 
-ALONE = Share()
+ALONE = MachineShare()
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def drive(
     warmup_s: float | None = None,
     warmup_count: int | None = None,
     threads: int = 1,
-    share: Share = ALONE,
+    share: MachineShare = ALONE,
     cores: Sequence[int] = (),
     connections: int | None = None,
     timeout_s: float = 30.0,

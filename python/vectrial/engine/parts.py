@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Judge, LoadControl, Recorder, histogram_merge
-from vectrial.engine.client import Requests, Share, drive
+from vectrial.engine.client import MachineShare, Requests, drive
 from vectrial.engine.types import LoadOutcome, LoadRecord, LoadSource
 from vectrial.model.target import LoadTarget
 
@@ -49,7 +49,9 @@ class Order:
         """Of the answers."""
         return Judge(*self.truth)
 
-    def send(self, share: Share, progress: Callable[[LoadControl], None] | None = None) -> Part:
+    def send(
+        self, share: MachineShare, progress: Callable[[LoadControl], None] | None = None
+    ) -> LoadPart:
         """Send a machine's share of it."""
         outcome = drive(
             self.to,
@@ -72,7 +74,7 @@ class Sent:
     of their clocks and of when each did. lost: what became of machines that have no part.
     """
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, LoadPart]
     started_ns: int
     error_us: float
     lost: tuple[str, ...] = ()
@@ -87,7 +89,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Part:
+class LoadPart:
     """What one machine saw of a load, by its own clock; can be pickled. classes: as of
     `LoadRecord`, recorders packed. fields: the others of `LoadOutcome`."""
 
@@ -95,16 +97,18 @@ class Part:
     fields: dict[str, Any]
 
 
-def packed(outcome: LoadOutcome) -> Part:
+def packed(outcome: LoadOutcome) -> LoadPart:
     """An outcome as a part."""
     classes: list[dict[str, Any]] = [
         {**record, "recorder": record["recorder"].pack(), "warmup": record["warmup"].pack()}
         for record in outcome["classes"]
     ]
-    return Part(classes, {name: value for name, value in outcome.items() if name != "classes"})
+    return LoadPart(classes, {name: value for name, value in outcome.items() if name != "classes"})
 
 
-def merged(parts: Sequence[Part], judges: Sequence[Judge | None], started_ns: int) -> LoadOutcome:
+def merged(
+    parts: Sequence[LoadPart], judges: Sequence[Judge | None], started_ns: int
+) -> LoadOutcome:
     """The outcome of a whole load, by one clock. `peak_in_flight` is the sum of the machines'
     peaks, which may have been at different instants.
 

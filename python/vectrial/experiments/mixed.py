@@ -22,7 +22,7 @@ from vectrial.experiments.base import (
     seeing_writes,
 )
 from vectrial.experiments.common import mixed_open_loop
-from vectrial.experiments.common.live_set import Answer, Version, judge, unjudged
+from vectrial.experiments.common.live_set import TimedAnswer, Version, judge, unjudged
 from vectrial.experiments.common.mixed_open_loop import DELETE, INSERT, KINDS, SEARCH, UPDATE
 from vectrial.model.capabilities import Params
 from vectrial.model.context import Context, search_params
@@ -334,7 +334,7 @@ def _judge(
         unjudged(phase, f"{lost} writes failed: what is there is not known")
         return
     versions = [one for own in script.versions.values() for one in own]
-    found = [Answer(script.subjects[at], (at, at), ids) for at, ids in answers.items()]
+    found = [TimedAnswer(script.subjects[at], (at, at), ids) for at, ids in answers.items()]
     judge(context.dataset, context.k, versions, found).write(phase)
 
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.conditions import conditions
-from vectrial.gate.model import GateResult, Report, Rows, Subject
+from vectrial.gate.model import ExpectedRows, GateResult, GateResults, Subject
 from vectrial.model.gate import CheckResult, Scope
 from vectrial.model.refusals import alike
 
 __all__ = [
-    "CheckResult", "GateResult", "Rows", "Scope", "Subject", "check_loaded_rows", "run_gate",
+    "CheckResult", "ExpectedRows", "GateResult", "Scope", "Subject", "check_loaded_rows",
+    "run_gate",
 ]  # fmt: skip
 
 #: Checks that need the small store.
@@ -41,7 +42,7 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
     has `raised` with that error: the trials that rest on it have failed, and the store is not wrong
     for it. `gate.checks` defines what each demands and invalidates.
     """
-    report = Report()
+    report = GateResults()
     rng = np.random.default_rng(subject.seed)
     _loaded_rows(subject, report, rng)
     if subject.read_only:
@@ -61,13 +62,13 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
 def check_loaded_rows(subject: Subject) -> list[GateResult]:
     """Run the checks that read the loaded rows, searches and finds under filters among them, and no
     check that needs a store beside it."""
-    report, rng = Report(), np.random.default_rng(subject.seed)
+    report, rng = GateResults(), np.random.default_rng(subject.seed)
     _loaded_rows(subject, report, rng)
     _filters([_probe(subject, rng)], report)
     return report.results
 
 
-def _loaded_rows(subject: Subject, report: Report, rng: np.random.Generator) -> None:
+def _loaded_rows(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     with report.check("row_count"):
         reading.row_count(subject, report)
     with report.check("ids_round_trip"):
@@ -87,14 +88,14 @@ def _loaded_rows(subject: Subject, report: Report, rng: np.random.Generator) -> 
         contents.searchable(subject, report, true_share)
 
 
-def _filters(probes: Sequence[filtering.Probe], report: Report) -> None:
+def _filters(probes: Sequence[filtering.FilterProbe], report: GateResults) -> None:
     with report.check(*filtering.SEARCH_CHECKS):
         filtering.searches(probes, report)
     with report.check(filtering.FIND_CHECK):
         filtering.finds(probes, report)
 
 
-def _reading_alone(subject: Subject, report: Report, rng: np.random.Generator) -> None:
+def _reading_alone(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Filters on a collection that somebody else made; what would need another one in its server is
     left out, with the reason."""
     _filters([_probe(subject, rng)], report)
@@ -105,12 +106,12 @@ def _reading_alone(subject: Subject, report: Report, rng: np.random.Generator) -
             report(name, None, why)
 
 
-def _probe_beside(small: Subject) -> filtering.Probe:
+def _probe_beside(small: Subject) -> filtering.FilterProbe:
     wheres = scratch.probe_filters(small)
-    return filtering.Probe(small, wheres, "on clustered rows", small.filtered_floor)
+    return filtering.FilterProbe(small, wheres, "on clustered rows", small.filtered_floor)
 
 
-def _probe(subject: Subject, rng: np.random.Generator) -> filtering.Probe:
+def _probe(subject: Subject, rng: np.random.Generator) -> filtering.FilterProbe:
     """Filters of the dataset's own values for the loaded store."""
     wheres = []
     if subject.rows.metadata is not None:
@@ -118,4 +119,4 @@ def _probe(subject: Subject, rng: np.random.Generator) -> filtering.Probe:
         fields = [field for field in subject.schema.fields if not alike(can, field)]
         wheres = conditions(subject.rows.metadata, fields, can.filters | can.find, rng)
     floor = subject.on_any_data(subject.filtered_floor)
-    return filtering.Probe(subject, wheres, "on the loaded rows", floor)
+    return filtering.FilterProbe(subject, wheres, "on the loaded rows", floor)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.gate.model import Ids, Report, Subject, Vectors
+from vectrial.gate.model import GateResults, Ids, Subject, Vectors
 from vectrial.gate.sought import NEIGHBOURS, Sought, look_for, loss_found, may_be_lost
 from vectrial.model.metric import rounding_of
 from vectrial.stores.common.arrow import ids_of
@@ -26,7 +26,7 @@ SCAN_BYTES = 64 << 20
 _PAGE = 300
 
 
-def kept(subject: Subject, report: Report) -> None:
+def kept(subject: Subject, report: GateResults) -> None:
     """`all_rows_kept`: every id if the store can be read quickly, else a sample of ids."""
     rows = subject.rows
     if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:
@@ -75,7 +75,7 @@ def _compared(read: NDArray[np.int64], written: NDArray[np.int64]) -> tuple[bool
     )
 
 
-def searchable(subject: Subject, report: Report, true_share: float) -> None:
+def searchable(subject: Subject, report: GateResults, true_share: float) -> None:
     """`rows_found_by_search`: rows drawn at random are found by their own vectors.
 
     true_share: share of true neighbours that the loaded store returned at the generous setting. If

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.datasets.exact import exact_topk_filtered
-from vectrial.gate.model import Answer, Report, Subject
+from vectrial.gate.model import Answer, GateResults, Subject
 from vectrial.model import filters
 from vectrial.model.filters import Filter
 
@@ -29,7 +29,7 @@ BUDGET_S, FIND_BUDGET_S = 0.5, 3.0
 
 
 @dataclass(frozen=True)
-class Probe:
+class FilterProbe:
     """A store and the filters to check it with.
 
     on: description of its rows, for messages. floor: least share of true neighbours.
@@ -60,7 +60,7 @@ class _Filtered:
     right: NDArray[np.int64]
 
 
-def searches(probes: Sequence[Probe], report: Report) -> None:
+def searches(probes: Sequence[FilterProbe], report: GateResults) -> None:
     """`SEARCH_CHECKS`: every row matches the filter, none is missing, and they are the nearest."""
     given = [(probe, answers) for probe in probes if (answers := _answers(probe))]
     if not given:
@@ -81,7 +81,7 @@ def searches(probes: Sequence[Probe], report: Report) -> None:
     )
 
 
-def finds(probes: Sequence[Probe], report: Report) -> None:
+def finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
     """`FIND_CHECK`: found ids match the condition, each once and complete up to the limit."""
     faults, count = [], 0
     for probe in probes:
@@ -106,7 +106,7 @@ def finds(probes: Sequence[Probe], report: Report) -> None:
     report(FIND_CHECK, not faults, _some(faults) or f"{count} conditions found their rows")
 
 
-def _answers(probe: Probe) -> list[_Filtered]:
+def _answers(probe: FilterProbe) -> list[_Filtered]:
     """Answers under every filter, with the true neighbours under it."""
     subject, rows = probe.subject, probe.subject.rows
     usable = probe.usable(subject.can.filters)
@@ -134,7 +134,7 @@ def _answers(probe: Probe) -> list[_Filtered]:
     ]
 
 
-def _outside(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
+def _outside(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
     """One message per filter that some returned rows do not match: their number and an example."""
     rows = probe.subject.rows
     assert rows.metadata is not None
@@ -156,7 +156,7 @@ def _outside(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
     return faults
 
 
-def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
+def _short(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
     """One message per filter with too few or too many rows in its answers: the average number
     returned."""
     k = probe.subject.k
@@ -173,7 +173,7 @@ def _short(probe: Probe, answers: Sequence[_Filtered]) -> list[str]:
     ]
 
 
-def _share(probe: Probe, answers: Sequence[_Filtered]) -> float:
+def _share(probe: FilterProbe, answers: Sequence[_Filtered]) -> float:
     """Share of true neighbours among the distinct returned rows that match their filter. Other
     checks cover rows outside it, missing rows and rows beyond k."""
     right = total = 0
@@ -190,11 +190,11 @@ def _some(faults: Sequence[str], most: int = 3) -> str:
     return "; ".join(faults[:most]) + more
 
 
-def _described(probe: Probe, where: Filter) -> str:
+def _described(probe: FilterProbe, where: Filter) -> str:
     return f"{filters.to_json(where)} {probe.on}"
 
 
-def _why_not(probes: Sequence[Probe], what: str) -> str:
+def _why_not(probes: Sequence[FilterProbe], what: str) -> str:
     can = probes[0].subject.can
     honoured = can.filters if what == "filtered search" else can.find
     return f"the store declares no {what}" if not honoured else "it keeps no column to filter by"

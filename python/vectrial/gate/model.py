@@ -60,7 +60,7 @@ class GateResult:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ExpectedRows:
     """Expected content of a store: ids (n,), vectors (n, d), metadata (n rows) or None."""
 
     ids: Ids
@@ -94,7 +94,7 @@ class Subject:
     make: Callable[[Path], Store]
     schema: Schema
     index: Index
-    rows: Rows
+    rows: ExpectedRows
     queries: Vectors
     judge: Judge
     k: int
@@ -174,7 +174,7 @@ class Subject:
 
 
 @dataclass
-class Report:
+class GateResults:
     """Collects results."""
 
     results: list[GateResult] = field(default_factory=list)

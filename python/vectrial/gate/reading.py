@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate.model import Answer, Ids, Report, Subject, Vectors, difference
+from vectrial.gate.model import Answer, GateResults, Ids, Subject, Vectors, difference
 from vectrial.gate.scores import compare
 from vectrial.gate.sought import may_be_lost
 from vectrial.model.errors import UserError
@@ -43,13 +43,13 @@ ANSWER_CHECKS = (
 )
 
 
-def row_count(subject: Subject, report: Report) -> None:
+def row_count(subject: Subject, report: GateResults) -> None:
     """The store's row count is the number of rows written."""
     count, expected = subject.store.count(), len(subject.rows.ids)
     report("row_count", count == expected, f"{count} of {expected} rows")
 
 
-def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> None:
+def round_trip(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Rows read by id are those that were written."""
     if not subject.can.get:
         report("ids_round_trip", None, "the store has no get by id")
@@ -59,7 +59,7 @@ def round_trip(subject: Subject, report: Report, rng: np.random.Generator) -> No
     report("ids_round_trip", fault is None, fault or f"{len(at)} rows came back as written")
 
 
-def nodes_agree(subject: Subject, report: Report, rng: np.random.Generator) -> None:
+def nodes_agree(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Every node of a cluster has what was loaded, within `AGREE_S`."""
     wanted, ends = np.sort(rng.permutation(subject.rows.ids)[:PROBES]), time.monotonic() + AGREE_S
     while (faults := _differences(subject, wanted)) and time.monotonic() < ends:
@@ -87,7 +87,7 @@ def _differences(subject: Subject, wanted: Ids) -> list[str]:
     return faults
 
 
-def index_is_asked(subject: Subject, report: Report) -> None:
+def index_is_asked(subject: Subject, report: GateResults) -> None:
     """What the server says of the index that it has built is what was asked for."""
     try:
         found = subject.store.described()
@@ -103,7 +103,7 @@ def index_is_asked(subject: Subject, report: Report) -> None:
     report("index_is_asked", not wrong, f"the server says {', '.join(wrong) or told}")
 
 
-def answers(subject: Subject, report: Report) -> float:
+def answers(subject: Subject, report: GateResults) -> float:
     """`ANSWER_CHECKS` on answers at the generous setting. Returns the share of their rows that
     are true neighbours."""
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)

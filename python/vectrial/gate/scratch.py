@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate.model import Ids, Report, Rows, Subject, Vectors, difference
+from vectrial.gate.model import ExpectedRows, GateResults, Ids, Subject, Vectors, difference
 from vectrial.gate.reading import true_share
 from vectrial.model import filters
 from vectrial.model.filters import Filter
@@ -47,7 +47,7 @@ def _load_small(subject: Subject, store: Store) -> Subject:
     schema = Schema(subject.schema.dim, subject.schema.metric, fields)
     vectors = _telling_vectors(ROWS + QUERIES, schema.dim, rng)
     ids = 7 + 3 * rng.permutation(ROWS).astype(np.int64)
-    rows = Rows(ids, vectors[:ROWS], _metadata(fields, ROWS, subject.can.nulls, rng))
+    rows = ExpectedRows(ids, vectors[:ROWS], _metadata(fields, ROWS, subject.can.nulls, rng))
     store.create(schema, subject.index)
     for start in range(0, ROWS, 500):
         store.insert(_batch(schema, rows, np.arange(start, start + 500)))
@@ -59,7 +59,7 @@ def _load_small(subject: Subject, store: Store) -> Subject:
     return Subject(store, subject.make, schema, subject.index, rows, queries, judge, K)
 
 
-def _judge(rows: Rows, queries: Vectors, metric: Metric) -> Judge:
+def _judge(rows: ExpectedRows, queries: Vectors, metric: Metric) -> Judge:
     truth = exact_topk(rows.vectors, rows.ids, queries, metric, K)
     return Judge(K, truth.accept_offsets, truth.accept_ids, truth.available)
 
@@ -90,7 +90,7 @@ def _metadata(
     return pa.table({f.name: values[f.name] for f in fields})
 
 
-def _batch(schema: Schema, rows: Rows, at: Ids) -> pa.RecordBatch:
+def _batch(schema: Schema, rows: ExpectedRows, at: Ids) -> pa.RecordBatch:
     columns = {
         f.name: pa.concat_arrays(rows.metadata.column(f.name).take(at).chunks)
         for f in schema.fields
@@ -99,7 +99,7 @@ def _batch(schema: Schema, rows: Rows, at: Ids) -> pa.RecordBatch:
     return batch_of(schema, rows.ids[at], rows.vectors[at], columns)
 
 
-def metric_and_floor(small: Subject, report: Report) -> None:
+def metric_and_floor(small: Subject, report: GateResults) -> None:
     answers = small.answer(small.queries)
     recalls = {m: true_share(small, _judge(small.rows, small.queries, m), answers) for m in Metric}
     declared = small.schema.metric
@@ -136,7 +136,7 @@ def probe_filters(small: Subject) -> list[Filter]:
     return [where for where in candidates if filters.fields(where) <= columns]
 
 
-def updates(small: Subject, report: Report, rng: np.random.Generator) -> None:
+def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Move rows to empty places, with other metadata; they must be found there as written, and no
     longer at their old places. `small.rows` changes along with the store."""
     if not small.can.upsert:
@@ -199,7 +199,7 @@ def _rank(now: Subject, own: np.int64, vector: Vectors) -> int:
     return int((near < near[own]).sum())
 
 
-def deletes(small: Subject, report: Report) -> None:
+def deletes(small: Subject, report: GateResults) -> None:
     """Delete the longest rows: each is found by its own vector under inner product too."""
     if not small.can.delete:
         report("deleted_rows_gone", None, "the store has no delete")

@@ -48,14 +48,14 @@ class Blend:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RankedRows:
     """Rows (n,), best first, and their scores (n,), larger is better."""
 
     rows: NDArray[np.int64]
     scores: NDArray[np.float64]
 
 
-def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> Ranking:
+def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRows:
     """The rows whose scores (n,) are above a bound, at most so many, ties by the smaller row."""
     rows = np.flatnonzero(scores > above)
     if len(rows) > most:  # all that tie with the last stay, until they are in order
@@ -63,10 +63,10 @@ def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> Ranking:
         rows = rows[scores[rows] >= least]
     order = np.lexsort((rows, -scores[rows]))[:most]
     rows = rows[order].astype(np.int64)
-    return Ranking(rows, scores[rows])
+    return RankedRows(rows, scores[rows])
 
 
-def fuse(dense: Ranking, text: Ranking, alpha: float, fusion: Fusion) -> Ranking:
+def fuse(dense: RankedRows, text: RankedRows, alpha: float, fusion: Fusion) -> RankedRows:
     """Both rankings as one, ties by the smaller row. A side without weight brings no rows."""
     sides = [(dense, alpha), (text, 1.0 - alpha)]
     used = [(side, weight) for side, weight in sides if weight > 0]
@@ -75,10 +75,10 @@ def fuse(dense: Ranking, text: Ranking, alpha: float, fusion: Fusion) -> Ranking
     for side, weight in used:
         scores[np.searchsorted(rows, side.rows)] += weight * _worth(side, fusion)
     order = np.lexsort((rows, -scores))
-    return Ranking(rows[order], scores[order])
+    return RankedRows(rows[order], scores[order])
 
 
-def _worth(side: Ranking, fusion: Fusion) -> NDArray[np.float64]:
+def _worth(side: RankedRows, fusion: Fusion) -> NDArray[np.float64]:
     """Score that a side gives to each of its rows."""
     match fusion:
         case Fusion.WEIGHTED_SUM:

@@ -13,7 +13,7 @@ from vectrial.model.limits import Limits
 MOST_NODES = 64
 
 
-class Share(StrEnum):
+class LimitShare(StrEnum):
     """What the limits of servers in the suite's placement are of."""
 
     TOTAL = "total"  # all nodes together: n nodes have an nth each of what one node has
@@ -31,13 +31,13 @@ class Hosts(ExactModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    limits: Share = Share.TOTAL
+    limits: LimitShare = LimitShare.TOTAL
     link_mbit: float | None = Field(default=None, ge=0.1, le=1_000_000)
 
 
-def limits_of_node(whole: Limits, nodes: int, share: Share = Share.TOTAL) -> Limits:
+def limits_of_node(whole: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
     """Limits of one of so many nodes, given those of the suite."""
-    if share is Share.EACH:
+    if share is LimitShare.EACH:
         return whole
     cpus = None if whole.cpus is None else whole.cpus / nodes
     memory = None if whole.memory_bytes is None else whole.memory_bytes // nodes

@@ -17,7 +17,7 @@ class ObjectsKind(StrEnum):
     S3 = "s3"  # any, given by VECTRIAL_S3_ADDRESS
 
 
-class Transport(StrEnum):
+class ObjectTransport(StrEnum):
     """Ways to reach an object store."""
 
     LOCAL = "local"  # a folder
@@ -29,10 +29,10 @@ class Transport(StrEnum):
 
 @dataclass(frozen=True)
 class ObjectsRequest:
-    """What is asked for. link_mbit: rate of `Transport.LINK`, in 10^6 bits per second."""
+    """What is asked for. link_mbit: rate of `ObjectTransport.LINK`, in 10^6 bits per second."""
 
     kind: ObjectsKind
-    transport: Transport
+    transport: ObjectTransport
     link_mbit: float | None = None
 
 

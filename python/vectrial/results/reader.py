@@ -19,7 +19,7 @@ from vectrial.results.database import (
     reading,
 )
 from vectrial.results.folder import is_own
-from vectrial.results.reading import PROCESSES, SECONDS, Here, Limits, TookTooLong, error_of
+from vectrial.results.reading import PROCESSES, SECONDS, Here, ReadLimits, TookTooLong, error_of
 from vectrial.util import apart
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class RunReader:
                 where=str(folder),
                 remedy="give the folder that `vectrial run` printed, or runs/latest",
             )
-        self._limits = Limits.given()
+        self._limits = ReadLimits.given()
         self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
         with ExitStack() as opened:
             self._process = Here() if own else opened.enter_context(PROCESSES.one())
@@ -105,7 +105,7 @@ class RunReader:
                 where=str(self.folder),
                 remedy=f"{SECONDS} allows another number of seconds",
             ) from error
-        except apart.Ended as error:
+        except apart.ProcessEnded as error:
             raise UserError(
                 f"its {DATABASE} is damaged, or not a run's: {error}",
                 where=str(self.folder),

@@ -75,7 +75,7 @@ class TookTooLong(UserError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReadLimits:
     """Limits for reading one run: seconds of processor time, rows in total, bytes per answer."""
 
     seconds: float = 20.0
@@ -83,7 +83,7 @@ class Limits:
     bytes: int = 256 << 20
 
     @classmethod
-    def given(cls) -> Limits:
+    def given(cls) -> ReadLimits:
         """Limits with the seconds from the environment.
 
         Raises:

@@ -45,7 +45,7 @@ _BATCH = 5_000
 
 
 @dataclass(frozen=True)
-class Reading:
+class ExistingCollection:
     """A collection to read and measure.
 
     address: of its server. columns: metadata columns to read, for filters.
@@ -88,7 +88,7 @@ def _reading_stores() -> list[str]:
     return [name for name in known if registry.load(name).capabilities.existing is not None]
 
 
-def describe(reading: Reading) -> Description:
+def describe(reading: ExistingCollection) -> Description:
     """What the server says of the collection, with the metric filled in.
 
     Raises:
@@ -129,7 +129,9 @@ def describe(reading: Reading) -> Description:
     return replace(found, metric=metric)
 
 
-def read_rows(reading: Reading, found: Description, progress: Progress = silent) -> Dataset:
+def read_rows(
+    reading: ExistingCollection, found: Description, progress: Progress = silent
+) -> Dataset:
     """Read every row of a collection into a dataset of the library, with its queries and their
     exact neighbours; one of an earlier reading is replaced.
 
@@ -193,7 +195,7 @@ def _batches(store: Store, schema: Schema, columns: Sequence[str]) -> Iterator[p
         ) from error
 
 
-def name_of(reading: Reading) -> str:
+def name_of(reading: ExistingCollection) -> str:
     """Name of the dataset that the rows are read into."""
     name = f"existing-{reading.store.name}-{legible(reading.existing.collection)}"[:100]
     if not (where := reading.existing.where):
@@ -213,7 +215,7 @@ def index_of(store: type[Store], found: Description) -> Index:
 
 
 def suite_of(
-    reading: Reading,
+    reading: ExistingCollection,
     found: Description,
     dataset: Dataset,
     *,
@@ -283,7 +285,7 @@ def _spread(values: Sequence[int]) -> list[int]:
     return [values[one] for one in dict.fromkeys(at.tolist())]
 
 
-def _drawn(reading: Reading, found: Description) -> NDArray[np.int64]:
+def _drawn(reading: ExistingCollection, found: Description) -> NDArray[np.int64]:
     """Positions of the rows that are queries, ascending; none where they come from a file."""
     if isinstance(reading.queries, Path):
         return np.empty(0, np.int64)
@@ -304,7 +306,7 @@ def _metadata(
     return pa.table(columns) if columns else None
 
 
-def _provenance(reading: Reading) -> Provenance:
+def _provenance(reading: ExistingCollection) -> Provenance:
     read = f"read on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     drawn = (
         f"queries from {reading.queries}"
@@ -318,7 +320,7 @@ def _provenance(reading: Reading) -> Provenance:
 
 
 def _facts(
-    reading: Reading, found: Description, dataset: Dataset, progress: Progress
+    reading: ExistingCollection, found: Description, dataset: Dataset, progress: Progress
 ) -> dict[str, Any]:
     facts = inspect(dataset, seed=reading.seed, progress=progress)
     truth_of(dataset, min(TRUTH_K, dataset.rows), progress=progress)

@@ -19,9 +19,9 @@ from vectrial.plan.identity import canonical
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
-from vectrial.run.process import MeasuringProcess, Site
+from vectrial.run.process import JobSite, MeasuringProcess
 from vectrial.run.redact import Secrecy
-from vectrial.run.turns import Candidate, Contender, Together
+from vectrial.run.turns import Together, TurnJob, WaitingJob
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.inside import Inside
@@ -39,7 +39,7 @@ from vectrial.worker.messages import (
     Finished,
     NoMoreTurns,
     Progress,
-    Started,
+    TrialStarted,
     Waiting,
 )
 
@@ -95,7 +95,7 @@ class JobRunner:
                 loads wait for their turns.
         """
         candidates = [
-            Candidate(
+            TurnJob(
                 job.store.name,
                 within_variables(job.variant, self._steps(job, begins)),
                 job.need_bytes,
@@ -107,7 +107,7 @@ class JobRunner:
         with memory_in_large_pieces():
             self._together.run(candidates)
 
-    def _steps(self, job: Job, begins: Callable[[], None]) -> Generator[Contender]:
+    def _steps(self, job: Job, begins: Callable[[], None]) -> Generator[WaitingJob]:
         """Measure a job, and stop whenever its loads wait for turns."""
         kind = job.name, job.nodes > 1
         if kind not in self._prepared:
@@ -124,7 +124,7 @@ class JobRunner:
         certificate = self._ceilings.certificate(job)
         try:
             with _network(job, None if self._clients else choice) as inside:
-                site = Site(
+                site = JobSite(
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients, prepared.packages,
                 )  # fmt: skip
@@ -202,8 +202,8 @@ def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
 
 
 def _measuring(
-    job: Job, rules: Rules, site: Site, watcher: Watcher, write: Callable[[TrialRecord], None]
-) -> Generator[Contender]:
+    job: Job, rules: Rules, site: JobSite, watcher: Watcher, write: Callable[[TrialRecord], None]
+) -> Generator[WaitingJob]:
     """Measure a job, and stop whenever its loads wait for turns.
 
     If its process or the store's server dies, the current trial fails, and a new process continues
@@ -220,7 +220,7 @@ def _measuring(
             with process:
                 for message in process.messages(rules.trial_timeout_s):
                     match message:
-                        case Started(key):
+                        case TrialStarted(key):
                             current, waited = by_key[key], set()
                             process.watched = not type(current.experiment).ends_server
                             watcher.started(current)
@@ -228,7 +228,7 @@ def _measuring(
                             waited = set(names)
                             waiting = {key: by_key[key] for key in names}
                             times, alike = _times(waiting), _alike(waiting, names)
-                            yield Contender(job.label, process, times, alike)
+                            yield WaitingJob(job.label, process, times, alike)
                             process.tell(NoMoreTurns())
                         case Progress():
                             watcher.progress(message)

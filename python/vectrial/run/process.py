@@ -37,7 +37,7 @@ from vectrial.run.data_disk import DataDisk
 from vectrial.run.heartbeat import Heartbeat
 from vectrial.run.object_servers import ObjectServers
 from vectrial.run.redact import Secrecy
-from vectrial.run.requests import Requests, serving
+from vectrial.run.requests import RequestHandler, serving
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import Server
 from vectrial.servers.inside import Inside
@@ -60,8 +60,8 @@ from vectrial.worker.messages import (
     GiveTurn,
     JobSpec,
     Serving,
-    Started,
     TrialSpec,
+    TrialStarted,
     TurnResult,
     Waiting,
 )
@@ -83,7 +83,7 @@ _LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
 
 
 @dataclass(frozen=True)
-class Site:
+class JobSite:
     """The conditions of a job on this machine. choice: of its server's provider. inside: the
     network of the server and the measuring process, unless that of this process. clients: the
     machines that send the loads, and reach the server; this one unless given. packages: the folder
@@ -127,7 +127,7 @@ class MeasuringProcess:
         self,
         job: Job,
         rules: Rules,
-        site: Site,
+        site: JobSite,
         note: LineProgress,
     ) -> None:
         self._job, self._rules, self._certificate = job, rules, site.certificate
@@ -167,7 +167,7 @@ class MeasuringProcess:
                 at=None if site.clients is None else site.clients.address,
             )
             self._server = if_up(recipe, server)
-        self._requests = Requests(
+        self._requests = RequestHandler(
             self._server,
             self._disk,
             self._objects,
@@ -347,7 +347,7 @@ class MeasuringProcess:
                     message = self._pipe.recv()
                 except (EOFError, ConnectionResetError):
                     return
-                if isinstance(message, Started | Waiting):
+                if isinstance(message, TrialStarted | Waiting):
                     since, self._overdue = time.monotonic(), None
                 yield message
                 if isinstance(message, Waiting):
@@ -429,12 +429,12 @@ def command_of(
     *arguments: str,
     experiments: Iterable[type[Experiment]] = (),
     packages: Path | None = None,
-) -> environments.Command:
+) -> environments.PythonCommand:
     """The command of the measuring process, in the store's own environment if it has one, where
-    the packages of these experiments can be imported, too. packages: as of `Site`."""
+    the packages of these experiments can be imported, too. packages: as of `JobSite`."""
     module = "vectrial.worker.worker"
     if store.environment is None:
-        command = environments.Command(program(module, *arguments), for_measuring())
+        command = environments.PythonCommand(program(module, *arguments), for_measuring())
     else:
         own = environments.command(
             store.environment,

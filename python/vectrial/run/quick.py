@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vectrial.datasets import catalog, library
 from vectrial.datasets.ingest import Import, checksum, import_file, name_of
-from vectrial.datasets.readers import Options, open_source
+from vectrial.datasets.readers import ReaderOptions, open_source
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import DataError, PluginError, SourceUnavailable, UserError
 from vectrial.model.metric import Metric
@@ -151,7 +151,7 @@ def imported(path: Path, metric: Metric | None, progress: Progress, note: LinePr
 
 
 def _order(path: Path, metric: Metric | None, note: LineProgress) -> Import:
-    with open_source(path, Options()) as source:
+    with open_source(path, ReaderOptions()) as source:
         most = min(_MOST_ROWS, _MOST_BYTES // (4 * source.dim))
         if metric is None and source.metric is None:
             note("metric: cosine, since the file does not say which: --metric")
@@ -159,7 +159,7 @@ def _order(path: Path, metric: Metric | None, note: LineProgress) -> Import:
         if source.rows <= most * _HELD_OUT:
             return order
         note(f"the first {most:,} of {source.rows:,} rows are imported: more do not fit the time")
-    options = Options(rows=most)
+    options = ReaderOptions(rows=most)
     return replace(order, options=options, name=f"{name_of(path)}-first-{most}")
 
 

@@ -30,7 +30,7 @@ from vectrial.worker.messages import (
 
 
 @dataclass(frozen=True)
-class Requests:
+class RequestHandler:
     """Answers the messages of a measuring process that are requests.
 
     server: of the job's store; None where it has none. listen: whether the server is to be watched

@@ -32,7 +32,7 @@ _LEAST_TOGETHER, _SPARE = 2, 0.1
 _REPORT_S = 0.5
 
 
-class Process(Protocol):
+class TurnProcess(Protocol):
     """The measuring process of a job, as turns need it."""
 
     def turn(self, key: str, turn: Turn) -> TurnResult | None:
@@ -41,7 +41,7 @@ class Process(Protocol):
 
 
 @dataclass(frozen=True)
-class Contender:
+class WaitingJob:
     """A job whose loads wait for turns.
 
     times: how long each takes turns, by the key of its trial. alike: by the same key, what each has
@@ -49,20 +49,20 @@ class Contender:
     """
 
     label: str
-    process: Process
+    process: TurnProcess
     times: Mapping[str, TurnTime]
     alike: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TurnJob:
     """A job that may be measured in turns. steps: measures it, and stops whenever its loads wait.
     need_bytes: of memory, as far as the plan can tell; store: by which it is known better once one
     was measured. fits: whether there is time for it, asked when it would begin. ready: called when
     its loads wait for their first turns, or it has ended without any."""
 
     store: str
-    steps: Generator[Contender]
+    steps: Generator[WaitingJob]
     need_bytes: int
     fits: Callable[[], bool] = lambda: True
     ready: Callable[[], None] = lambda: None
@@ -89,10 +89,10 @@ class Together:
         #: Of the first jobs of this run, and of each group that follows them; rounds so far.
         self.session, self.rounds = 0, 0
 
-    def run(self, jobs: Sequence[Candidate]) -> None:
+    def run(self, jobs: Sequence[TurnJob]) -> None:
         """Measure each job as far as it goes alone, and then their loads in turns; again and again
         until all jobs have ended."""
-        left, open_ = list(jobs), list[tuple[Candidate, Contender]]()
+        left, open_ = list(jobs), list[tuple[TurnJob, WaitingJob]]()
         # No two groups have the same, in whatever run or resumption of it.
         self.session, self.rounds = secrets.randbits(40), 0
         with ExitStack() as stack:
@@ -111,7 +111,7 @@ class Together:
                 staying = open_[:1] if left and rounds.has(open_[0][1]) else []
                 open_ = staying + self._advanced([job for job, _ in open_[len(staying) :]])
 
-    def _fits(self, job: Candidate) -> bool:
+    def _fits(self, job: TurnJob) -> bool:
         """Whether there is memory for one more."""
         needed = self._needed.get(job.store, job.need_bytes)
         fits = needed + self._spare_bytes <= self._available_bytes()
@@ -119,7 +119,7 @@ class Together:
             self._watcher.note(f"{job.store}: no memory beside the others; it follows them")
         return fits
 
-    def _advanced(self, jobs: Sequence[Candidate]) -> list[tuple[Candidate, Contender]]:
+    def _advanced(self, jobs: Sequence[TurnJob]) -> list[tuple[TurnJob, WaitingJob]]:
         found = []
         for job in jobs:
             before = self._available_bytes()
@@ -135,7 +135,7 @@ class Together:
 class _Arm:
     """A load that takes turns."""
 
-    contender: Contender
+    contender: WaitingJob
     key: str
     time: TurnTime
     length: Length
@@ -165,7 +165,7 @@ class Rounds:
     there: a load that stays for others takes no round twice."""
 
     def __init__(
-        self, contenders: Sequence[Contender], watcher: Watcher, together: Together
+        self, contenders: Sequence[WaitingJob], watcher: Watcher, together: Together
     ) -> None:
         self._watcher, self._together = watcher, together
         self._arms = [
@@ -176,7 +176,7 @@ class Rounds:
         self._orders = orders(len(self._arms), np.random.default_rng(together.session))
         self._reported = 0.0
 
-    def _arm(self, contender: Contender, key: str, time_: TurnTime) -> _Arm:
+    def _arm(self, contender: WaitingJob, key: str, time_: TurnTime) -> _Arm:
         found = self._together.lengths.get(contender.alike.get(key, ""))
         return _Arm(contender, key, time_, found or first_try(time_), found is not None)
 
@@ -205,7 +205,7 @@ class Rounds:
             if arm.alive and (alike := arm.contender.alike.get(arm.key)):
                 self._together.lengths[alike] = arm.length
 
-    def has(self, contender: Contender) -> bool:
+    def has(self, contender: WaitingJob) -> bool:
         """Whether a load of a job still takes turns."""
         return any(arm.alive for arm in self._arms if arm.contender is contender)
 

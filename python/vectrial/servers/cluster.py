@@ -13,7 +13,7 @@ from typing import Any
 
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.hosts import MOST_NODES, Share, limits_of_node
+from vectrial.model.hosts import MOST_NODES, LimitShare, limits_of_node
 from vectrial.model.hosts import Hosts as HostSettings
 from vectrial.model.limits import Limits
 from vectrial.model.progress import LineProgress
@@ -29,7 +29,7 @@ from vectrial.servers.base import (
     ServerError,
     wait_until,
 )
-from vectrial.servers.hosts import CENTRE, LABEL, Hosts
+from vectrial.servers.hosts import CENTRE, LABEL, RunningHosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.joining import wait_joinable
 from vectrial.servers.local import Local, exposed
@@ -98,10 +98,12 @@ class LocalCluster(Server):
         self._recipe, self._how = recipe, clustering(recipe, nodes, least=1 if hosts or at else 2)
         self._count, self._folder, self._log = nodes, folder.resolve(), log
         self._cores, self._progress = tuple(cores), progress
-        self._limits = limits_of_node(limits, nodes, Share.TOTAL if hosts is None else hosts.limits)
+        self._limits = limits_of_node(
+            limits, nodes, LimitShare.TOTAL if hosts is None else hosts.limits
+        )
         self._inside, self._allow_exposed = inside, allow_exposed
         self._at = at or HOST
-        self._settings, self._hosts = hosts, Hosts()
+        self._settings, self._hosts = hosts, RunningHosts()
         services = self._how.services if nodes > 1 else ()
         self._services = Services(services, self._folder / "services", self._cores, progress)
         self._relay: Relay | None = None

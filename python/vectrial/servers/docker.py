@@ -29,7 +29,7 @@ _ASK_S = 20.0
 
 
 @dataclass(frozen=True)
-class Place:
+class ContainerPlace:
     """The place of a container in a cluster: its network and address there, and what it is told
     (variables and arguments) in place of what the image says."""
 
@@ -58,7 +58,7 @@ class Docker(StartedServer):
         cores: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
         progress: LineProgress = lambda line: None,
-        place: Place | None = None,
+        place: ContainerPlace | None = None,
     ) -> None:
         super().__init__(recipe, folder, log, cores, limits, progress)
         self._image, self.place = image_of(recipe), place
@@ -147,7 +147,7 @@ def run_command(
     data: Path,
     cores: Sequence[int] = (),
     limits: Limits = Limits(),  # noqa: B008 - frozen
-    place: Place | None = None,
+    place: ContainerPlace | None = None,
 ) -> tuple[str, ...]:
     """The command that runs a container in the foreground and removes it when it ends.
 

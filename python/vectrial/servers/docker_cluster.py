@@ -25,7 +25,7 @@ from vectrial.servers.base import (
     ServerError,
     wait_until,
 )
-from vectrial.servers.docker import LABEL, Docker, Place, ask, image_of, owner, pull
+from vectrial.servers.docker import LABEL, ContainerPlace, Docker, ask, image_of, owner, pull
 from vectrial.servers.joining import wait_joinable
 from vectrial.servers.managed_process import make_secrets, share_secrets
 from vectrial.util import interrupts
@@ -133,7 +133,7 @@ class DockerCluster(Server):
             cores=self._cores,
             limits=self._limits,
             progress=self._progress,
-            place=Place(self._network, member.host, self._image.node(member, cluster)),
+            place=ContainerPlace(self._network, member.host, self._image.node(member, cluster)),
         )
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:

@@ -55,7 +55,7 @@ class Host:
     network: Network
 
 
-class Hosts:
+class RunningHosts:
     """Hosts and their links, from when they are made until they are closed."""
 
     def __init__(self) -> None:

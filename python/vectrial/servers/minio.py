@@ -64,7 +64,7 @@ def connect(address: Address, timeout_s: float, *, tls: bool = False) -> Any:
 BUCKET = "vectrial"
 #: Drives of `minio_drives`.
 DRIVES = 4
-#: Counters of `Traffic`, as it calls them.
+#: Counters of `S3Traffic`, as it calls them.
 _COUNTERS = (
     "minio_s3_traffic_received_bytes",
     "minio_s3_traffic_sent_bytes",
@@ -146,23 +146,23 @@ MINIO = Recipe(
 
 
 @dataclass(frozen=True)
-class Traffic:
+class S3Traffic:
     """Bytes that a server has received and sent over S3, and requests, since it was started."""
 
     received_bytes: float
     sent_bytes: float
     requests: float
 
-    def since(self, before: Traffic) -> Traffic:
+    def since(self, before: S3Traffic) -> S3Traffic:
         """What came after `before`."""
-        return Traffic(
+        return S3Traffic(
             self.received_bytes - before.received_bytes,
             self.sent_bytes - before.sent_bytes,
             self.requests - before.requests,
         )
 
 
-def traffic(address: Address) -> Traffic:
+def traffic(address: Address) -> S3Traffic:
     """The counters of a server, which it brings up to date every ten seconds.
 
     Raises:
@@ -181,7 +181,7 @@ def traffic(address: Address) -> Traffic:
         counter = name.partition("{")[0]
         if counter in totals:
             totals[counter] += float(value or name.rpartition("} ")[2])
-    return Traffic(*totals.values())
+    return S3Traffic(*totals.values())
 
 
 def minio(host: str) -> Recipe:

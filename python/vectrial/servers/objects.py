@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from vectrial.model.errors import Unsupported, UserError
-from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, ObjectTransport
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Recipe
-from vectrial.servers.hosts import Hosts, no_hosts
+from vectrial.servers.hosts import RunningHosts, no_hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.local import HOST, Local
 from vectrial.servers.minio import BUCKET, DRIVES, certificates, drive_folders
@@ -56,7 +56,7 @@ class ObjectServer:
         self._request, self._key = request, key
         self._folder, self._network = folder, network
         self._cores, self._log, self._progress = cores, log, progress
-        self._hosts = Hosts()
+        self._hosts = RunningHosts()
         self._server: Local | None = None
 
     def start(self) -> ObjectsAccess:
@@ -71,10 +71,10 @@ class ObjectServer:
             return ObjectsAccess(folder=self._folder / "objects")
         if kind is ObjectsKind.S3:
             return _external_service(self._key)
-        tls = self._request.transport is Transport.TLS
+        tls = self._request.transport is ObjectTransport.TLS
         reference = f"{_RECIPES[kind]}_tls" if tls else _RECIPES[kind]
         host, shared = HOST, None
-        if self._request.transport is Transport.LINK:
+        if self._request.transport is ObjectTransport.LINK:
             host, shared = self._host()
         recipe = recipe_at(reference, host)
         _make_bucket(kind, self._folder / "server" / "data")

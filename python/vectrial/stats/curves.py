@@ -9,7 +9,7 @@ from itertools import pairwise
 
 
 @dataclass(frozen=True)
-class Reading:
+class CurveReading:
     """A value read off a curve.
 
     points: indices of what it was read from: the two points that it lies between, or the one that
@@ -38,7 +38,7 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
 
 def read_at(
     points: Sequence[tuple[float, float]], recall: float, *, higher_is_better: bool = True
-) -> Reading | None:
+) -> CurveReading | None:
     """The value at exactly this recall, between two measured (recall, value) points.
 
     Linear in recall and in the logarithm of the value between neighbours of the Pareto front;
@@ -51,14 +51,14 @@ def read_at(
         if r0 < recall < r1:
             share = (recall - r0) / (r1 - r0)
             value = math.exp(math.log(v0) * (1 - share) + math.log(v1) * share)
-            return Reading(value, (low, high))
+            return CurveReading(value, (low, high))
     exact = (i for i in front if points[i][0] == recall)
-    return next((Reading(points[i][1], (i,)) for i in exact), None)
+    return next((CurveReading(points[i][1], (i,)) for i in exact), None)
 
 
 def read_within(
     points: Sequence[tuple[float, float]], recall: float, *, higher_is_better: bool = True
-) -> Reading | None:
+) -> CurveReading | None:
     """As `read_at`; below the front, but not below every point, the value at the front's end.
 
     That end beats every point of less recall: it is the best choice for any lower recall.
@@ -70,7 +70,7 @@ def read_within(
     if not recalls or not min(recalls) <= recall <= max(recalls):
         return None
     end = _front(points, higher_is_better)[0]
-    return Reading(points[end][1], (end,))
+    return CurveReading(points[end][1], (end,))
 
 
 def _front(points: Sequence[tuple[float, float]], higher_is_better: bool) -> list[int]:

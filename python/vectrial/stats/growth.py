@@ -74,7 +74,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedLaw:
     """One law fitted to some sizes.
 
     prediction(rows): logarithm of the value, and its standard error there (relative), which grows
@@ -94,7 +94,7 @@ class Growth:
     its forecast by the sizes below it. sizes: the smallest and the largest. drift: see `growth`.
     """
 
-    fits: tuple[Fit, ...]
+    fits: tuple[FittedLaw, ...]
     weights: tuple[float, ...]
     checks: tuple[tuple[Forecast, float], ...]
     sizes: tuple[float, float]
@@ -250,7 +250,7 @@ def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.floa
 
 def _fit(
     law: Law, rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float
-) -> Fit:
+) -> FittedLaw:
     if law is Law.POWER:
         return _power(rows, values, least_error)
     shape = _SHAPES[law]
@@ -274,10 +274,10 @@ def _fit(
         value = max(float(at @ factors), least_value)
         return math.log(value), error * math.sqrt(1.0 + float(at @ spread @ at) / value**2)
 
-    return Fit(law, freedom, prediction)
+    return FittedLaw(law, freedom, prediction)
 
 
-def _power(rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float) -> Fit:
+def _power(rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float) -> FittedLaw:
     design = np.column_stack([np.ones_like(rows), np.log(rows)])
     target = np.log(values)
     factors = np.linalg.lstsq(design, target, rcond=None)[0]
@@ -289,7 +289,7 @@ def _power(rows: NDArray[np.float64], values: NDArray[np.float64], least_error: 
         at = np.array([1.0, math.log(n)])
         return float(at @ factors), error * math.sqrt(1.0 + float(at @ spread @ at))
 
-    return Fit(Law.POWER, freedom, prediction)
+    return FittedLaw(Law.POWER, freedom, prediction)
 
 
 def _residual(errors: NDArray[np.float64], freedom: int, least: float) -> float:

@@ -20,7 +20,7 @@ THRESHOLD = 0.05
 MOST_REPEATS, _MOST_ROUNDS, _ROUNDS = 100, 2_000, 20
 
 
-class Kind(StrEnum):
+class VerdictKind(StrEnum):
     """B compared with A."""
 
     BETTER = "better"
@@ -45,16 +45,16 @@ class Evidence:
     n: int
     higher_is_better: bool
     bounds: tuple[Effect, ...] = ()
-    open: frozenset[Kind] = frozenset()
+    open: frozenset[VerdictKind] = frozenset()
     disturbed: str = ""
     measured: float | None = None
     by_round: bool = False
 
     @property
-    def side(self) -> Kind:
+    def side(self) -> VerdictKind:
         """Better or worse, whichever B is as measured."""
         more = self.effect.ratio > 1
-        return Kind.BETTER if more == self.higher_is_better else Kind.WORSE
+        return VerdictKind.BETTER if more == self.higher_is_better else VerdictKind.WORSE
 
     @property
     def p(self) -> float:
@@ -72,7 +72,7 @@ class Evidence:
         """Whether every interval lies within the threshold."""
         effects = (self.effect, *self.bounds)
         low, high = min(e.low for e in effects), max(e.high for e in effects)
-        return Kind.TIE not in self.open and low >= 1 - threshold and high <= 1 + threshold
+        return VerdictKind.TIE not in self.open and low >= 1 - threshold and high <= 1 + threshold
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Decision:
     rounds) that would likely decide what is undecided; None where that is too many. disturbed: it
     is undecided for repeats on a disturbed machine alone."""
 
-    kind: Kind
+    kind: VerdictKind
     reason: str
     p_adjusted: float
     minimum: float
@@ -110,10 +110,10 @@ def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int
     if shown and one.least >= threshold and not paced_only:
         return Decision(one.side, note, p, minimum)
     if one.is_within(threshold):
-        return Decision(Kind.TIE, note, p, minimum)
+        return Decision(VerdictKind.TIE, note, p, minimum)
     if one.disturbed and (quiet := _as_measured(one, threshold, alpha / tests)) is not None:
         reason = f"{quiet} as measured, but {one.disturbed}"
-        return Decision(Kind.UNDECIDED, reason, p, minimum, disturbed=True)
+        return Decision(VerdictKind.UNDECIDED, reason, p, minimum, disturbed=True)
     if shown and one.least >= threshold:
         reason = "none as measured: only the machine's pace makes one"
     elif shown:
@@ -123,16 +123,16 @@ def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int
     else:
         reason = "a difference is neither shown nor excluded"
     more = _more_repeats(one, threshold, alpha / tests)
-    return Decision(Kind.UNDECIDED, reason, p, minimum, more)
+    return Decision(VerdictKind.UNDECIDED, reason, p, minimum, more)
 
 
-def _as_measured(one: Evidence, threshold: float, level: float) -> Kind | None:
+def _as_measured(one: Evidence, threshold: float, level: float) -> VerdictKind | None:
     """The verdict that the disturbed repeats would give if they were believed."""
     effect = one.effect
     if effect.p <= level and abs(effect.ratio - 1) >= threshold:
         return one.side
     within = effect.low >= 1 - threshold and effect.high <= 1 + threshold
-    return Kind.TIE if within else None
+    return VerdictKind.TIE if within else None
 
 
 def _more_repeats(one: Evidence, threshold: float, level: float) -> int | None:
@@ -190,7 +190,7 @@ def weigh(
     """
     evidence = Evidence(effect(a, b), min(len(a), len(b)), higher_is_better)
     bounds, without, places = [], set(), []
-    sides = ((a, disturbed_a, Kind.BETTER), (b, disturbed_b, Kind.WORSE))
+    sides = ((a, disturbed_a, VerdictKind.BETTER), (b, disturbed_b, VerdictKind.WORSE))
     for name, (repeats, bad, other) in zip(names, sides, strict=True):
         hit = sorted(repeats.keys() & set(bad))
         if not hit:
@@ -199,7 +199,7 @@ def weigh(
         places.append(f"{named} of {name}")
         best = undisturbed(repeats, hit, higher_is_better=higher_is_better)
         if best is None:
-            without |= {other, Kind.TIE}
+            without |= {other, VerdictKind.TIE}
         else:
             bounds.append(effect(best, b) if repeats is a else effect(a, best))
     if not places:

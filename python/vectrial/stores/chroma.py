@@ -23,14 +23,14 @@ _SPACE = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _MISSING = "␀ no value"
 
 
-class HnswBuild(vt.Params):
+class ChromaBuild(vt.Params):
     """m (`max_neighbors`), ef_construction: of the graph."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class ChromaSearch(vt.Params):
     """ef_search: candidates held during the search."""
 
     ef_search: int = Bound(default=100, ge=1, le=1_000_000)
@@ -57,8 +57,8 @@ class Chroma(vt.Store):
             # Tried with rows replaced by far ones under inner product: filtered recall is between
             # 0.68 and 0.95 however large ef_search, and under the other metrics nearly 1.
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                ChromaBuild,
+                ChromaSearch,
                 recall_floors={vt.Metric.IP: 0.7},
                 filtered_floors={vt.Metric.IP: 0.5},
                 high_recall_params={"ef_search": 1000},
@@ -92,7 +92,7 @@ class Chroma(vt.Store):
         self._chromadb = chromadb
         self._client: Any = None
         self._rows: Any = None
-        self._ef = HnswSearch().ef_search
+        self._ef = ChromaSearch().ef_search
         self._last: str | None = None
 
     def version(self) -> str:
@@ -102,7 +102,7 @@ class Chroma(vt.Store):
         self._schema = schema
         self._connect()
         build = index.params
-        assert isinstance(build, HnswBuild)
+        assert isinstance(build, ChromaBuild)
         self._rows = self._client.create_collection(
             _COLLECTION,
             embedding_function=None,
@@ -196,7 +196,7 @@ class Chroma(vt.Store):
         return vt.batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
 
     def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, ChromaSearch)
         ef = params.ef_search
         self._search_with(ef)
         condition = None if where is None else self._condition(where)

@@ -30,14 +30,14 @@ _FUNCTION = {
 }
 
 
-class HnswBuild(vt.Params):
+class VssBuild(vt.Params):
     """m, ef_construction: of the graph; the lowest layer has 2·m links."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=128, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class VssSearch(vt.Params):
     """ef_search: candidates held during the search."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
@@ -63,8 +63,8 @@ class DuckDB(vt.Store):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                VssBuild,
+                VssSearch,
                 high_recall_params={"ef_search": 512},
                 filters=frozenset(),
                 unsupported=frozenset({"concurrent_search", "persistent"}),
@@ -146,7 +146,7 @@ class DuckDB(vt.Store):
 
     def build(self) -> None:
         build = self._index.params
-        if not isinstance(build, HnswBuild):
+        if not isinstance(build, VssBuild):
             return
         self._connection.execute("RESET threads")
         self._connection.execute("DROP INDEX IF EXISTS rows_hnsw")
@@ -228,7 +228,7 @@ class DuckDB(vt.Store):
         self._connection.execute("SET threads = 1")
         clause, values = ("", []) if where is None else self._condition(where)
         question = self._question(k, f"WHERE {clause}" if clause else "")
-        ef = params.ef_search if isinstance(params, HnswSearch) else None
+        ef = params.ef_search if isinstance(params, VssSearch) else None
         own = threading.local()
 
         def connection() -> Any:

@@ -35,20 +35,20 @@ from vectrial.stores.common.exact import length
 _TRAINED_EACH, _ADDED_ROWS = 256, 100_000
 
 
-class HnswBuild(vt.Params):
+class FaissHnswBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=32, ge=2, le=512)
     ef_construction: int = Bound(default=40, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class FaissHnswSearch(vt.Params):
     """ef_search: candidates while searching."""
 
     ef_search: int = Bound(default=16, ge=1, le=1_000_000)
 
 
-class IvfPqBuild(vt.Params):
+class FaissIvfPqBuild(vt.Params):
     """nlist: coarse cells; m_pq: codes per vector (sub-quantizers); nbits: bits of each code.
 
     nlist None means 4·sqrt(n), m_pq None the largest divisor of d up to d/2. Fewer rows than nlist
@@ -60,7 +60,7 @@ class IvfPqBuild(vt.Params):
     nbits: int = Bound(default=8, ge=4, le=10)
 
 
-class IvfPqSearch(vt.Params):
+class FaissIvfPqSearch(vt.Params):
     """nprobe: cells looked into."""
 
     nprobe: int = Bound(default=1, ge=1, le=1_000_000)
@@ -83,14 +83,14 @@ class FaissStore(vt.LibraryIndex):
         indexes={
             "flat": vt.IndexKind(exact=True, recall_floor=1.0),
             "hnsw": vt.IndexKind(
-                build=HnswBuild,
-                search=HnswSearch,
+                build=FaissHnswBuild,
+                search=FaissHnswSearch,
                 high_recall_params={"ef_search": 512},
                 unsupported=frozenset({"upsert", "delete"}),
             ),
             "ivf_pq": vt.IndexKind(
-                build=IvfPqBuild,
-                search=IvfPqSearch,
+                build=FaissIvfPqBuild,
+                search=FaissIvfPqSearch,
                 recall_floor=0.5,
                 high_recall_params={"nprobe": 4096},
                 unsupported=frozenset({"get", "scan"}),
@@ -141,11 +141,11 @@ class FaissStore(vt.LibraryIndex):
         faiss = self._faiss
         measure = faiss.METRIC_L2 if schema.metric is vt.Metric.L2 else faiss.METRIC_INNER_PRODUCT
         match index.params:
-            case HnswBuild() as params:
+            case FaissHnswBuild() as params:
                 bare = faiss.IndexHNSWFlat(schema.dim, params.m, measure)
                 bare.hnsw.efConstruction = params.ef_construction
                 return faiss.IndexIDMap2(bare)
-            case IvfPqBuild():
+            case FaissIvfPqBuild():
                 self._waiting = vt.Rows(vt.Schema(schema.dim, schema.metric), keep_vectors=True)
                 return None
             case _:
@@ -165,7 +165,7 @@ class FaissStore(vt.LibraryIndex):
         waiting = self._waiting
         if waiting is None or not len(waiting):
             return
-        assert isinstance(self._requested.params, IvfPqBuild)
+        assert isinstance(self._requested.params, FaissIvfPqBuild)
         slots = np.flatnonzero(waiting.live)
         self._index = self._ivf_pq(self._requested.params, len(slots))
         self._use_all_cores()
@@ -179,7 +179,7 @@ class FaissStore(vt.LibraryIndex):
         self._waiting = None
         self.flush()
 
-    def _ivf_pq(self, params: IvfPqBuild, rows: int) -> Any:
+    def _ivf_pq(self, params: FaissIvfPqBuild, rows: int) -> Any:
         faiss, schema = self._faiss, self._open.schema
         nlist = min(params.nlist or max(1, min(rows // 40, int(4 * rows**0.5))), rows)
         parts = params.m_pq or _largest_divisor(schema.dim, schema.dim // 2)
@@ -237,7 +237,7 @@ class FaissStore(vt.LibraryIndex):
             raise vt.StoreError("ivf_pq cannot be searched before build has trained it")
         faiss, rows = self._faiss, self._open
         faiss.omp_set_num_threads(1)
-        if isinstance(params, IvfPqSearch):
+        if isinstance(params, FaissIvfPqSearch):
             index, ids = self._index, None
             selector = None
             if where is not None:
@@ -251,7 +251,7 @@ class FaissStore(vt.LibraryIndex):
             if where is not None:
                 matching_rows = rows.matching(where)[rows.slots(ids)]
                 selector = faiss.IDSelectorBitmap(np.packbits(matching_rows, bitorder="little"))
-            if isinstance(params, HnswSearch):
+            if isinstance(params, FaissHnswSearch):
                 settings = faiss.SearchParametersHNSW(efSearch=params.ef_search, sel=selector)
             else:
                 settings = faiss.SearchParameters(sel=selector)

@@ -26,14 +26,14 @@ _SPACES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _FIRST_CAPACITY = 1024
 
 
-class HnswBuild(vt.Params):
+class HnswlibBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class HnswlibSearch(vt.Params):
     """ef_search: candidates while searching; hnswlib's own default is 10."""
 
     ef_search: int = Bound(default=10, ge=1, le=1_000_000)
@@ -55,8 +55,8 @@ class HnswlibStore(vt.LibraryIndex):
         },
         indexes={
             "hnsw": vt.IndexKind(
-                build=HnswBuild,
-                search=HnswSearch,
+                build=HnswlibBuild,
+                search=HnswlibSearch,
                 high_recall_params={"ef_search": 512},
                 # After replacements and deletes under inner product, 0.7 was seen under a filter in
                 # 6 % of graphs of the same rows, and 0.68 in Chroma's, which are of this library.
@@ -90,7 +90,7 @@ class HnswlibStore(vt.LibraryIndex):
         return version("hnswlib")
 
     def _make(self, schema: vt.Schema, index: vt.Index) -> Any:
-        params = HnswBuild.model_validate(index.params.model_dump())
+        params = HnswlibBuild.model_validate(index.params.model_dump())
         made = self._hnswlib.Index(_SPACES[schema.metric], schema.dim)
         made.init_index(_FIRST_CAPACITY, params.m, params.ef_construction)
         return made
@@ -127,7 +127,7 @@ class HnswlibStore(vt.LibraryIndex):
         return vectors
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, HnswlibSearch)
         rows = self._open
         ef, query, index = params.ef_search, self._index.knn_query, self._index
         allowed = None if where is None else frozenset(rows.ids[rows.matching(where)].tolist())

@@ -22,7 +22,7 @@ from vectrial.stores import common as vt
 _METRICS = {vt.Metric.L2: "l2sq", vt.Metric.COSINE: "cos", vt.Metric.IP: "ip"}
 
 
-class HnswBuild(vt.Params):
+class USearchBuild(vt.Params):
     """m: links per node and level ("connectivity"); ef_construction: candidates while building
     ("expansion_add")."""
 
@@ -30,7 +30,7 @@ class HnswBuild(vt.Params):
     ef_construction: int = Bound(default=128, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class USearchSearch(vt.Params):
     """ef_search: candidates while searching ("expansion_search")."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
@@ -52,7 +52,7 @@ class USearchStore(vt.LibraryIndex):
         },
         indexes={
             "hnsw": vt.IndexKind(
-                build=HnswBuild, search=HnswSearch, high_recall_params={"ef_search": 512}
+                build=USearchBuild, search=USearchSearch, high_recall_params={"ef_search": 512}
             )
         },
         find=vt.ALL_OPERATORS,
@@ -80,7 +80,7 @@ class USearchStore(vt.LibraryIndex):
         return version("usearch")
 
     def _make(self, schema: vt.Schema, index: vt.Index) -> Any:
-        params = HnswBuild.model_validate(index.params.model_dump())
+        params = USearchBuild.model_validate(index.params.model_dump())
         return self._new_index(
             ndim=schema.dim,
             metric=_METRICS[schema.metric],
@@ -108,7 +108,7 @@ class USearchStore(vt.LibraryIndex):
         return vectors
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, USearchSearch)
         assert where is None
         ef, index, query = params.ef_search, self._index, self._index.search
 

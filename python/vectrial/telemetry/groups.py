@@ -21,7 +21,7 @@ class GroupUsage:
     peak_bytes: int | None = None
 
 
-class Group:
+class ControlGroups:
     """The control groups of a process, except those that it shares with this one."""
 
     def __init__(self, pid: int, root: Path = ROOT) -> None:

@@ -23,7 +23,7 @@ _LEAST_S = 0.2
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineCounters:
     """Counters since boot, in seconds. busy_s, steal_s: of all processors together. stalled_s: in
     which a process that could run had to wait for a processor. memory_stalled_s: in which one
     waited for memory, as for a page that was dropped. throttled_s: in which this process's control
@@ -37,7 +37,7 @@ class Machine:
     memory_stalled_s: float | None = None
 
 
-def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine:
+def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> MachineCounters:
     """A reading; some file reads."""
     busy = steal = None
     fields = (read(proc / "stat") or "").partition("\n")[0].split()
@@ -46,7 +46,7 @@ def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine
         user, nice, system, _, _, irq, softirq, stolen = (int(f) for f in fields[1:9])
         ticks = os.sysconf("SC_CLK_TCK")
         busy, steal = (user + nice + system + irq + softirq) / ticks, stolen / ticks
-    return Machine(
+    return MachineCounters(
         busy,
         steal,
         _stalled(proc, "cpu"),

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psutil
 
 from vectrial.telemetry.disk import allocated_bytes
-from vectrial.telemetry.groups import Group
+from vectrial.telemetry.groups import ControlGroups
 from vectrial.telemetry.links import traffic
 from vectrial.telemetry.machine import machine_now
 
@@ -185,7 +185,7 @@ class Sampler:
         walk_every_s: float = 5.0,
     ) -> None:
         self._trees = {name: ProcessTree(pid) for name, pid in processes.items()}
-        self._groups = {name: Group(pid) for name, pid in processes.items()}
+        self._groups = {name: ControlGroups(pid) for name, pid in processes.items()}
         self._folders, self._started_ns = tuple(folders), started_ns
         self._every_s, self._walk_every_s = every_s, walk_every_s
         self._rows: list[dict[str, Any]] = []
@@ -228,7 +228,7 @@ class Sampler:
         with self._lock:
             for name, pid in processes.items():
                 if name not in self._trees or self._trees[name].pid != pid:
-                    self._trees[name], self._groups[name] = ProcessTree(pid), Group(pid)
+                    self._trees[name], self._groups[name] = ProcessTree(pid), ControlGroups(pid)
 
     def rows(self) -> list[dict[str, Any]]:
         """The samples so far: the columns of the telemetry table but trial_id and phase_id, and

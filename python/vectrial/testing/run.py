@@ -25,7 +25,7 @@ _PASSED, _FAILED = 0, 1
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckOutcome:
     """Outcome of one check on one index and metric.
 
     module: the part of the suite. case: "STORE-INDEX-METRIC", and "-bare" where rows have no
@@ -45,7 +45,7 @@ def conformance(
     *,
     every_case: bool = False,
     show: Callable[[str], None] = lambda line: None,
-) -> tuple[Check, ...]:
+) -> tuple[CheckOutcome, ...]:
     """Run the suite on `store`, in the store's own environment where it has one.
 
     Args:
@@ -78,7 +78,7 @@ def conformance(
         lines = outcomes.read_text(encoding="utf-8").splitlines()
     if code not in (_PASSED, _FAILED) or not lines:
         raise VectrialError(f"{store.name}: pytest ended with {code} before the suite did")
-    return tuple(Check(**json.loads(line)) for line in lines)
+    return tuple(CheckOutcome(**json.loads(line)) for line in lines)
 
 
 def _command(store: type[Store], server: str | None) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from vectrial.analysis.fit import Outcome, Purpose
+from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
 
 MIB = 2**20
 #: Nothing below these is tried.
@@ -25,10 +25,10 @@ _MOST_LOOKS = 3
 
 
 @dataclass(frozen=True)
-class Try:
+class LimitsTry:
     """Limits to try."""
 
-    purpose: Purpose
+    purpose: LimitsPurpose
     memory_bytes: int
     cpus: float
 
@@ -37,17 +37,17 @@ class Try:
 class Reply:
     """What happened there. peak_bytes: the most memory that was used; None if it is not known."""
 
-    outcome: Outcome
+    outcome: LimitsOutcome
     peak_bytes: int | None = None
 
     @property
     def holds(self) -> bool:
         """True if the store held."""
-        return self.outcome is Outcome.HOLDS
+        return self.outcome is LimitsOutcome.HOLDS
 
 
 @dataclass(frozen=True)
-class Found:
+class LeastLimits:
     """The least limits that were confirmed, None where none were; and the greatest beneath that
     did not hold, None where nothing so low was tried."""
 
@@ -57,7 +57,7 @@ class Found:
     low_cpus: float | None = None
 
 
-Search = Generator[Try, Reply, Found]
+Search = Generator[LimitsTry, Reply, LeastLimits]
 
 
 def seek(
@@ -70,31 +70,31 @@ def seek(
         resolution: least memory that holds over greatest that does not, less 1.
         confirmations: steps at the answer, all of which must hold.
     """
-    whole = yield from _agreed(Try(Purpose.WHOLE, total_bytes, most_cpus))
+    whole = yield from _agreed(LimitsTry(LimitsPurpose.WHOLE, total_bytes, most_cpus))
     if not whole.holds:
-        return Found(None, None)
+        return LeastLimits(None, None)
     peak = total_bytes if whole.peak_bytes is None else whole.peak_bytes
     high = min(total_bytes, max(_LEAST_BYTES, _mib(peak, up=True)))
     low, high = yield from _least_memory(high, most_cpus, resolution)
     low_cpus, cpus = yield from _least_processors(high, most_cpus)
     for _ in range(_MOST_RAISES + 1):
-        reply = yield from _confirm(Try(Purpose.CONFIRM, high, cpus), confirmations)
+        reply = yield from _confirm(LimitsTry(LimitsPurpose.CONFIRM, high, cpus), confirmations)
         if reply.holds:
             if low is not None:
-                yield Try(Purpose.BELOW, low, most_cpus)
-            return Found(high, cpus, low, low_cpus)
-        if reply.outcome is Outcome.SLOW and cpus < most_cpus:
+                yield LimitsTry(LimitsPurpose.BELOW, low, most_cpus)
+            return LeastLimits(high, cpus, low, low_cpus)
+        if reply.outcome is LimitsOutcome.SLOW and cpus < most_cpus:
             low_cpus, cpus = cpus, min(most_cpus, 2 * cpus)
         else:
             low, high = high, max(high + MIB, _mib(high * (1 + resolution)))
         if high > total_bytes:
             break
-    return Found(None, None, low, low_cpus)
+    return LeastLimits(None, None, low, low_cpus)
 
 
 def _least_memory(
     high: int, cpus: float, resolution: float
-) -> Generator[Try, Reply, tuple[int | None, int]]:
+) -> Generator[LimitsTry, Reply, tuple[int | None, int]]:
     """The greatest limit that does not hold and the least that does. high: one that does."""
     low: int | None = None
     while True:
@@ -106,7 +106,7 @@ def _least_memory(
             return low, high
         else:
             probe = min(max(_mib(math.sqrt(low * high)), low + MIB), high - MIB)
-        reply = yield from _agreed(Try(Purpose.MEMORY, probe, cpus))
+        reply = yield from _agreed(LimitsTry(LimitsPurpose.MEMORY, probe, cpus))
         if reply.holds:
             high = probe
         else:
@@ -115,33 +115,33 @@ def _least_memory(
 
 def _least_processors(
     memory_bytes: int, most: float
-) -> Generator[Try, Reply, tuple[float | None, float]]:
+) -> Generator[LimitsTry, Reply, tuple[float | None, float]]:
     """The greatest share that does not hold and the least that does, by halves."""
     cpus = most
     while cpus / 2 >= _LEAST_CPUS:
-        reply = yield from _agreed(Try(Purpose.PROCESSORS, memory_bytes, cpus / 2))
+        reply = yield from _agreed(LimitsTry(LimitsPurpose.PROCESSORS, memory_bytes, cpus / 2))
         if not reply.holds:
             return cpus / 2, cpus
         cpus /= 2
     return None, cpus
 
 
-def _agreed(attempt: Try) -> Generator[Try, Reply, Reply]:
+def _agreed(attempt: LimitsTry) -> Generator[LimitsTry, Reply, Reply]:
     """What two steps agree on: a pause of the machine can make one slow, or its figures void."""
     reply = yield attempt
-    if reply.outcome not in (Outcome.SLOW, Outcome.UNKNOWN):
+    if reply.outcome not in (LimitsOutcome.SLOW, LimitsOutcome.UNKNOWN):
         return reply
     again = yield attempt
     return (yield attempt) if again.holds else again
 
 
-def _confirm(attempt: Try, count: int) -> Generator[Try, Reply, Reply]:
+def _confirm(attempt: LimitsTry, count: int) -> Generator[LimitsTry, Reply, Reply]:
     """The first reply that does not hold, or the last."""
-    reply = Reply(Outcome.UNKNOWN)
+    reply = Reply(LimitsOutcome.UNKNOWN)
     for _ in range(count):
         for _ in range(_MOST_LOOKS):
             reply = yield attempt
-            if reply.outcome is not Outcome.UNKNOWN:
+            if reply.outcome is not LimitsOutcome.UNKNOWN:
                 break
         if not reply.holds:
             break

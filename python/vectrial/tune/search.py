@@ -13,7 +13,7 @@ from typing import Any
 
 from vectrial.model.errors import NotInstalled
 from vectrial.stats.curves import read_at
-from vectrial.tune.space import Choice, Knob
+from vectrial.tune.space import Choices, Knob
 
 #: One in this many builds is random, before Optuna learns from results.
 _RANDOM_SHARE = 3
@@ -24,7 +24,7 @@ _FAILED, _SMALL = -2.0, 1e-9
 
 
 @dataclass(frozen=True)
-class Limits:
+class TuneLimits:
     """Minimum mean recall; maximum p99 in µs and resident bytes, where not None."""
 
     recall: float
@@ -56,7 +56,7 @@ class Candidate:
     p99_us: float | None
     memory_bytes: float | None
 
-    def fault(self, limits: Limits) -> str | None:
+    def fault(self, limits: TuneLimits) -> str | None:
         """The first limit that it exceeds, or None."""
         if self.recall < limits.recall:
             return f"recall {self.recall:.4f}"
@@ -72,7 +72,7 @@ class Candidate:
                 return f"memory {self.memory_bytes / 2**20:,.4g} MiB"
         return None
 
-    def beyond(self, limits: Limits) -> float:
+    def beyond(self, limits: TuneLimits) -> float:
         """Distance from the limits, 0 (within all) to 1: the mean relative excess over them."""
         missed = [1 - self.recall / limits.recall if limits.recall else 0.0]
         if limits.p99_us is not None:
@@ -113,7 +113,7 @@ def search(
     kinds: Mapping[str, tuple[Knob, ...]],
     first: Mapping[str, Mapping[str, Any]],
     evaluate: Evaluate,
-    limits: Limits,
+    limits: TuneLimits,
     *,
     steps: Sequence[int],
     budget: int,
@@ -172,7 +172,7 @@ def _suggested(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
     params: dict[str, Any] = {}
     for knob in kinds[kind]:
         name = f"{kind}.{knob.name}"
-        if isinstance(knob, Choice):
+        if isinstance(knob, Choices):
             params[knob.name] = trial.suggest_categorical(name, list(knob.values))
         else:
             params[knob.name] = trial.suggest_int(name, knob.low, knob.high, log=True)
@@ -192,7 +192,7 @@ def _try(
     build: Build,
     trial: Any,
     evaluate: Evaluate,
-    limits: Limits,
+    limits: TuneLimits,
     steps: Sequence[int],
 ) -> TriedBuild:
     for rows in steps:
@@ -208,7 +208,7 @@ def _try(
     return TriedBuild(number, build, "complete", value, best, reason, measured.candidates)
 
 
-def best_of(measured: Measured, limits: Limits) -> tuple[Candidate | None, float, str]:
+def best_of(measured: Measured, limits: TuneLimits) -> tuple[Candidate | None, float, str]:
     """The fastest candidate within the limits, the objective of the build, and the reason for
     having no such candidate.
 

@@ -23,7 +23,7 @@ _ROWS_PER_LIST = 32
 
 
 @dataclass(frozen=True)
-class Range:
+class IntegerRange:
     """An integer build parameter from `low` to `high`, searched on a logarithmic scale."""
 
     name: str
@@ -32,14 +32,14 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choices:
     """A build parameter with a set of values."""
 
     name: str
     values: tuple[int, ...]
 
 
-Knob = Range | Choice
+Knob = IntegerRange | Choices
 
 
 def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
@@ -48,7 +48,7 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
     for name, field in kind.build.model_fields.items():
         if name == "m_pq":  # codes per vector, which are all of one length
             parts = tuple(n for n in range(max(1, dim // 16), dim // 2 + 1) if dim % n == 0)
-            found += [Choice(name, parts)] if parts else []
+            found += [Choices(name, parts)] if parts else []
             continue
         span = kind.tuning_ranges.get(name, _RANGES.get(name))
         if span is None:
@@ -59,7 +59,7 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
         if name == "nlist":
             most = min(most, rows // _ROWS_PER_LIST)
         if least < most:
-            found.append(Range(name, least, most))
+            found.append(IntegerRange(name, least, most))
     return tuple(found)
 
 
@@ -70,7 +70,7 @@ def defaults(kind: IndexKind, of: tuple[Knob, ...]) -> dict[str, Any]:
         own = kind.build.model_fields[knob.name].default
         inside = (
             own in knob.values
-            if isinstance(knob, Choice)
+            if isinstance(knob, Choices)
             else isinstance(own, int) and knob.low <= own <= knob.high
         )
         if inside:

@@ -38,11 +38,11 @@ Answer = tuple[Mapping[str, Any], bytes]
 Handler = Callable[[Mapping[str, Any], bytes], Answer]
 
 
-class Ended(VectrialError):
+class ProcessEnded(VectrialError):
     """The process ended while it was asked, or was ended because it took too long."""
 
 
-class TooLong(Ended):
+class TooLong(ProcessEnded):
     """A request took longer than it may."""
 
 
@@ -110,7 +110,7 @@ class Apart:
             self.start()
         process, connection = self._process, self._connection
         if process is None or connection is None:
-            raise Ended("the process that did it was ended")
+            raise ProcessEnded("the process that did it was ended")
         patience_s = _PATIENCE_S + _PATIENCE_PER_S * cpu_s
         ends = time.monotonic() + patience_s
         # Sending and receiving wait for the process: it is killed in time.
@@ -128,7 +128,7 @@ class Apart:
             if late or code == -signal.SIGXCPU:
                 raise TooLong(f"it took more than {cpu_s:.3g} s of processor time") from None
             how = f"ended with {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-            raise Ended(f"the process that did it {how}") from None
+            raise ProcessEnded(f"the process that did it {how}") from None
         finally:
             timer.cancel()
 

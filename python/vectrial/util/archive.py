@@ -46,7 +46,7 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Past these an archive is taken for a bomb.
 
     total_bytes: of everything that comes out.
@@ -68,7 +68,9 @@ def is_archive(path: Path) -> bool:
     return start.startswith((*_ZIP, *_COMPRESSED)) or start[257:262] == b"ustar"
 
 
-def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> tuple[Path, ...]:
+def safe_unpack(
+    archive: Path, into: Path, *, limits: ArchiveLimits | None = None
+) -> tuple[Path, ...]:
     """Unpack a tar (plain, gz, bz2, xz), zip archive or compressed file into the folder `into`.
 
     Args:
@@ -82,7 +84,7 @@ def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> t
     Raises:
         DataError: the archive is damaged, of another kind, or holds what no data set needs.
     """
-    budget = _Budget(archive, limits or Limits())
+    budget = _Budget(archive, limits or ArchiveLimits())
     into.parent.mkdir(parents=True, exist_ok=True)
     if into.exists() and any(into.iterdir()):
         raise DataError("the folder to unpack into is not empty", where=str(into))
@@ -119,7 +121,7 @@ def safe_unpack(archive: Path, into: Path, *, limits: Limits | None = None) -> t
 class _Budget:
     """Counts what comes out of one archive, and refuses more than its limits."""
 
-    def __init__(self, archive: Path, limits: Limits) -> None:
+    def __init__(self, archive: Path, limits: ArchiveLimits) -> None:
         self.archive, self._limits = archive, limits
         allowed = max(limits.small_bytes, int(archive.stat().st_size * limits.ratio))
         self._bytes_left = min(limits.total_bytes, allowed)

@@ -39,7 +39,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Command:
+class PythonCommand:
     """Arguments and environment variables for `subprocess`; `env` is the whole environment."""
 
     argv: tuple[str, ...]
@@ -112,7 +112,7 @@ def command(
     arguments: Sequence[str] = (),
     progress: LineProgress = lambda line: None,
     classes: Iterable[type] = (),
-) -> Command:
+) -> PythonCommand:
     """The command `python -m module arguments…` inside `environment`, with `vectrial` importable,
     and the packages that `classes` are defined in.
 
@@ -126,7 +126,7 @@ def command(
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
     env["PYTHONPATH"] = str(_only(map(plugins.folder_of, classes), python.parents[1]))
     env["PYTHONSAFEPATH"] = "1"
-    return Command((str(python), "-P", "-m", module, *arguments), env)
+    return PythonCommand((str(python), "-P", "-m", module, *arguments), env)
 
 
 def _pins(environment: Environment) -> tuple[Path, Path]:

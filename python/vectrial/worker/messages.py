@@ -214,7 +214,7 @@ class NoMoreTurns:
 
 
 @dataclass(frozen=True)
-class Started:
+class TrialStarted:
     """The trial with this key begins."""
 
     key: str

@@ -27,8 +27,8 @@ from vectrial.worker.messages import (
     OpenObjects,
     Progress,
     Serving,
-    Started,
     Strike,
+    TrialStarted,
     TurnResult,
     Waiting,
 )
@@ -53,7 +53,7 @@ class Parent:
 
     def started(self, key: str) -> None:
         """Say that a trial begins."""
-        self._send(Started(key))
+        self._send(TrialStarted(key))
 
     def finished(self, trials: Sequence[Finished]) -> None:
         """Send finished trials, and wait until they are written."""

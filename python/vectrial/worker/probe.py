@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.engine.client import Requests, closed, drive
-from vectrial.gate import GateResult, Rows, Subject, run_gate
+from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError, VectrialError
@@ -121,7 +121,7 @@ def attempt(store: type[Store]) -> Probe:
             tested.flush()
             tested.build()
             tested.wait_indexed()
-            rows = Rows(ids, vectors)
+            rows = ExpectedRows(ids, vectors)
             subject = Subject(tested, make, schema, index, rows, queries, judge, K)
             found = _found(subject)
             lanes = [f"{python_lane(store)} lane"]

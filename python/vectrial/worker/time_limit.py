@@ -12,7 +12,7 @@ class TimeIsUp(KeyboardInterrupt):
     again, and no sample records it."""
 
 
-class TimeLimit:
+class BlockTimer:
     """Lets a signal end a block of the main thread, once."""
 
     def __init__(self, is_sending: Callable[[], bool]) -> None:

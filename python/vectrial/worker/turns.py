@@ -24,7 +24,7 @@ _SHARED = "it took turns with other stores"
 
 
 @dataclass
-class _Arm:
+class _TrialArm:
     """One trial. loads: those that come after `load`, which waits for turns. used_s: processor
     seconds of the store in its turns; None where that is not known."""
 
@@ -74,7 +74,7 @@ class TurnTaking:
         self, parent: Parent, store_cpu_s: Callable[[], float | None], servers: Sequence[int] | None
     ) -> None:
         self._parent, self._store_cpu_s, self._servers = parent, store_cpu_s, servers
-        self._arms: dict[str, _Arm] = {}
+        self._arms: dict[str, _TrialArm] = {}
         #: When the last turn of any arm ended, and the store's processor seconds then.
         self._last: tuple[int, float | None] | None = None
         #: Of the client and the store.
@@ -87,7 +87,7 @@ class TurnTaking:
 
     def add(self, out: Finished, loads: Loads) -> None:
         """Open the first load of a trial, whose outcome goes to `out`."""
-        arm = self._arms[out.key] = _Arm(out, loads)
+        arm = self._arms[out.key] = _TrialArm(out, loads)
         self._guarded(arm, arm.advance)
 
     def run(self) -> None:
@@ -141,7 +141,7 @@ class TurnTaking:
         used_s = max(0.0, before_s - ended_s) if known else None  # type: ignore[operator]
         return (began_ns - ended_ns) / 1e9, used_s
 
-    def _conclude(self, arm: _Arm) -> None:
+    def _conclude(self, arm: _TrialArm) -> None:
         """The phase of a load that has no more turns, and the next load."""
         assert arm.load is not None, "it waits"
         phase = arm.load.close()
@@ -155,7 +155,7 @@ class TurnTaking:
         withhold(phase)
         arm.advance()
 
-    def _add_usage(self, phase: Phase, arm: _Arm) -> None:
+    def _add_usage(self, phase: Phase, arm: _TrialArm) -> None:
         """What the server used in the turns of a phase, their heads included."""
         names = ("server_cpu_s", "server_cores", "server_cpu_us_per_op")
         seconds = sum(one.seconds + one.head_s for one in arm.slices)
@@ -169,7 +169,7 @@ class TurnTaking:
             "server_cpu_us_per_op": arm.used_s / count * 1e6,
         }
 
-    def _guarded(self, arm: _Arm, act: Callable[[], None]) -> None:
+    def _guarded(self, arm: _TrialArm, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial

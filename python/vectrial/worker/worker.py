@@ -26,7 +26,7 @@ from time import perf_counter_ns
 
 from vectrial._engine import Judge
 from vectrial.datasets import library, truth
-from vectrial.gate import GateResult, Rows, Subject, run_gate
+from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.endings import OVERDUE
@@ -64,7 +64,7 @@ from vectrial.worker.messages import (
     TrialSpec,
 )
 from vectrial.worker.parent import Parent
-from vectrial.worker.time_limit import TimeIsUp, TimeLimit
+from vectrial.worker.time_limit import BlockTimer, TimeIsUp
 from vectrial.worker.turns import TurnTaking
 from vectrial.worker.warm_up import load_some, warm_up
 from vectrial.workload import ingest as bulk
@@ -106,7 +106,7 @@ class _Measurement:
         self._cold = bool(spec.warm_up_s)
         self.empty_disk: Mapping[FileKind, int] = {}
         self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
-        self.time_limit = TimeLimit(self._parent.is_sending)
+        self.time_limit = BlockTimer(self._parent.is_sending)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     @property
@@ -453,7 +453,7 @@ class _Measurement:
             make=self.make,
             schema=self.schema,
             index=self.spec.index,
-            rows=Rows(self.dataset.ids, self.dataset.vectors, self.dataset.metadata),
+            rows=ExpectedRows(self.dataset.ids, self.dataset.vectors, self.dataset.metadata),
             queries=self.dataset.queries,
             judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
             k=self.spec.k,

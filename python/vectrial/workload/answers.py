@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
-from vectrial.gate.model import EXACT_FLOOR, Rows
+from vectrial.gate.model import EXACT_FLOOR, ExpectedRows
 from vectrial.gate.scores import compare
 from vectrial.model import filters
 from vectrial.model.consistency import remembered
@@ -117,7 +117,7 @@ def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> Non
     phase.metrics["kept_answers"] = len(log)
     if not len(log):
         return
-    rows = Rows(context.dataset.ids, context.dataset.vectors)
+    rows = ExpectedRows(context.dataset.ids, context.dataset.vectors)
     named = [one[one >= 0] for one in log.ids]
     every = rows.positions(np.concatenate(named))
     at = np.split(every, np.cumsum([len(one) for one in named])[:-1])

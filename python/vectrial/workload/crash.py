@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
 from vectrial.util.children import program
-from vectrial.workload.ledger import Change, Outcome
+from vectrial.workload.ledger import Change, ChangeOutcome
 from vectrial.workload.python.sdk_process import Opening
 
 Ids = NDArray[np.int64]
@@ -32,7 +32,7 @@ _STOP_S = 60.0
 
 
 @dataclass(frozen=True)
-class Rows:
+class NewRows:
     """Rows to be written: ids (n,), vectors (n, d), and columns of metadata by name."""
 
     ids: Ids
@@ -41,7 +41,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Script:
+class ChangeScript:
     """Changes to be made in order, one every `interval_s` seconds or as soon as the one before is
     done; `flush` afterwards, unless it is stopped before.
 
@@ -49,13 +49,13 @@ class Script:
     """
 
     changes: tuple[Change, ...]
-    rows: tuple[Rows | None, ...]
+    rows: tuple[NewRows | None, ...]
     interval_s: float = 0.0
     flush: bool = False
 
 
 @dataclass(frozen=True)
-class Ended:
+class WriterEnded:
     """The writer has made its changes, or was stopped. error: of the flush, or of opening the
     store; empty if there was none."""
 
@@ -84,9 +84,9 @@ class CrashWriter:
                 start_new_session=True,  # it is killed with all that it starts
             )
         self._pipe.send((opening, create))
-        self._script: Script | None = None
-        self._outcomes: list[Outcome] = []
-        self._ended: Ended | None = None
+        self._script: ChangeScript | None = None
+        self._outcomes: list[ChangeOutcome] = []
+        self._ended: WriterEnded | None = None
         self._first, self._done = threading.Event(), threading.Event()
         self._reader: threading.Thread | None = None
 
@@ -96,7 +96,7 @@ class CrashWriter:
     def __exit__(self, *exc: object) -> None:
         self.kill()
 
-    def begin(self, script: Script) -> None:
+    def begin(self, script: ChangeScript) -> None:
         """Have the changes made; returns at once."""
         self._script, self._outcomes, self._ended = script, [], None
         self._first.clear()
@@ -120,7 +120,7 @@ class CrashWriter:
             raise StoreError(self._ended.error)
         return done
 
-    def stop(self) -> Sequence[Outcome]:
+    def stop(self) -> Sequence[ChangeOutcome]:
         """Have it stop after the change that is being made; returns what became of all that it
         made. One that does not end in time is killed."""
         with suppress(BrokenPipeError, OSError):
@@ -144,7 +144,7 @@ class CrashWriter:
             self._reader.join()
         self._pipe.close()
 
-    def outcomes(self) -> Sequence[Outcome]:
+    def outcomes(self) -> Sequence[ChangeOutcome]:
         """What became of the changes so far. Of the one that was being made when the process ended
         it is not known."""
         known = tuple(self._outcomes)
@@ -155,14 +155,14 @@ class CrashWriter:
         begun = known[-1].change + 1 if known else 0
         for number, change in enumerate(self._script.changes[begun:], begun):
             if unknown.isdisjoint(change.ids):
-                return (*known, Outcome(number, time.monotonic_ns(), "no answer"))
+                return (*known, ChangeOutcome(number, time.monotonic_ns(), "no answer"))
         return known
 
     def _read(self) -> None:
         try:
             while True:
                 message = self._pipe.recv()
-                if isinstance(message, Ended):
+                if isinstance(message, WriterEnded):
                     self._ended = message
                     return
                 self._outcomes.append(message)

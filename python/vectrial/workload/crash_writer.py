@@ -19,8 +19,8 @@ from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
-from vectrial.workload.crash import Ended, Rows, Script
-from vectrial.workload.ledger import Change, Kind, Outcome
+from vectrial.workload.crash import ChangeScript, NewRows, WriterEnded
+from vectrial.workload.ledger import Change, ChangeKind, ChangeOutcome
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.python.timed import describe
 
@@ -31,7 +31,7 @@ def _serve(pipe: Connection) -> None:
     store: Store | None = None
     while True:
         try:
-            script: Script | None = pipe.recv()
+            script: ChangeScript | None = pipe.recv()
         except EOFError:
             return
         if script is None:  # it was stopped when it had just ended
@@ -42,9 +42,9 @@ def _serve(pipe: Connection) -> None:
             if _run(pipe, store, opening.schema, script) and script.flush:
                 store.flush()
         except Exception as error:  # noqa: BLE001 - the parent raises it
-            pipe.send(Ended(": ".join(describe(error))))
+            pipe.send(WriterEnded(": ".join(describe(error))))
         else:
-            pipe.send(Ended())
+            pipe.send(WriterEnded())
 
 
 def _created(opening: Opening) -> Store:
@@ -55,7 +55,7 @@ def _created(opening: Opening) -> Store:
     return store
 
 
-def _run(pipe: Connection, store: Store, schema: Schema, script: Script) -> bool:
+def _run(pipe: Connection, store: Store, schema: Schema, script: ChangeScript) -> bool:
     """Make the changes of a script; returns False if it was stopped before the last.
 
     Rows of a change that failed are changed no more: what became of them is not known.
@@ -77,17 +77,17 @@ def _run(pipe: Connection, store: Store, schema: Schema, script: Script) -> bool
         except Exception as raised:  # noqa: BLE001 - whatever a store raises is its answer
             error = ": ".join(describe(raised))
             unknown |= set(change.ids)
-        pipe.send(Outcome(number, time.monotonic_ns(), error))
+        pipe.send(ChangeOutcome(number, time.monotonic_ns(), error))
     return True
 
 
-def _make(store: Store, schema: Schema, change: Change, rows: Rows | None) -> None:
-    if change.kind is Kind.DELETE:
+def _make(store: Store, schema: Schema, change: Change, rows: NewRows | None) -> None:
+    if change.kind is ChangeKind.DELETE:
         store.delete(np.array(change.ids, dtype=np.int64))
         return
     assert rows is not None
     batch = batch_of(schema, rows.ids, rows.vectors, rows.columns)
-    if change.kind is Kind.INSERT:
+    if change.kind is ChangeKind.INSERT:
         store.insert(batch)
     else:
         store.upsert(batch)

@@ -68,13 +68,13 @@ class HybridLoad(TurnLoad):
         self._params = operating_point(context, point).search
 
     @cached_property
-    def _share(self) -> sdk_search.Share:
+    def _share(self) -> sdk_search.ClientShare:
         """The task of all processes of the sdk lane together."""
         context, asked = self._context, self._questions
         question = sdk_search.HybridQuestion(
             opening_of(context), context.k, self._params, asked.blend, tuple(asked.texts)
         )
-        return sdk_search.Share(
+        return sdk_search.ClientShare(
             question,
             context.dataset.queries,
             asked.truth,

@@ -18,7 +18,7 @@ from enum import StrEnum
 TORN, FOREIGN = -1, -2
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """Kind of a change."""
 
     INSERT = "insert"
@@ -30,18 +30,18 @@ class Kind(StrEnum):
 class Change:
     """One request: rows inserted, written again, or deleted. version: that they have then."""
 
-    kind: Kind
+    kind: ChangeKind
     ids: tuple[int, ...]
     version: int
 
     @property
     def state(self) -> int:
         """The version of its rows afterwards; 0: they are gone."""
-        return 0 if self.kind is Kind.DELETE else self.version
+        return 0 if self.kind is ChangeKind.DELETE else self.version
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChangeOutcome:
     """What the writer knows of a change that it sent. at_ns: of the acknowledgement
     (`time.monotonic_ns`), or of the error; error: empty if it was acknowledged."""
 
@@ -50,7 +50,7 @@ class Outcome:
     error: str = ""
 
 
-class Loss(StrEnum):
+class RowLoss(StrEnum):
     """What became of a row that is not as it must be, or need not be."""
 
     LOST = "lost"  # acknowledged, promised, and not there
@@ -63,16 +63,16 @@ class Loss(StrEnum):
 
 
 #: Those that break a promise.
-BROKEN = frozenset({Loss.LOST, Loss.OLD, Loss.RETURNED, Loss.TORN, Loss.FOREIGN})
+BROKEN = frozenset({RowLoss.LOST, RowLoss.OLD, RowLoss.RETURNED, RowLoss.TORN, RowLoss.FOREIGN})
 
 
 @dataclass(frozen=True)
-class Found:
+class BrokenRow:
     """A row that is not, or need not be, as the last acknowledged change left it. age_s: of the
     promise that is broken, at the fault; None where none is."""
 
     id: int
-    loss: Loss
+    loss: RowLoss
     expected: int
     version: int
     age_s: float | None = None
@@ -111,7 +111,7 @@ class Ledger:
         """The rows that are there, with their versions, while no outcome is unknown."""
         return {id_: row.base for id_, row in self._rows.items() if row.base}
 
-    def record(self, changes: Sequence[Change], outcomes: Collection[Outcome]) -> None:
+    def record(self, changes: Sequence[Change], outcomes: Collection[ChangeOutcome]) -> None:
         """Note what became of the changes of a script that were sent."""
         for outcome in sorted(outcomes, key=lambda one: one.change):
             change = changes[outcome.change]
@@ -123,7 +123,7 @@ class Ledger:
 
     def judge(
         self, found: Mapping[int, int], fault_ns: int, promised_ns: int | None
-    ) -> list[Found]:
+    ) -> list[BrokenRow]:
         """What became of every row.
 
         Args:
@@ -139,7 +139,7 @@ class Ledger:
 
     def _judge_row(
         self, id_: int, version: int, fault_ns: int, promised_ns: int | None
-    ) -> Found | None:
+    ) -> BrokenRow | None:
         row = self._rows[id_]
         states = [(row.base, 0 if promised_ns is None else promised_ns), *row.changes]
         acknowledged = [at for at, (_, ns) in enumerate(states) if ns is not None]
@@ -149,22 +149,22 @@ class Ledger:
         last, must = acknowledged[-1], kept[-1]
         expected, since_ns = states[must]
         if version in (TORN, FOREIGN):
-            loss = Loss.TORN if version == TORN else Loss.FOREIGN
-            return Found(id_, loss, states[last][0], version)
+            loss = RowLoss.TORN if version == TORN else RowLoss.FOREIGN
+            return BrokenRow(id_, loss, states[last][0], version)
         if version == states[last][0]:
             return None
         if version in (state for state, _ in states[last + 1 :]):
-            return Found(id_, Loss.UNACKNOWLEDGED, states[last][0], version)
+            return BrokenRow(id_, RowLoss.UNACKNOWLEDGED, states[last][0], version)
         if version in (state for state, _ in states[must:]):
-            return Found(id_, Loss.UNPROMISED, states[last][0], version)
+            return BrokenRow(id_, RowLoss.UNPROMISED, states[last][0], version)
         if not version:
-            loss = Loss.LOST
+            loss = RowLoss.LOST
         elif not expected:
-            loss = Loss.RETURNED
+            loss = RowLoss.RETURNED
         else:
-            loss = Loss.OLD
+            loss = RowLoss.OLD
         age_s = None if must == 0 or since_ns is None else (fault_ns - since_ns) / 1e9
-        return Found(id_, loss, expected, version, age_s)
+        return BrokenRow(id_, loss, expected, version, age_s)
 
     def settle(self, found: Mapping[int, int]) -> None:
         """What is there is what there is from now on; rows in whose place something else was found
@@ -178,7 +178,7 @@ class Ledger:
                 self._rows[id_] = _Row(version)
 
 
-def tally(found: Collection[Found]) -> dict[Loss, int]:
+def tally(found: Collection[BrokenRow]) -> dict[RowLoss, int]:
     """How many rows there are of each kind, all kinds named."""
     counts = Counter(one.loss for one in found)
-    return {loss: counts[loss] for loss in Loss}
+    return {loss: counts[loss] for loss in RowLoss}

@@ -31,7 +31,7 @@ class Operation(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class RunbookStep:
     """One step: tags from `start` to `end` (without it) are inserted, deleted, or replaced by the
     rows from `rows` on. A search has neither."""
 
@@ -51,7 +51,7 @@ class Step:
         return self.end - self.start
 
 
-class Live:
+class LiveRows:
     """The rows that are live, by their tags.
 
     Args:
@@ -71,7 +71,7 @@ class Live:
         """The row of each live tag."""
         return self._row_of[self._row_of >= 0]
 
-    def apply(self, step: Step) -> None:
+    def apply(self, step: RunbookStep) -> None:
         """Make a step.
 
         Raises:
@@ -96,13 +96,13 @@ class Live:
                 self._row_of[step.start : step.end] = step.rows + np.arange(step.count)
 
 
-def checked(steps: Sequence[Step], rows: int) -> tuple[Step, ...]:
+def checked(steps: Sequence[RunbookStep], rows: int) -> tuple[RunbookStep, ...]:
     """The steps, each of which can be made on that many rows.
 
     Raises:
         UserError: one cannot, with its number.
     """
-    live = Live(rows)
+    live = LiveRows(rows)
     for number, step in enumerate(steps, 1):
         try:
             live.apply(step)
@@ -117,60 +117,60 @@ def checked(steps: Sequence[Step], rows: int) -> tuple[Step, ...]:
 _TURNS = 10
 
 
-def sliding_window(rows: int) -> Iterator[Step]:
+def sliding_window(rows: int) -> Iterator[RunbookStep]:
     """The newest half is live: a twentieth comes, and as many of the oldest go."""
     yield from _load(rows // 2)
     share = max(1, rows // (2 * _TURNS))
     for at in range(0, _TURNS * share, share):
         end = min(rows, rows // 2 + at + share)
-        yield Step(Operation.INSERT, rows // 2 + at, end)
-        yield Step(Operation.DELETE, at, at + end - rows // 2 - at)
-        yield Step(Operation.SEARCH)
+        yield RunbookStep(Operation.INSERT, rows // 2 + at, end)
+        yield RunbookStep(Operation.DELETE, at, at + end - rows // 2 - at)
+        yield RunbookStep(Operation.SEARCH)
 
 
-def replace(rows: int) -> Iterator[Step]:
+def replace(rows: int) -> Iterator[RunbookStep]:
     """Half of the rows are live, and every tag is replaced in each turn, by rows of the other half
     and of the first in turn."""
     half = rows // 2
     yield from _load(half)
     for turn in range(_TURNS):
-        yield Step(Operation.REPLACE, 0, half, 0 if turn % 2 else rows - half)
-        yield Step(Operation.SEARCH)
+        yield RunbookStep(Operation.REPLACE, 0, half, 0 if turn % 2 else rows - half)
+        yield RunbookStep(Operation.SEARCH)
 
 
-def hot_updates(rows: int) -> Iterator[Step]:
+def hot_updates(rows: int) -> Iterator[RunbookStep]:
     """A twentieth of the tags is replaced again and again."""
     half, hot = rows // 2, max(1, rows // (2 * _TURNS))
     yield from _load(half)
     for turn in range(_TURNS):
-        yield Step(Operation.REPLACE, 0, hot, half + turn * hot)
-        yield Step(Operation.SEARCH)
+        yield RunbookStep(Operation.REPLACE, 0, hot, half + turn * hot)
+        yield RunbookStep(Operation.SEARCH)
 
 
-def expiry(rows: int) -> Iterator[Step]:
+def expiry(rows: int) -> Iterator[RunbookStep]:
     """All are there, and a twentieth of them goes at a time, until half of them are left."""
     share = max(1, rows // (2 * _TURNS))
     yield from _load(rows)
     for turn in range(_TURNS):
-        yield Step(Operation.DELETE, turn * share, (turn + 1) * share)
-        yield Step(Operation.SEARCH)
+        yield RunbookStep(Operation.DELETE, turn * share, (turn + 1) * share)
+        yield RunbookStep(Operation.SEARCH)
 
 
-def reload(rows: int) -> Iterator[Step]:
+def reload(rows: int) -> Iterator[RunbookStep]:
     """All are deleted and inserted again, three times."""
     yield from _load(rows)
     for _ in range(3):
-        yield Step(Operation.DELETE, 0, rows)
+        yield RunbookStep(Operation.DELETE, 0, rows)
         yield from _load(rows)
 
 
-def _load(rows: int) -> Iterator[Step]:
-    yield Step(Operation.INSERT, 0, rows)
-    yield Step(Operation.SEARCH)
+def _load(rows: int) -> Iterator[RunbookStep]:
+    yield RunbookStep(Operation.INSERT, 0, rows)
+    yield RunbookStep(Operation.SEARCH)
 
 
 #: By name, the steps on so many rows. Of `drift` the rows are ordered first.
-OWN: Mapping[str, Callable[[int], Iterator[Step]]] = {
+OWN: Mapping[str, Callable[[int], Iterator[RunbookStep]]] = {
     "sliding_window": sliding_window,
     "drift": sliding_window,
     "replace": replace,
@@ -198,7 +198,7 @@ def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> N
 # -- those of big-ann-benchmarks ---------------------------------------------------------------
 
 
-def read(path: Path, rows: int, dataset: str = "") -> tuple[Step, ...]:
+def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
     """The steps of a YAML file of big-ann-benchmarks' streaming track. Where they reach beyond
     `rows`, every position is scaled down: `max_pts`, the most rows that are live at once, may be
     less than that.
@@ -239,7 +239,7 @@ def _book(path: Path, dataset: str) -> dict[object, Any]:
     return found
 
 
-def _step(entry: Any, number: int, path: Path) -> Step:
+def _step(entry: Any, number: int, path: Path) -> RunbookStep:
     where = f"step {number}"
     if not isinstance(entry, dict) or entry.get("operation") not in list(Operation):
         every = ", ".join(Operation)
@@ -250,19 +250,19 @@ def _step(entry: Any, number: int, path: Path) -> Step:
 
     match operation := Operation(entry["operation"]):
         case Operation.SEARCH:
-            return Step(operation)
+            return RunbookStep(operation)
         case Operation.REPLACE:
             start, end = position("tags_start"), position("tags_end")
-            return Step(operation, start, end, position("ids_start"))
+            return RunbookStep(operation, start, end, position("ids_start"))
         case _:
-            return Step(operation, position("start"), position("end"))
+            return RunbookStep(operation, position("start"), position("end"))
 
 
-def _scaled(step: Step, rows: int, most: int) -> Step:
+def _scaled(step: RunbookStep, rows: int, most: int) -> RunbookStep:
     """The step of a runbook that reaches to `most`, on `rows`."""
     start, end, at = (x * rows // most for x in (step.start, step.end, step.rows))
     # Two ranges of the same length may differ by a row once both are rounded.
-    return Step(step.operation, start, end, min(at, rows - (end - start)))
+    return RunbookStep(step.operation, start, end, min(at, rows - (end - start)))
 
 
 def _whole(value: object, path: Path, what: str) -> int:
@@ -271,7 +271,7 @@ def _whole(value: object, path: Path, what: str) -> int:
     return value
 
 
-def loads(steps: Sequence[Step]) -> float:
+def loads(steps: Sequence[RunbookStep]) -> float:
     """Rows written over rows of the dataset: all that are inserted or replaced, and those that are
     live at the end once more. The steps are `checked`."""
     rows = {one: sum(s.count for s in steps if s.operation is one) for one in Operation}
@@ -279,12 +279,12 @@ def loads(steps: Sequence[Step]) -> float:
     return (rows[Operation.INSERT] + rows[Operation.REPLACE] + live) / max(1, _reach(steps))
 
 
-def _reach(steps: Sequence[Step]) -> int:
+def _reach(steps: Sequence[RunbookStep]) -> int:
     """The number of rows that there must be."""
     return max((max(step.end, step.rows + step.count) for step in steps), default=0)
 
 
-def replaced(steps: Sequence[Step]) -> list[int]:
+def replaced(steps: Sequence[RunbookStep]) -> list[int]:
     """After each step, how many tags were replaced, or deleted, until then."""
     gone = (Operation.REPLACE, Operation.DELETE)
     return list(itertools.accumulate(s.count if s.operation in gone else 0 for s in steps))

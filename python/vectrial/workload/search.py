@@ -159,7 +159,7 @@ class SearchLoad(TurnLoad):
         assert isinstance(load, ClosedLoop), "others do not take turns here"
         made = searchers(context.store, *self._arguments)
         if context.lane is Lane.SDK:
-            whole = sdk_search.Share(
+            whole = sdk_search.ClientShare(
                 self._question(),
                 self._queries,
                 self._truth,
@@ -193,9 +193,9 @@ class SearchLoad(TurnLoad):
         self.phase = phase
         return phase
 
-    def _question(self) -> sdk_search.Question:
+    def _question(self) -> sdk_search.VectorQuestion:
         returning, k, params, where = self._arguments
-        return sdk_search.Question(opening_of(self._context), k, params, where, returning)
+        return sdk_search.VectorQuestion(opening_of(self._context), k, params, where, returning)
 
     def _check(self, phase: Phase, answers: PhaseAnswers) -> None:
         phase.pending = partial(judge, self._context, self._where, phase, answers)

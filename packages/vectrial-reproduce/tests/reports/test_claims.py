@@ -11,12 +11,14 @@ from vectrial.document.blocks import Table
 from vectrial.stats.intervals import Spread
 from vectrial_reproduce.reports import REPRODUCTIONS, claims, verdicts
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.conclusions import Evidence
+from vectrial_reproduce.reports.conclusions import ClaimEvidence
 from vectrial_reproduce.reports.figures_render import Palette
-from vectrial_reproduce.reports.model import Absence, Claim, Side
+from vectrial_reproduce.reports.model import Absence, Claim, ClaimSide
 from vectrial_reproduce.reports.published import PublishedFigure, figures
 
-CLAIM = Claim("One is faster than two", "qps", Side("some", {"n": 1}), Side("some", {"n": 2}))
+CLAIM = Claim(
+    "One is faster than two", "qps", ClaimSide("some", {"n": 1}), ClaimSide("some", {"n": 2})
+)
 
 
 def cell(
@@ -87,10 +89,12 @@ def test_pairs_that_were_not_measured_are_counted_and_have_no_row() -> None:
 
 
 def test_what_is_larger_by_less_than_was_said_is_told() -> None:
-    claim = Claim("Twice", "qps", Side("some", {"n": 1}), Side("some", {"n": 2}), least=2.0)
+    claim = Claim(
+        "Twice", "qps", ClaimSide("some", {"n": 1}), ClaimSide("some", {"n": 2}), least=2.0
+    )
     cells = [cell(n, 8, measured, published=3.0 - n) for n, measured in ((1, 9.0), (2, 6.0))]
     found = verdicts.pairs(claim, cells)
-    assert [pair.verdict for pair in found] == [verdicts.Verdict.LESS]
+    assert [pair.verdict for pair in found] == [verdicts.ClaimVerdict.LESS]
     assert verdicts.word(claim, found) == (
         "holds, but not in size",
         "In 0 of 1 measured pair, by less than that in 1, ×1.5; as published in 1 of 1.",
@@ -106,7 +110,9 @@ def test_systems_are_compared_where_all_else_is_equal() -> None:
         for store, value in (("A", 3.0), ("B", 2.0), ("C", 5.0))
         for n in (1, 2)
     ]  # fmt: skip
-    claim = Claim("A wins", "qps", Side("some", stores=("A",)), Side("some", stores=("B", "C")))
+    claim = Claim(
+        "A wins", "qps", ClaimSide("some", stores=("A",)), ClaimSide("some", stores=("B", "C"))
+    )
     found = verdicts.pairs(claim, cells)
     assert [(pair.systems, pair.verdict.name) for pair in found] == [
         (("A", "B"), "YES"), (("A", "C"), "NO"), (("A", "B"), "AGAIN"), (("A", "C"), "AGAIN"),
@@ -121,7 +127,9 @@ def test_a_time_without_a_server_is_not_set_beside_one_with_it() -> None:
         )
         for store, value, lacks in (("A", 3.0, ""), ("B", 2.0, "a server"), ("C", 5.0, ""))
     ]  # fmt: skip
-    claim = Claim("A wins", "qps", Side("some", stores=("A",)), Side("some", stores=("B", "C")))
+    claim = Claim(
+        "A wins", "qps", ClaimSide("some", stores=("A",)), ClaimSide("some", stores=("B", "C"))
+    )
     one, other = verdicts.pairs(claim, cells)
     assert (one.measured, one.why) == (None, "B is without a server here")
     assert other.measured == pytest.approx(0.6)
@@ -169,7 +177,9 @@ def test_figures_in_other_units_are_compared_as_times() -> None:
         ComparedFigure(hours, 0.1, None, True, ()),
         ComparedFigure(minutes, 3.0, None, True, ()),
     ]
-    claim = Claim("One takes longer", "time", Side("some", {"n": 1}), Side("some", {"n": 2}))
+    claim = Claim(
+        "One takes longer", "time", ClaimSide("some", {"n": 1}), ClaimSide("some", {"n": 2})
+    )
     (pair,) = verdicts.pairs(claim, cells)
     assert pair.published == pytest.approx(30)
     assert pair.measured == pytest.approx(2)
@@ -208,7 +218,7 @@ def test_how_a_lead_changes_is_a_ratio_of_ratios() -> None:
         return ComparedFigure(figure, value, None, True, ())
 
     cells = [of("A", 10, 9.0), of("B", 10, 3.0), of("A", 1, 4.0), of("B", 1, 4.0)]
-    sides = [Side("some", {"rows": (rows, 99)}, (s,)) for rows in (10, 1) for s in ("A", "B")]
+    sides = [ClaimSide("some", {"rows": (rows, 99)}, (s,)) for rows in (10, 1) for s in ("A", "B")]
     claim = Claim("A's lead grows", "qps", sides[0], sides[1], (sides[2], sides[3]))
     (pair,) = verdicts.pairs(claim, cells)
     assert pair.measured == pytest.approx((9 / 3) / (4 / 4))
@@ -274,10 +284,10 @@ def test_every_claim_has_published_pairs_or_says_what_it_rests_on(
 
 
 def test_the_best_evidence_has_most_rows_then_repeats_then_the_reports_method() -> None:
-    def evidence(name: str, rows: int, repeats: int, *, faithful: bool = False) -> Evidence:
+    def evidence(name: str, rows: int, repeats: int, *, faithful: bool = False) -> ClaimEvidence:
         spread = Spread(repeats, 9.0, 9.0, 9.0, "range")
         both = (replace(cell(n, 8, 10.0 - 4 * n), rows=rows, spread=spread) for n in (1, 2))
-        return Evidence(name, tuple(verdicts.pairs(CLAIM, list(both))), "d", faithful)
+        return ClaimEvidence(name, tuple(verdicts.pairs(CLAIM, list(both))), "d", faithful)
 
     ordered = [
         evidence("large", 1000, 1),

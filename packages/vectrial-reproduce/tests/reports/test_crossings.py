@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vectrial_reproduce.reports import REPRODUCTIONS, crossings
-from vectrial_reproduce.reports.conditions import Conditions
+from vectrial_reproduce.reports.conditions import ReportConditions
 from vectrial_reproduce.reports.crossings import crossing_rows
 from vectrial_reproduce.reports.figures_data import Dot, Plot
 from vectrial_reproduce.reports.figures_spec import DRAWINGS
@@ -60,5 +60,5 @@ def test_the_sentence_names_every_store() -> None:
 
 
 def test_published_marks_cross_nothing() -> None:
-    page = build(REPRODUCTIONS["docarray-1m"], (), Conditions(0.1, "a machine"), {})
+    page = build(REPRODUCTIONS["docarray-1m"], (), ReportConditions(0.1, "a machine"), {})
     assert not any("crosses" in figure.caption for figure in page.figures())

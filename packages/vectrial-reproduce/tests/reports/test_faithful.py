@@ -14,7 +14,7 @@ from vectrial.stores import registry
 from vectrial.suite.model import Suite
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure, cells
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.planning import Settings, plan_parts
 from vectrial_reproduce.reports.published import figures
 
@@ -162,7 +162,7 @@ def test_every_note_says_what_is_done_about_it(name: str) -> None:
     assert [note.about for note in REPRODUCTIONS[name].notes if not note.faithful] == []
 
 
-def shown(run: Measured, part: str, metric: str, *, faithful: bool) -> ComparedFigure:
+def shown(run: MeasuredPart, part: str, metric: str, *, faithful: bool) -> ComparedFigure:
     """Elasticsearch's cell of the report of a million rows."""
     found = cells(
         REPRODUCTIONS["docarray-1m"], {part: run}, known=["elasticsearch"], faithful=faithful

@@ -13,7 +13,7 @@ from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure, cells
 from vectrial_reproduce.reports.conditions import conditions_of
 from vectrial_reproduce.reports.jsonl import as_json
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.page import build
 from vectrial_reproduce.reports.page_tables import Layout
 from vectrial_reproduce.reports.planning import Settings, plan_parts
@@ -23,18 +23,18 @@ BUILT = {"m": 16, "ef_construction": 64}
 STORES = {"redis-search", "docarray-redis"}
 
 
-def searched(store: str, latency_us: float, recall: float) -> Measured:
+def searched(store: str, latency_us: float, recall: float) -> MeasuredPart:
     found = {"latency_mean": latency_us, "recall_mean": recall}
     about = {"k": 10, "ef_search": 32}
     return run_of(trial(store, "hnsw", "search", [("search", about, found)], 10_000, built=BUILT))
 
 
-def both() -> Measured:
+def both() -> MeasuredPart:
     bare, through = searched("redis-search", 500.0, 0.8), searched("docarray-redis", 2_000.0, 0.8)
     return run_of(*bare.run.trials, *through.run.trials)
 
 
-def of_redis(run: Measured, metric: str, *, faithful: bool = False) -> ComparedFigure:
+def of_redis(run: MeasuredPart, metric: str, *, faithful: bool = False) -> ComparedFigure:
     (found,) = [
         cell
         for cell in cells(REPORT, {"sift": run}, known=STORES, faithful=faithful)

@@ -13,7 +13,7 @@ from vectrial.plan.model import Plan
 from vectrial.run.prepare import plan_of
 from vectrial_reproduce.reports import REPRODUCTIONS, folder
 from vectrial_reproduce.reports.conditions import conditions_of
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.memory import check_memory, memory_in_words
 from vectrial_reproduce.reports.planning import Settings, plan_parts
 
@@ -68,7 +68,7 @@ def test_the_folder_keeps_it(tmp_path: Path) -> None:
     assert folder.read(tmp_path).settings == LIMITED
 
 
-def measured_with(store: str, server: dict[str, str] | None) -> Measured:
+def measured_with(store: str, server: dict[str, str] | None) -> MeasuredPart:
     phases = [("put", {}, {"rows_per_s": 9.0})]
     return run_of(trial(store, "flat", "transport", phases, 1000, server=server))
 

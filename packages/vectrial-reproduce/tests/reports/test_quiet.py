@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from vectrial.telemetry.machine import Machine
+from vectrial.telemetry.machine import MachineCounters
 from vectrial_reproduce.reports.results import quiet
-from vectrial_reproduce.reports.results.quiet import Activity, Process
+from vectrial_reproduce.reports.results.quiet import Activity, BusyProcess
 
 
 def test_quiet_ends_where_a_phase_counts_as_disturbed() -> None:
@@ -21,7 +21,11 @@ def test_quiet_ends_where_a_phase_counts_as_disturbed() -> None:
 
 
 def test_what_is_busy_is_named() -> None:
-    processes = [Process(7, "rustc", 1.5), Process(8, "cc", 0.3), Process(9, "sshd", 0.01)]
+    processes = [
+        BusyProcess(7, "rustc", 1.5),
+        BusyProcess(8, "cc", 0.3),
+        BusyProcess(9, "sshd", 0.01),
+    ]
     assert str(Activity(1.8, 2, 0.0, processes)) == (
         "1.8 of 2 processors are busy (rustc (pid 7): 1.50; cc (pid 8): 0.30)"
     )
@@ -48,7 +52,9 @@ def test_a_look_leaves_this_process_out(monkeypatch: pytest.MonkeyPatch) -> None
         {(own, "python"): 1.0, (7, "rustc"): 5.0, (8, "ended"): 1.0},
         {(own, "python"): 1.5, (7, "rustc"): 6.0, (9, "new"): 0.25},
     ])  # fmt: skip
-    machines = iter([Machine(busy_s=10.0, steal_s=0.0), Machine(busy_s=12.0, steal_s=0.25)])
+    machines = iter(
+        [MachineCounters(busy_s=10.0, steal_s=0.0), MachineCounters(busy_s=12.0, steal_s=0.25)]
+    )
     clock = iter([100.0, 105.0])
     monkeypatch.setattr(quiet, "_used", lambda: next(used))
     monkeypatch.setattr(quiet, "machine_now", lambda: next(machines))

@@ -19,9 +19,9 @@ from vectrial.document.render import markdown, terminal
 from vectrial.stats.intervals import spread_of
 from vectrial_reproduce.reports import REPRODUCTIONS, figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure, cells
-from vectrial_reproduce.reports.conditions import Conditions, conditions_of
+from vectrial_reproduce.reports.conditions import ReportConditions, conditions_of
 from vectrial_reproduce.reports.jsonl import as_json
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.page import build, drawn
 from vectrial_reproduce.reports.page_tables import Layout
 from vectrial_reproduce.reports.planning import Settings
@@ -40,11 +40,11 @@ def figure(
 def compact(
     name: str,
     made: Sequence[ComparedFigure],
-    about: Conditions | None = None,
-    parts: Mapping[str, Measured] | None = None,
+    about: ReportConditions | None = None,
+    parts: Mapping[str, MeasuredPart] | None = None,
 ) -> Report:
     """The page as it is written as Markdown."""
-    about = about or Conditions(1.0, "a machine")
+    about = about or ReportConditions(1.0, "a machine")
     return build(REPRODUCTIONS[name], made, about, parts or {}, Layout.CELLS)
 
 
@@ -142,7 +142,7 @@ SEARCHED = {"qps": 300.0, "latency_p50": 3e3, "latency_p99": 5e3, "recall_mean":
 UNFILTERED = {"predicate": "none", "selectivity": 1.0, "payload_index": "on", "k": 10}
 
 
-def longbow(rows: int = 20_000) -> Measured:
+def longbow(rows: int = 20_000) -> MeasuredPart:
     return measured(
         "flight", "flat", "filtered", "search", UNFILTERED, SEARCHED, rows,
         version="vectrial flight reference (hnswlib 0.8.0)",
@@ -171,8 +171,8 @@ def test_the_heading_says_what_was_measured_how_often_and_on_how_much() -> None:
         assert "of its size" not in said
     once = conditions_of(report, {"search-reference": run}, Settings(1.0))
     assert "measured once" in once.repeated
-    assert "of so few is their range" in Conditions(1.0, "a machine", repeats=5).repeated
-    assert "(bootstrap)" in Conditions(1.0, "a machine", repeats=6).repeated
+    assert "of so few is their range" in ReportConditions(1.0, "a machine", repeats=5).repeated
+    assert "(bootstrap)" in ReportConditions(1.0, "a machine", repeats=6).repeated
 
 
 def test_a_part_of_which_nothing_was_measured_is_not_said_to_be_loaded() -> None:
@@ -229,7 +229,7 @@ def test_the_page_never_takes_what_stands_in_for_the_system_itself() -> None:
 
 def test_footnotes_of_the_page_are_sentences_that_cells_share() -> None:
     found = every("longbow", "search-reference", longbow())
-    page = build(REPRODUCTIONS["longbow"], found, Conditions(1.0, "a machine"), {})
+    page = build(REPRODUCTIONS["longbow"], found, ReportConditions(1.0, "a machine"), {})
     for table in page.tables():
         _, notes = footnoted(table)
         assert len(set(notes)) == len(notes)

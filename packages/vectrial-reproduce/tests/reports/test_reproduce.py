@@ -21,8 +21,8 @@ from vectrial_reproduce.reports.collect import ComparedFigure, cells
 from vectrial_reproduce.reports.figures_data import Plot, plot
 from vectrial_reproduce.reports.figures_render import Palette, chart
 from vectrial_reproduce.reports.jsonl import KEYS
-from vectrial_reproduce.reports.matching import Measured
-from vectrial_reproduce.reports.model import Arm, Curve, Drawing, Part, Reproduction
+from vectrial_reproduce.reports.matching import MeasuredPart
+from vectrial_reproduce.reports.model import Arm, Drawing, DrawnSeries, Part, Reproduction
 from vectrial_reproduce.reports.page_tables import further
 from vectrial_reproduce.reports.published import figures
 
@@ -75,17 +75,17 @@ def vectrial(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> MeasuredPart:
     """A small run of stores of this environment."""
     folder = tmp_path_factory.mktemp("reproduce")
     (folder / "small.toml").write_text(SUITE)
     done = vectrial(folder, "run", "small.toml", "--no-report")
     assert done.returncode == 0, done.stderr
-    return Measured(load(Path(done.stdout.strip())), "clustered-16-2k", 2000)
+    return MeasuredPart(load(Path(done.stdout.strip())), "clustered-16-2k", 2000)
 
 
 @pytest.fixture(scope="module")
-def found(measured: Measured) -> dict[tuple[object, ...], ComparedFigure]:
+def found(measured: MeasuredPart) -> dict[tuple[object, ...], ComparedFigure]:
     """Cells of the SIFT report's figures, with stores of this environment in place of two of
     its systems."""
     told = REPRODUCTIONS["docarray-sift1m"]
@@ -127,7 +127,7 @@ def test_units_are_those_of_the_report(found: dict[tuple[object, ...], ComparedF
 
 
 def test_what_is_measured_once_a_build_stands_in_each_of_its_rows(
-    found: dict[tuple[object, ...], ComparedFigure], measured: Measured
+    found: dict[tuple[object, ...], ComparedFigure], measured: MeasuredPart
 ) -> None:
     told = {
         trial.index_params["ef_construction"]: phase.metrics["latency_p50"].value
@@ -171,15 +171,15 @@ def test_what_was_not_measured_says_why(found: dict[tuple[object, ...], Compared
 ARMS = (Arm("Exact", "memory", "flat"), Arm("Graph", "hnswlib", "hnsw"))
 
 
-def curve_of(curve: Curve, measured: Measured, part: str = "own") -> Plot:
+def curve_of(curve: DrawnSeries, measured: MeasuredPart, part: str = "own") -> Plot:
     own = Part("own", "", "", (), 2000, 50, 10, ARMS, (), ())
     report = Reproduction("docarray-1m", "", "", "", 1, (own,), ())
     drawing = Drawing("one", "", "Figure 9", "none", "line", (), "", "", curve=curve)
     return plot(drawing, report, [], {part: measured})
 
 
-def test_availability_over_time_is_drawn_from_the_run(measured: Measured) -> None:
-    curve = Curve("own", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0)
+def test_availability_over_time_is_drawn_from_the_run(measured: MeasuredPart) -> None:
+    curve = DrawnSeries("own", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0)
     one = curve_of(curve, measured)
     exact = [dot for dot in one.dots if dot.system == "Exact"]
     assert len(exact) >= 3
@@ -189,8 +189,8 @@ def test_availability_over_time_is_drawn_from_the_run(measured: Measured) -> Non
     assert one.moments == ()
 
 
-def test_when_loads_end_and_are_indexed_is_drawn_and_told(measured: Measured) -> None:
-    curve = Curve(
+def test_when_loads_end_and_are_indexed_is_drawn_and_told(measured: MeasuredPart) -> None:
+    curve = DrawnSeries(
         "own", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0, "searchable"
     )
     one = curve_of(curve, measured)
@@ -204,8 +204,8 @@ def test_when_loads_end_and_are_indexed_is_drawn_and_told(measured: Measured) ->
     assert all(cell.value is not None for row in table.rows for cell in row.cells[1:4])
 
 
-def test_latency_against_size_is_drawn_from_the_run(measured: Measured) -> None:
-    curve = Curve("own", "search", "search", "rows", "latency_mean", 1e-3)
+def test_latency_against_size_is_drawn_from_the_run(measured: MeasuredPart) -> None:
+    curve = DrawnSeries("own", "search", "search", "rows", "latency_mean", 1e-3)
     one = curve_of(curve, measured)
     (dot, *_) = [dot for dot in one.dots if dot.system == "Exact" and dot.rows == 2000]
     assert {dot.x for dot in one.dots} == {200, 2000}

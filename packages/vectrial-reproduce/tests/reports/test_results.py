@@ -19,9 +19,9 @@ from vectrial.results.database import DATABASE
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.results import code, declared, measure, sealed, table
 from vectrial_reproduce.reports.results.__main__ import main
-from vectrial_reproduce.reports.results.declared import Result
+from vectrial_reproduce.reports.results.declared import CommittedResult
 from vectrial_reproduce.reports.results.measure import NotMeasured, Places
-from vectrial_reproduce.reports.results.sealed import State
+from vectrial_reproduce.reports.results.sealed import CommittedState
 
 ROOT = Path(__file__).resolve().parents[4]
 RESULTS = ROOT / "docs" / "results"
@@ -126,7 +126,7 @@ def test_the_pause_of_a_resumed_run_is_not_its_duration(tmp_path: Path) -> None:
         db.execute("update run set finished_at = (select max(started_at) from trial)")
     paused = sealed.facts(run)
     assert paused.paused == timedelta(hours=2)
-    took = State(Result("one", ("run",)), {"": paused}).took
+    took = CommittedState(CommittedResult("one", ("run",)), {"": paused}).took
     assert took == paused.ended - paused.started - timedelta(hours=2)
 
 
@@ -158,7 +158,7 @@ def test_an_interrupted_result_keeps_its_run(tmp_path: Path) -> None:
 
 def test_a_resumed_run_has_the_stores_of_its_first_call(tmp_path: Path) -> None:
     def words(command: str, begun: Path | None) -> list[str]:
-        result = Result("one", tuple(command.split()))
+        result = CommittedResult("one", tuple(command.split()))
         return measure.command(result, tmp_path, begun)
 
     folder = tmp_path / "x"
@@ -180,7 +180,10 @@ def test_a_resumed_run_has_the_stores_of_its_first_call(tmp_path: Path) -> None:
 def test_a_run_of_other_code_is_not_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, places = Result("one", ("run", "a.toml")), Places(tmp_path / "r", tmp_path / "runs")
+    result, places = (
+        CommittedResult("one", ("run", "a.toml")),
+        Places(tmp_path / "r", tmp_path / "runs"),
+    )
     begun = places.runs / "one" / "20261121-120000-a"
     write_run(begun, repeats=1, stores={"faiss": STORES["faiss"]})
     monkeypatch.setattr(code, "behind", lambda *_: 3)
@@ -193,7 +196,10 @@ def test_a_run_of_other_code_is_not_completed(
 def test_what_a_busy_machine_disturbed_is_measured_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disturbed: bool
 ) -> None:
-    result, places = Result("one", ("run", "a.toml")), Places(tmp_path / "r", tmp_path / "runs")
+    result, places = (
+        CommittedResult("one", ("run", "a.toml")),
+        Places(tmp_path / "r", tmp_path / "runs"),
+    )
     done: list[str] = []
 
     def run(words: list[str]) -> None:
@@ -215,7 +221,7 @@ def test_what_a_busy_machine_disturbed_is_measured_once_more(
 
 
 def test_fewer_measured_trials_do_not_replace_a_bundle(tmp_path: Path) -> None:
-    result, results = Result("one", ("run", "a.toml")), tmp_path / "results"
+    result, results = CommittedResult("one", ("run", "a.toml")), tmp_path / "results"
     for name, stores in (("many", tuple(STORES)[:2]), ("few", tuple(STORES)[:1])):
         write_run(tmp_path / name, repeats=1, stores={one: STORES[one] for one in stores})
         (tmp_path / name / "suite.toml").write_text('name = "a"\n')
@@ -250,8 +256,8 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     first = commit("suites/a.toml")
     monkeypatch.setattr(code, "_HERE", tmp_path)
     monkeypatch.chdir(tmp_path)
-    run = Result("a", ("run", "suites/a.toml"))
-    report = Result("b", ("reproduce", "docarray-1m"))
+    run = CommittedResult("a", ("run", "suites/a.toml"))
+    report = CommittedResult("b", ("reproduce", "docarray-1m"))
     reports = "packages/vectrial-reproduce/src/vectrial_reproduce/reports"
 
     def ages() -> tuple[int | None, int | None]:
@@ -282,7 +288,9 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
 
 
 def test_what_was_never_measured_is_stale() -> None:
-    assert table.is_stale(sealed.State(Result("a", ("run", "a.toml")), {}), older=10_000)
+    assert table.is_stale(
+        sealed.CommittedState(CommittedResult("a", ("run", "a.toml")), {}), older=10_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -302,7 +310,7 @@ def test_an_invalid_list_is_refused(tmp_path: Path, entry: str, why: str) -> Non
 
 def test_a_result_is_chosen_by_its_name_or_its_folder(tmp_path: Path) -> None:
     names = ("demo", "durability/milvus", "durability/libraries")
-    every = [Result(name, ("run", "a.toml")) for name in names]
+    every = [CommittedResult(name, ("run", "a.toml")) for name in names]
     assert declared.chosen(every, []) == every
     assert declared.chosen(every, ["durability"]) == every[1:]
     assert declared.chosen(every, ["demo"]) == every[:1]

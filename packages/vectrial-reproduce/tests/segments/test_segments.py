@@ -25,9 +25,9 @@ from vectrial.model.store import Store
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.sqlite.store import SqliteStore
 from vectrial_reproduce.segments import spans as of_spans
-from vectrial_reproduce.segments.index_files import Builder, decoded, encoded
+from vectrial_reproduce.segments.index_files import SegmentBuilder, decoded, encoded
 from vectrial_reproduce.segments.objects import ObjectError, Objects, check, receipt_of
-from vectrial_reproduce.segments.pipeline import Pipeline, Settings
+from vectrial_reproduce.segments.pipeline import Pipeline, PipelineSettings
 from vectrial_reproduce.segments.spans import Span, Spans, Stage
 
 ROWS, SEGMENT = 600, 100
@@ -151,7 +151,7 @@ class World:
         self.rows: Dataset = dataset(ROWS)
         self.folder, self.objects_folder = folder, folder / "objects"
         schema = Schema(self.rows.dim, self.rows.metric)
-        self.builder = Builder(kind, schema, index_of(kind, index), 50)
+        self.builder = SegmentBuilder(kind, schema, index_of(kind, index), 50)
 
     def pipeline(
         self,
@@ -163,7 +163,7 @@ class World:
             self.rows,
             Objects(ObjectsAccess(folder=self.objects_folder)),
             self.builder,
-            Settings(workers, prefetch, SEGMENT),
+            PipelineSettings(workers, prefetch, SEGMENT),
             self.folder / "scratch",
             lambda *_: None,
             embed,
@@ -380,7 +380,7 @@ def test_a_slow_stage_holds_up_those_before_it(tmp_path: Path) -> None:
     world.pipeline().put()
     pipeline = Pipeline(
         world.rows, Counting(ObjectsAccess(folder=world.objects_folder)), world.builder,
-        Settings(2, 1, SEGMENT), tmp_path / "scratch", lambda *_: None,
+        PipelineSettings(2, 1, SEGMENT), tmp_path / "scratch", lambda *_: None,
     )  # fmt: skip
     outcomes: list[Any] = []
     thread = threading.Thread(target=lambda: outcomes.append(pipeline.index()))

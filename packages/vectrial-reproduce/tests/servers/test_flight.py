@@ -33,7 +33,12 @@ from vectrial_reproduce.stores.flight.filters import read, written
 from vectrial_reproduce.stores.flight.longbow import LongbowStore
 from vectrial_reproduce.stores.flight.reference.server import Reference
 from vectrial_reproduce.stores.flight.server import FLIGHT
-from vectrial_reproduce.stores.flight.store import FlightStore, HnswBuild, HnswSearch, connected
+from vectrial_reproduce.stores.flight.store import (
+    FlightHnswBuild,
+    FlightHnswSearch,
+    FlightStore,
+    connected,
+)
 
 pytestmark = pytest.mark.server("flight")
 
@@ -113,7 +118,7 @@ def test_ready_with_rows_outside_the_index_is_not_ready(tmp_path: Path) -> None:
 def test_both_lanes_have_the_same_answers(
     server: Server, tmp_path: Path, metric: Metric, returning: Returning
 ) -> None:
-    for kind, params in (("flat", Params()), ("hnsw", HnswSearch(ef_search=30))):
+    for kind, params in (("flat", Params()), ("hnsw", FlightHnswSearch(ef_search=30))):
         if kind == "flat":
             params = FlightStore.capabilities.indexes[kind].search()
         store = loaded(server, tmp_path / kind, metric, kind)
@@ -166,7 +171,7 @@ def test_an_answer_brings_what_is_asked_for(server: Server, tmp_path: Path) -> N
 def test_rows_written_over_the_wire_are_those_that_the_client_reads(
     server: Server, tmp_path: Path
 ) -> None:
-    store = empty(server, tmp_path / "wire", Metric.L2, Index("hnsw", HnswBuild(m=4)))
+    store = empty(server, tmp_path / "wire", Metric.L2, Index("hnsw", FlightHnswBuild(m=4)))
     native = store.native_rows()
     plain = [column(native.columns[name], values) for name, values in COLUMNS.items()]
     rows = Requests(
@@ -217,11 +222,11 @@ def test_what_was_flushed_survives_a_crash_and_the_rest_does_not(
     server.kill()
     server.restart()
     again = FlightStore(tmp_path / "kept", server.address)
-    again.open(kept._schema, Index("hnsw", HnswBuild()))
+    again.open(kept._schema, Index("hnsw", FlightHnswBuild()))
     assert again.count() == ROWS
-    search = again.searcher(1, HnswSearch(ef_search=100))
+    search = again.searcher(1, FlightHnswSearch(ef_search=100))
     assert [search(VECTORS[at])[0][0] for at in range(0, ROWS, 100)] == IDS[::100].tolist()
-    assert again.searcher(K, HnswSearch(), NESTED)(QUERIES[0])[0].size
+    assert again.searcher(K, FlightHnswSearch(), NESTED)(QUERIES[0])[0].size
     nothing = FlightStore(tmp_path / "lost", server.address)
     with pytest.raises(Exception, match="no collection"):
         nothing.open(lost._schema, Index("flat", FlightStore.capabilities.indexes["flat"].build()))

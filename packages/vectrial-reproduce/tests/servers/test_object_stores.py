@@ -24,21 +24,21 @@ from experiment_worlds import dataset, index_of
 
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported, UserError
-from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, ObjectTransport
 from vectrial.model.schema import Schema
 from vectrial.servers.minio import MINIO
 from vectrial.servers.objects import ObjectServer
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.testing.server_programs import prepared
 from vectrial_reproduce.segments import objects as of_objects
-from vectrial_reproduce.segments.index_files import Builder
+from vectrial_reproduce.segments.index_files import SegmentBuilder
 from vectrial_reproduce.segments.objects import ObjectError, Objects
-from vectrial_reproduce.segments.pipeline import Pipeline, Settings
+from vectrial_reproduce.segments.pipeline import Pipeline, PipelineSettings
 from vectrial_reproduce.segments.spans import Stage
 
 pytestmark = pytest.mark.server("minio")
 
-LOOPBACK = ObjectsRequest(ObjectsKind.MINIO, Transport.LOOPBACK)
+LOOPBACK = ObjectsRequest(ObjectsKind.MINIO, ObjectTransport.LOOPBACK)
 #: More than one part, so that it is sent in parts.
 LARGE = os.urandom(1 << 20) * 12
 
@@ -64,11 +64,11 @@ def access(minio: ObjectsAccess, request: pytest.FixtureRequest) -> ObjectsAcces
 
 
 def pipeline(access: ObjectsAccess, rows: Dataset, folder: Path) -> Pipeline:
-    builder = Builder(
+    builder = SegmentBuilder(
         HnswlibStore, Schema(rows.dim, rows.metric), index_of(HnswlibStore, "hnsw"), 50
     )
     return Pipeline(
-        rows, Objects(access, part_bytes=5 << 20), builder, Settings(1, 1, 100), folder,
+        rows, Objects(access, part_bytes=5 << 20), builder, PipelineSettings(1, 1, 100), folder,
         lambda *_: None,
     )  # fmt: skip
 
@@ -314,7 +314,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
 
 
 def test_objects_come_through_tls(tmp_path: Path) -> None:
-    server = served(ObjectsRequest(ObjectsKind.MINIO, Transport.TLS), tmp_path / "server")
+    server = served(ObjectsRequest(ObjectsKind.MINIO, ObjectTransport.TLS), tmp_path / "server")
     try:
         access = server.start()
         assert access.endpoint.startswith("https://")
@@ -330,7 +330,7 @@ def test_objects_come_through_tls(tmp_path: Path) -> None:
 
 def test_four_drives_serve_as_one(tmp_path: Path) -> None:
     server = served(
-        ObjectsRequest(ObjectsKind.MINIO_DRIVES, Transport.LOOPBACK), tmp_path / "server"
+        ObjectsRequest(ObjectsKind.MINIO_DRIVES, ObjectTransport.LOOPBACK), tmp_path / "server"
     )
     try:
         access = server.start()
@@ -358,8 +358,8 @@ def test_a_service_is_given_by_the_environment(
     minio: ObjectsAccess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = ObjectServer(
-        ObjectsRequest(ObjectsKind.S3, Transport.NETWORK), "a-trial", tmp_path / "x", None, (),
-        tmp_path / "log", print,
+        ObjectsRequest(ObjectsKind.S3, ObjectTransport.NETWORK), "a-trial", tmp_path / "x", None,
+        (), tmp_path / "log", print,
     )  # fmt: skip
     with pytest.raises(Unsupported, match="VECTRIAL_S3_ADDRESS"):
         given.start()

@@ -25,7 +25,11 @@ from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores.common.arrow import batch_of, ids_of, metadata_of, vectors_of
 from vectrial_reproduce.stores.docarray import qdrant as docarray_qdrant
-from vectrial_reproduce.stores.docarray.annlite import AnnLiteStore, HnswBuild, HnswSearch
+from vectrial_reproduce.stores.docarray.annlite import (
+    AnnLiteHnswBuild,
+    AnnLiteHnswSearch,
+    AnnLiteStore,
+)
 from vectrial_reproduce.stores.docarray.annlite_array import DocArrayAnnLite
 from vectrial_reproduce.stores.docarray.qdrant import DocArrayQdrant
 from vectrial_reproduce.stores.docarray.redis import DocArrayRedis
@@ -41,12 +45,12 @@ FIELDS = (
 SCHEMA = Schema(4, Metric.L2, FIELDS)
 BARE = Schema(4, Metric.L2)
 INDEXES = {
-    AnnLiteStore: Index("hnsw", HnswBuild()),
-    DocArrayAnnLite: Index("hnsw", HnswBuild()),
+    AnnLiteStore: Index("hnsw", AnnLiteHnswBuild()),
+    DocArrayAnnLite: Index("hnsw", AnnLiteHnswBuild()),
     DocArrayMemory: Index("flat", NoParams()),
     DocArraySqlite: Index("flat", NoParams()),
 }
-EF = HnswSearch(ef_search=200)
+EF = AnnLiteHnswSearch(ef_search=200)
 
 
 def rows(schema: Schema, start: int, stop: int, seed: int = 0) -> pa.RecordBatch:
@@ -185,7 +189,7 @@ def test_two_searchers_keep_their_own_ef(make: Any) -> None:
     batch = rows(schema, 0, 3000)
     store.insert(batch)
     vectors = batch.column("vector").flatten().to_numpy().reshape(-1, 16)
-    narrow, wide = (store.searcher(1, HnswSearch(ef_search=ef)) for ef in (1, 500))
+    narrow, wide = (store.searcher(1, AnnLiteHnswSearch(ef_search=ef)) for ef in (1, 500))
     queries = np.random.default_rng(1).standard_normal((100, 16)).astype(np.float32)
     right = {"narrow": 0, "wide": 0}
     for query in queries:

@@ -31,9 +31,9 @@ from vectrial_reproduce.stores import cuvs
 from vectrial_reproduce.stores.cuvs import (
     CagraBuild,
     CagraSearch,
+    CuvsIvfPqBuild,
+    CuvsIvfPqSearch,
     CuvsStore,
-    IvfPqBuild,
-    IvfPqSearch,
 )
 
 CAN = CuvsStore.capabilities
@@ -73,7 +73,7 @@ def test_a_filter_is_refused_where_the_index_takes_none() -> None:
     schema = Schema(8, Metric.L2, (Field("colour", FieldType.STRING),))
     refuse(CuvsStore, schema, Index("cagra", CagraBuild()), Eq("colour", "red"))
     with pytest.raises(Unsupported, match="filter"):
-        refuse(CuvsStore, schema, Index("ivf_pq", IvfPqBuild()), Eq("colour", "red"))
+        refuse(CuvsStore, schema, Index("ivf_pq", CuvsIvfPqBuild()), Eq("colour", "red"))
 
 
 def test_parameters_that_cuvs_would_change_or_refuse_are_refused() -> None:
@@ -82,9 +82,9 @@ def test_parameters_that_cuvs_would_change_or_refuse_are_refused() -> None:
         CagraBuild(graph_degree=64, intermediate_graph_degree=32)
     with pytest.raises(ValidationError, match="build_algo"):
         CagraBuild.model_validate({"build_algo": "guess"})
-    assert IvfPqBuild(m_pq=24, nbits=5).m_pq == 24
+    assert CuvsIvfPqBuild(m_pq=24, nbits=5).m_pq == 24
     with pytest.raises(ValidationError, match="multiple of 8"):
-        IvfPqBuild(m_pq=3, nbits=5)
+        CuvsIvfPqBuild(m_pq=3, nbits=5)
     with pytest.raises(ValidationError, match="itopk_size"):
         CagraSearch(itopk_size=0)
 
@@ -153,14 +153,14 @@ def test_a_long_answer_of_few_cells_is_refused(
     cuvs_stand_in.install(monkeypatch)
     schema = Schema(8, Metric.L2)
     store = CuvsStore(tmp_path)
-    store.create(schema, Index("ivf_pq", IvfPqBuild(nlist=4)))
+    store.create(schema, Index("ivf_pq", CuvsIvfPqBuild(nlist=4)))
     vectors = np.random.default_rng(1).standard_normal((400, 8)).astype(np.float32)
     store.insert(batch_of(schema, np.arange(400), vectors, {}))
     store.build()
     with pytest.raises(Unsupported, match="all 4 cells"):
-        store.searcher(257, IvfPqSearch(nprobe=3))
-    assert len(store.searcher(256, IvfPqSearch(nprobe=3))(vectors[0])[0]) == 256
-    assert len(store.searcher(257, IvfPqSearch(nprobe=4))(vectors[0])[0]) == 257
+        store.searcher(257, CuvsIvfPqSearch(nprobe=3))
+    assert len(store.searcher(256, CuvsIvfPqSearch(nprobe=3))(vectors[0])[0]) == 256
+    assert len(store.searcher(257, CuvsIvfPqSearch(nprobe=4))(vectors[0])[0]) == 257
 
 
 def test_no_graph_is_made_of_a_single_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

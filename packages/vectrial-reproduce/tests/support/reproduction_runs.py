@@ -17,7 +17,7 @@ from vectrial.model.store import Store
 from vectrial.stores import registry
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure, cells
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.published import figures
 
 #: What a run says of itself.
@@ -71,11 +71,11 @@ def trial(
     )
 
 
-def run_of(*trials: Trial, rows: int | None = None, queries: int = 500) -> Measured:
+def run_of(*trials: Trial, rows: int | None = None, queries: int = 500) -> MeasuredPart:
     """What was measured of a part."""
     rows = trials[0].rows if rows is None else rows
     datasets = ({"name": "some", "rows": rows, "queries": queries},)
-    return Measured(RunData(Path(), RUN, datasets, trials, {}), "some", rows)
+    return MeasuredPart(RunData(Path(), RUN, datasets, trials, {}), "some", rows)
 
 
 def measured(
@@ -87,19 +87,19 @@ def measured(
     metrics: Mapping[str, float],
     rows: int,
     **more: Any,
-) -> Measured:
+) -> MeasuredPart:
     """A run of one phase; `more` as `trial` takes it."""
     return run_of(trial(store, index, experiment, [(phase, params, metrics)], rows, **more))
 
 
-def every(report: str, part: str, run: Measured) -> list[ComparedFigure]:
+def every(report: str, part: str, run: MeasuredPart) -> list[ComparedFigure]:
     """The cells of a report in such a run."""
     stores = {one.series.store for one in run.run.trials}
     return cells(REPRODUCTIONS[report], {part: run}, known=stores)
 
 
 def beside(
-    report: str, part: str, run: Measured, metric: str, *, of: str = "", **params: Any
+    report: str, part: str, run: MeasuredPart, metric: str, *, of: str = "", **params: Any
 ) -> ComparedFigure:
     """The cell of the one figure `of` a system (any) that has this metric and these parameters, in
     such a run."""

@@ -16,7 +16,7 @@ from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Verdict
 from vectrial.model.results_schema import METRICS
 from vectrial.stats.effects import mean_of
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 from vectrial_web.serve.runs import Runs
 
 
@@ -102,7 +102,7 @@ def test_a_recall_is_not_rounded_up() -> None:
     mean = mean_of([0.99949, 0.99996, 0.99999])
     phases = {1: (7, 8)}
     cell = ComparedCell("faiss", "search", "search", {}, METRICS["recall_mean"], phases_b=phases)
-    shown = document._value(Verdict(cell, Kind.TIE), mean, 1)
+    shown = document._value(Verdict(cell, VerdictKind.TIE), mean, 1)
     assert shown.text == "0.9998"
     assert shown.detail == "0.9994–0.9999"
     assert shown.source is not None

@@ -21,7 +21,7 @@ from vectrial_web.commands.serve import listen, token_of
 from vectrial_web.serve import live
 from vectrial_web.serve.app import make_app
 from vectrial_web.serve.auth import COOKIE, HEADERS, Access, loopback, place_within
-from vectrial_web.serve.runs import Run, Runs
+from vectrial_web.serve.runs import ListedRun, Runs
 
 HTML = {"accept": "text/html"}
 
@@ -257,7 +257,7 @@ def test_news_end_with_the_session(runs: Runs, monkeypatch: pytest.MonkeyPatch, 
     ends = access.end if by == "session" else lambda _: ending.set()
     version_of = live.version_of
 
-    def looked(listing: Iterable[Run]) -> str:
+    def looked(listing: Iterable[ListedRun]) -> str:
         ends(session)  # while the page is told its first news
         return version_of(listing)
 

@@ -25,13 +25,13 @@ from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
 from vectrial.results.foreign import understood
-from vectrial.results.reading import SECONDS, Limits
+from vectrial.results.reading import SECONDS, ReadLimits
 from vectrial.results.writer import TrialRecord
 from vectrial_web.serve.runs import Runs
 
 STEERS = "a\x1b[2J\x1b]0;owned\x07\x85\u202eb\ufffe\nc"
 DEEP = "[" * 100_000
-#: Of a run that are read in these tests; see `Limits`.
+#: Of a run that are read in these tests; see `ReadLimits`.
 MOST_ROWS = 20_000
 ENDLESS = "from range(100_000_000_000) a, range(1_000_000) b"
 FOLDER = Callable[[Path], object]
@@ -163,7 +163,7 @@ def test_a_foreign_run_costs_its_page_at_most(
     kind: str, sound: Path, sound_run: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(Limits, "given", lambda: Limits(1, MOST_ROWS))
+    monkeypatch.setattr(ReadLimits, "given", lambda: ReadLimits(1, MOST_ROWS))
     folder = shutil.copytree(sound, tmp_path / "runs" / "theirs")
     HOSTILE[kind](folder)
     runs = Runs(tmp_path / "runs")

@@ -30,11 +30,11 @@ from vectrial.results.writer import RunWriter
 from vectrial_web.serve import app, live
 from vectrial_web.serve.app import make_app
 from vectrial_web.serve.auth import Access
-from vectrial_web.serve.runs import Run, Runs, summary_of
+from vectrial_web.serve.runs import ListedRun, Runs, summary_of
 from vectrial_web.serve.trials import values_report
 
 
-def named(runs: Runs, name: str) -> Run:
+def named(runs: Runs, name: str) -> ListedRun:
     (run,) = (run for run in runs.listing() if run.name == name)
     return run
 

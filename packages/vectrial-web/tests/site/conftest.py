@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from site_pages import Built
 
-from vectrial_web.site.build import Options, build
+from vectrial_web.site.build import SiteOptions, build
 
 RESULTS = Path(__file__).parents[4] / "docs" / "results"
 #: Searches of libraries, outages, and a cluster; small ones.
@@ -30,6 +30,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Built:
         shutil.copy(RESULTS / name / "run.vectrial.tar.gz", runs / name)
     (runs / "torn.vectrial.tar.gz").write_bytes(b"no bundle")
     out = tmp_path_factory.mktemp("out") / "site"
-    options = Options(title="Of the tests", base_url=BASE, figures=1)
+    options = SiteOptions(title="Of the tests", base_url=BASE, figures=1)
     results = build([runs], out, options, lambda done, of, what: None)
     return Built(out, runs, results)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from forged_runs import forged
 
-from vectrial_web.site.build import Options, build
+from vectrial_web.site.build import SiteOptions, build
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("up", ["absolute", "../" * 6])
 def test_a_forged_run_changes_nothing_outside_its_site(tmp_path: Path, up: str) -> None:
     with forged(tmp_path, up) as (run, out):
-        options = Options(figures=1)
+        options = SiteOptions(figures=1)
         (result,) = build([run.parent], out, options, lambda done, of, what: None)
         assert not result.why, "the run is shown all the same"

@@ -15,7 +15,7 @@ from synthetic_runs import SCRIPT, write_run
 from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.report.build import build as report_of
-from vectrial_web.site.build import MARKER, Options, build
+from vectrial_web.site.build import MARKER, SiteOptions, build
 from vectrial_web.site.questions import QUESTIONS
 
 
@@ -118,7 +118,7 @@ def test_a_folder_with_something_else_is_not_replaced(tmp_path: Path, site: Buil
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
     with pytest.raises(UserError, match="something else than a site"):
-        build([site.runs], out, Options(), lambda done, of, what: None)
+        build([site.runs], out, SiteOptions(), lambda done, of, what: None)
     assert (out / "thesis.txt").read_text() == "years of work"
 
 
@@ -128,7 +128,7 @@ def test_an_earlier_site_is_replaced_as_a_whole(tmp_path: Path, site: Built) -> 
     (out / MARKER).touch()
     (out / "old.html").touch()
     run = site.runs / "durability" / "weaviate-power-cuts"
-    results = build([run], out, Options(figures=0), lambda done, of, what: None)
+    results = build([run], out, SiteOptions(figures=0), lambda done, of, what: None)
     assert [one.source.id for one in results] == ["weaviate-power-cuts"]
     assert not (out / "old.html").exists()
     assert (out / "index.html").is_file()
@@ -139,7 +139,7 @@ def test_names_of_stores_are_text_and_wrong_stores_are_never_ranked(tmp_path: Pa
     stores = {name: (1.0, "hnsw", name != "broken") for name in (SCRIPT, "faiss", "broken")}
     write_run(tmp_path / "runs" / "one", stores=stores, efs=(16, 256), builds=((16, 128),))
     out = tmp_path / "site"
-    build([tmp_path / "runs"], out, Options(figures=0), lambda done, of, what: None)
+    build([tmp_path / "runs"], out, SiteOptions(figures=0), lambda done, of, what: None)
     assert list(dead_links(out.resolve())) == []
     assert all(SCRIPT not in p.read_text(encoding="utf-8") for p in out.rglob("*.html"))
     path = min((out / "files" / "questions" / "fastest").glob("fastest-glove-*-1-client-*.json"))
@@ -154,5 +154,5 @@ def test_no_site_is_left_where_no_run_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "torn.vectrial.tar.gz").write_bytes(b"no bundle")
     out = tmp_path / "site"
     with pytest.raises(UserError, match="no run can be read"):
-        build([tmp_path], out, Options(), lambda done, of, what: None)
+        build([tmp_path], out, SiteOptions(), lambda done, of, what: None)
     assert not out.exists()

@@ -9,7 +9,7 @@ import pytest
 
 from vectrial.document.blocks import plain
 from vectrial.model.trial import Series
-from vectrial_web.site.entries import Entry, RunFacts
+from vectrial_web.site.entries import RunFacts, StoreEntry
 from vectrial_web.site.questions import QUESTIONS, Question
 from vectrial_web.site.ranking import rankings
 from vectrial_web.site.terms import Like
@@ -30,16 +30,16 @@ def entry(
     base: Sequence[float] = (),
     share: tuple[int, int] | None = None,
     why: str = "",
-) -> Entry:
+) -> StoreEntry:
     """An answer with these values of its repeats."""
     cells = tuple(plain("") for _ in (*question.quiet, *question.shown))
-    return Entry(
+    return StoreEntry(
         question.name, run, like, store, "1.0", store, Series(store, "hnsw", "native"), "", cells,
         dict(enumerate(values, 1)), dict(enumerate(base, 1)), share, len(values), "ok", why, "",
     )  # fmt: skip
 
 
-def ranks(*entries: Entry) -> dict[str, int | None]:
+def ranks(*entries: StoreEntry) -> dict[str, int | None]:
     """The rank of each store, on one sheet."""
     (ranking,) = rankings(FASTEST, entries)
     return {place.entry.store: place.rank for place in ranking.places}

@@ -231,7 +231,7 @@ def _blocks(material: Material) -> Iterable[Block]:
     )
 
 
-def _synthetic(name: str, recipe: synthetic.Recipe) -> Entry:
+def _synthetic(name: str, recipe: synthetic.SyntheticRecipe) -> Entry:
     kinds = {"random_number": FieldType.INT, "category": FieldType.STRING, "price": FieldType.FLOAT}
     if recipe.columns == "text":
         kinds = {"text": FieldType.STRING}

@@ -1,6 +1,6 @@
 """Files and folders of vectors, in the formats that the field keeps them in.
 
-`open_source` tells the format by suffix and content and returns a `Source`: rows, dimension,
+`open_source` tells the format by suffix and content and returns a `VectorSource`: rows, dimension,
 an iterator of checked blocks, and whatever else the file brings (queries, published
 neighbours, filters, metadata). Whatever the bytes, reading ends well or with `DataError`.
 """
@@ -17,10 +17,17 @@ import numpy as np
 
 from vectrial.datasets.checks import check_vectors
 from vectrial.datasets.readers import bigann, texmex
-from vectrial.datasets.readers.base import Block, Options, Source, joined, reading, unpacked
+from vectrial.datasets.readers.base import (
+    Block,
+    ReaderOptions,
+    VectorSource,
+    joined,
+    reading,
+    unpacked,
+)
 from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
-from vectrial.datasets.readers.layout import Role, files_of, natural, role_of, whole_sets
+from vectrial.datasets.readers.layout import FileRole, files_of, natural, role_of, whole_sets
 from vectrial.datasets.readers.numpy_files import open_npy, open_npz
 from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
@@ -30,9 +37,9 @@ from vectrial.model.errors import DataError, UserError
 from vectrial.model.printable import control_character, shown
 from vectrial.util.archive import is_archive
 
-__all__ = ["FORMATS", "Block", "Options", "Source", "open_source"]
+__all__ = ["FORMATS", "Block", "ReaderOptions", "VectorSource", "open_source"]
 
-_Opener = Callable[[Path, Options], Source]
+_Opener = Callable[[Path, ReaderOptions], VectorSource]
 
 _BY_SUFFIX: dict[str, _Opener] = {
     **dict.fromkeys(texmex.DTYPES, texmex.open_texmex),
@@ -60,7 +67,7 @@ _MAGIC_OF = {
 #: Rows of a file beside that are taken as queries without being asked for.
 _MOST_QUERIES = 10_000
 #: Formats in which columns or keys can be chosen.
-_WITH_COLUMNS: tuple[Callable[..., Source], ...] = (
+_WITH_COLUMNS: tuple[Callable[..., VectorSource], ...] = (
     *(open_hdf5, open_npz, open_parquet, open_jsonl),
     *(open_shards, open_vectordbbench, open_qdrant),
 )
@@ -74,14 +81,14 @@ FORMATS = (
 )
 
 
-def open_source(path: Path, options: Options | None = None) -> Source:
+def open_source(path: Path, options: ReaderOptions | None = None) -> VectorSource:
     """Open a file, folder or archive of vectors; close the source after use.
 
     Raises:
         UserError: there is no such file, the format is not known, or `options` do not fit it.
         DataError: the content is damaged or unusable. Rows are checked as they are read.
     """
-    options = options or Options()
+    options = options or ReaderOptions()
     if options.rows is not None and options.rows < 1:
         raise UserError(f"{options.rows} rows cannot be read", remedy="--rows is at least 1")
     if path.is_dir():
@@ -97,7 +104,7 @@ def open_source(path: Path, options: Options | None = None) -> Source:
         raise
 
 
-def _open_file(path: Path, options: Options) -> Source:
+def _open_file(path: Path, options: ReaderOptions) -> VectorSource:
     try:
         with path.open("rb") as file:
             magic = file.read(8)
@@ -144,11 +151,13 @@ def _converted(path: Path) -> str:
     return f"make Parquet of it, in Python: import duckdb; {made}{column}"
 
 
-def _opened(opener: _Opener, path: Path, options: Options) -> Source:
+def _opened(opener: _Opener, path: Path, options: ReaderOptions) -> VectorSource:
     return opener(path, _fitting(opener, path, options))
 
 
-def _fitting(opener: Callable[..., Source], path: Path, options: Options) -> Options:
+def _fitting(
+    opener: Callable[..., VectorSource], path: Path, options: ReaderOptions
+) -> ReaderOptions:
     """The options, where the format has what they choose.
 
     Raises:
@@ -166,7 +175,7 @@ def _fitting(opener: Callable[..., Source], path: Path, options: Options) -> Opt
     return options
 
 
-def _open_folder(folder: Path, options: Options, archive: Path | None = None) -> Source:
+def _open_folder(folder: Path, options: ReaderOptions, archive: Path | None = None) -> VectorSource:
     """archive: what was unpacked into the folder, if anything."""
     for fits, opener in (
         (is_qdrant, open_qdrant),
@@ -183,7 +192,7 @@ def _open_folder(folder: Path, options: Options, archive: Path | None = None) ->
     if len(every) == 1 and archive is not None:
         return _open_file(every[0], options)
     roles = _roles(folder, every, archive)
-    source = _with_sides(_open_rows(folder, roles[Role.ROWS], options), folder, roles, options)
+    source = _with_sides(_open_rows(folder, roles[FileRole.ROWS], options), folder, roles, options)
     unknown = [file for file in there if file not in every]
     if not unknown:
         return source
@@ -193,7 +202,7 @@ def _open_folder(folder: Path, options: Options, archive: Path | None = None) ->
 
 def _roles(
     folder: Path, every: Sequence[Path], archive: Path | None
-) -> Mapping[Role, Sequence[Path]]:
+) -> Mapping[FileRole, Sequence[Path]]:
     """The files of each role.
 
     Raises:
@@ -202,10 +211,10 @@ def _roles(
     what, where = ("the folder", folder) if archive is None else ("the archive", archive)
     if not every:
         raise UserError(f"no known layout in {what}", where=str(where), remedy=f"known: {FORMATS}")
-    roles: dict[Role, list[Path]] = {role: [] for role in Role}
+    roles: dict[FileRole, list[Path]] = {role: [] for role in FileRole}
     for file in every:
         roles[role_of(file.relative_to(folder).parts)].append(file)
-    rows = roles[Role.ROWS]
+    rows = roles[FileRole.ROWS]
     if not rows:
         raise UserError(
             f"the names of the files in {what} say that they hold {_named(roles)}, and none rows",
@@ -228,7 +237,7 @@ def _roles(
     )
 
 
-def _open_rows(folder: Path, rows: Sequence[Path], options: Options) -> Source:
+def _open_rows(folder: Path, rows: Sequence[Path], options: ReaderOptions) -> VectorSource:
     """The rows of a dataset, in one file or in shards."""
     if all(_suffix(file) in _PARQUET for file in rows):
         return open_shards(folder, list(rows), _fitting(open_shards, folder, options))
@@ -238,14 +247,19 @@ def _open_rows(folder: Path, rows: Sequence[Path], options: Options) -> Source:
 
 
 def _with_sides(
-    source: Source, folder: Path, roles: Mapping[Role, Sequence[Path]], options: Options
-) -> Source:
+    source: VectorSource,
+    folder: Path,
+    roles: Mapping[FileRole, Sequence[Path]],
+    options: ReaderOptions,
+) -> VectorSource:
     """A source with the queries that lie beside its rows; what else does is left out and noted."""
-    queries, found = roles[Role.QUERIES], None
-    notes = [f"{len(roles[Role.ROWS])} files are its rows" if len(roles[Role.ROWS]) > 1 else ""]
+    queries, found = roles[FileRole.QUERIES], None
+    notes = [
+        f"{len(roles[FileRole.ROWS])} files are its rows" if len(roles[FileRole.ROWS]) > 1 else ""
+    ]
     if queries and source.queries is None:
         try:
-            parts = [_open_file(file, Options(vectors=options.vectors)) for file in queries]
+            parts = [_open_file(file, ReaderOptions(vectors=options.vectors)) for file in queries]
             if (count := sum(part.rows for part in parts)) > _MOST_QUERIES:
                 raise DataError(f"{count:,} rows", remedy="--queries FILE takes them all the same")
             found = np.concatenate([b.vectors for part in parts for b in part.blocks()])
@@ -255,7 +269,7 @@ def _with_sides(
         except UserError as error:
             found = None
             notes.append(f"left out: {_listed(folder, queries)}, whose name is of queries: {error}")
-    for role in (Role.NEIGHBORS, Role.SPLIT):
+    for role in (FileRole.NEIGHBORS, FileRole.SPLIT):
         if roles[role]:
             notes.append(f"left out: {_listed(folder, roles[role])}, by name {role}")
     return replace(
@@ -271,7 +285,7 @@ def _listed(folder: Path, files: Sequence[Path]) -> str:
     return f"{files[0].relative_to(folder)}{more}"
 
 
-def _named(roles: Mapping[Role, Sequence[Path]]) -> str:
+def _named(roles: Mapping[FileRole, Sequence[Path]]) -> str:
     return " and ".join(str(role) for role, files in roles.items() if files)
 
 
@@ -285,7 +299,7 @@ def _is_known(path: Path) -> bool:
     return _suffix(path) in _BY_SUFFIX
 
 
-def _open_npz_or_archive(path: Path, options: Options) -> Source:
+def _open_npz_or_archive(path: Path, options: ReaderOptions) -> VectorSource:
     if zipfile.is_zipfile(path):
         with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
             names = bundle.namelist()
@@ -297,7 +311,7 @@ def _open_npz_or_archive(path: Path, options: Options) -> Source:
     return replace(source, path=path, format=form, on_close=(*source.on_close, cleanup))
 
 
-def _checked(source: Source, options: Options) -> Source:
+def _checked(source: VectorSource, options: ReaderOptions) -> VectorSource:
     """`source` with its queries checked and as float32, and neighbours as int64.
 
     Neighbours that are not those of its queries among all rows are left out.
@@ -319,7 +333,7 @@ def _checked(source: Source, options: Options) -> Source:
     return replace(source, queries=queries, neighbors=neighbors)
 
 
-def _check_column_names(source: Source) -> None:
+def _check_column_names(source: VectorSource) -> None:
     """Raise where a metadata column has a name that cannot be printed, or none."""
     for name in source.columns:
         if not name or control_character(name) is not None:

@@ -18,7 +18,7 @@ from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.util import paths
-from vectrial.util.archive import Limits, safe_unpack
+from vectrial.util.archive import ArchiveLimits, safe_unpack
 from vectrial.util.suggest import suggestion
 
 #: No vector has more components; a header that claims more is damaged.
@@ -32,7 +32,7 @@ BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Options:
+class ReaderOptions:
     """Choices that a file leaves to its reader.
 
     vectors: column, key or array that holds the vectors; None finds the only one.
@@ -60,7 +60,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Source:
+class VectorSource:
     """An opened file or folder of vectors; a context manager, to be closed after use.
 
     path, format: what was opened, and what it was taken for.
@@ -150,7 +150,7 @@ def check_side_bytes(size: int, where: str) -> None:
 
 
 def rows_that_fit(
-    claimed: int, row_bytes: int, available: int, options: Options, where: str
+    claimed: int, row_bytes: int, available: int, options: ReaderOptions, where: str
 ) -> int:
     """The number of rows to read of a file whose header claims `claimed` of `row_bytes` each.
 
@@ -186,7 +186,7 @@ def array_blocks(array: NDArray[Any], rows: int) -> Iterator[Block]:
         yield Block(array[start : start + rows])
 
 
-def joined(path: Path, parts: Sequence[Source], options: Options) -> Source:
+def joined(path: Path, parts: Sequence[VectorSource], options: ReaderOptions) -> VectorSource:
     """Files of vectors as one, in the order given.
 
     Raises:
@@ -221,7 +221,7 @@ def joined(path: Path, parts: Sequence[Source], options: Options) -> Source:
 
 @contextmanager
 def unpacked(
-    path: Path, *, ratio: float = Limits.ratio
+    path: Path, *, ratio: float = ArchiveLimits.ratio
 ) -> Iterator[tuple[Path, Callable[[], None]]]:
     """A temporary folder with the content of an archive, and the function that removes it; where
     the block raises, it is removed at once.
@@ -234,7 +234,7 @@ def unpacked(
     temporary = tempfile.TemporaryDirectory(prefix=".opened-", dir=root)
     try:
         content = Path(temporary.name) / "content"
-        safe_unpack(path, content, limits=Limits(members=_MOST_MEMBERS, ratio=ratio))
+        safe_unpack(path, content, limits=ArchiveLimits(members=_MOST_MEMBERS, ratio=ratio))
         yield content, temporary.cleanup
     except BaseException:
         temporary.cleanup()

@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from vectrial.datasets.readers.base import Options, Source, array_blocks, check_shape, rows_that_fit
+from vectrial.datasets.readers.base import (
+    ReaderOptions,
+    VectorSource,
+    array_blocks,
+    check_shape,
+    rows_that_fit,
+)
 from vectrial.model.errors import DataError
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -32,7 +38,7 @@ def suffix_of(path: Path) -> str:
     return Path(_CROP.sub("", path.name)).suffix.lower()
 
 
-def open_bigann(path: Path, options: Options) -> Source:
+def open_bigann(path: Path, options: ReaderOptions) -> VectorSource:
     """Open a *bin file, memory-mapped; `options.rows` reads a crop that kept its old header.
 
     Raises:
@@ -50,4 +56,6 @@ def open_bigann(path: Path, options: Options) -> Source:
     check_shape(claimed, dim, where)
     rows = rows_that_fit(claimed, dim * dtype.itemsize, size - _HEADER_BYTES, options, where)
     array = np.asarray(np.memmap(path, dtype, "r", _HEADER_BYTES, (rows, dim)))
-    return Source(path, suffix[1:], rows, dim, str(dtype), lambda step: array_blocks(array, step))
+    return VectorSource(
+        path, suffix[1:], rows, dim, str(dtype), lambda step: array_blocks(array, step)
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.readers.base import Block, Options, choose
+from vectrial.datasets.readers.base import Block, ReaderOptions, choose
 from vectrial.model.errors import DataError, UserError
 from vectrial.util.suggest import suggestion
 
@@ -27,7 +27,7 @@ USUAL_VECTORS = ("emb", "embedding", "embeddings", "vector", "vectors", "openai"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ColumnPlan:
     """The columns to read from a table.
 
     vectors: the column of lists. ids: the integer column of ids, or None.
@@ -51,12 +51,12 @@ class Plan:
 
 
 def plan_columns(
-    schema: pa.Schema, options: Options, where: str, *, odd_ids: str | None = None
-) -> Plan:
+    schema: pa.Schema, options: ReaderOptions, where: str, *, odd_ids: str | None = None
+) -> ColumnPlan:
     """Decide what to take from a table of that schema.
 
     Args:
-        odd_ids: why the integers that `Plan.ids` named cannot be ids ("some are negative"),
+        odd_ids: why the integers that `ColumnPlan.ids` named cannot be ids ("some are negative"),
             found by `odd_ids` on reading them.
 
     Raises:
@@ -110,7 +110,7 @@ def plan_columns(
     if skipped:
         each = [f"{listed(names)} ({kind})" for kind, names in skipped.items()]
         notes.append(f"left out, of types that no filter reads: {_first(each, '; ')}")
-    return Plan(vectors, ids, pa.schema(fields), tuple(notes), labels)
+    return ColumnPlan(vectors, ids, pa.schema(fields), tuple(notes), labels)
 
 
 def _spelled(kind: pa.DataType) -> str:
@@ -279,7 +279,9 @@ def _how_kept(kind: pa.DataType) -> str | None:
     return f"integers, in {unit}{since}"
 
 
-def block_of(batch: pa.RecordBatch, plan: Plan, dim: int, first_row: int, where: str) -> Block:
+def block_of(
+    batch: pa.RecordBatch, plan: ColumnPlan, dim: int, first_row: int, where: str
+) -> Block:
     """The rows of a batch as vectors (r, dim), ids and metadata.
 
     Args:

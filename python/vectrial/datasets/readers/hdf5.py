@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from vectrial.datasets.readers.base import (
     Block,
-    Options,
-    Source,
+    ReaderOptions,
+    VectorSource,
     check_shape,
     check_side_bytes,
     choose,
@@ -51,7 +51,7 @@ _MAX_CHUNK_BYTES = 256 << 20
 _ROLES = ("test", "neighbors", "distances")
 
 
-def open_hdf5(path: Path, options: Options) -> Source:
+def open_hdf5(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an HDF5 file of dense vectors.
 
     Attributes that old files lack default as in ann-benchmarks: `type` to dense; the distance
@@ -72,7 +72,7 @@ def open_hdf5(path: Path, options: Options) -> Source:
             raise
 
 
-def _open(path: Path, file: h5py.File, options: Options) -> Source:
+def _open(path: Path, file: h5py.File, options: ReaderOptions) -> VectorSource:
     where = str(path)
     metric = _metric(path, file)
     arrays = {name: file[name] for name in file if _is_array(file, name, where)}
@@ -97,7 +97,7 @@ def _open(path: Path, file: h5py.File, options: Options) -> Source:
             for start in range(0, rows, step):
                 yield Block(vectors[start : min(start + step, rows)])
 
-    source = Source(
+    source = VectorSource(
         path,
         "ann-benchmarks HDF5" if name == "train" else "HDF5",
         rows,

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.readers.base import Block, Options, Source, check_shape
+from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, check_shape
 from vectrial.datasets.readers.columns import MIXED, block_of, plan_columns
 from vectrial.model.errors import DataError
 
@@ -41,7 +41,7 @@ _ARROW: dict[frozenset[str], pa.DataType] = {
 }
 
 
-def open_jsonl(path: Path, options: Options) -> Source:
+def open_jsonl(path: Path, options: ReaderOptions) -> VectorSource:
     """Open a .jsonl file of vectors, with or without metadata.
 
     Raises:
@@ -67,7 +67,7 @@ def open_jsonl(path: Path, options: Options) -> Source:
             batch = pa.record_batch({plan.vectors: lists, **arrow_columns(rows, rest)})
             yield block_of(batch, plan, dim, at, str(path))
 
-    return Source(
+    return VectorSource(
         path,
         "jsonl",
         found.rows,
@@ -85,7 +85,7 @@ def open_jsonl(path: Path, options: Options) -> Source:
     )
 
 
-def _open_lists(path: Path, options: Options) -> Source:
+def _open_lists(path: Path, options: ReaderOptions) -> VectorSource:
     count = sum(1 for _ in islice(lines(path, parse=False), options.rows))
     dim = len(_vector(next(lines(path)), path, 0, "the line"))
     check_shape(count, dim, str(path))
@@ -93,7 +93,7 @@ def _open_lists(path: Path, options: Options) -> Source:
     def read(step: int) -> Iterator[Block]:
         return (Block(values) for _, _, values in _matrices(path, count, dim, None, step))
 
-    return Source(path, "jsonl", count, dim, "json number", read)
+    return VectorSource(path, "jsonl", count, dim, "json number", read)
 
 
 def _matrices(

@@ -15,7 +15,7 @@ from pathlib import Path
 from vectrial.model.errors import UserError
 
 
-class Role(StrEnum):
+class FileRole(StrEnum):
     """What a file of a dataset holds."""
 
     ROWS = "rows"
@@ -25,11 +25,11 @@ class Role(StrEnum):
 
 
 _WORDS = {
-    Role.QUERIES: frozenset({"query", "queries", "test"}),
-    Role.NEIGHBORS: frozenset(
+    FileRole.QUERIES: frozenset({"query", "queries", "test"}),
+    FileRole.NEIGHBORS: frozenset(
         {"groundtruth", "gt", "neighbors", "neighbours", "truth", "qrels", "distances"}
     ),
-    Role.SPLIT: frozenset({"validation", "valid", "val", "dev"}),
+    FileRole.SPLIT: frozenset({"validation", "valid", "val", "dev"}),
 }
 #: Endings of files that are on their way, or were put aside.
 _ASIDE = (".tmp", ".part", ".partial", ".crc", ".bak", ".swp", "~")
@@ -73,10 +73,10 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(one) if one.isdigit() else -1, one) for one in parts]
 
 
-def role_of(parts: Sequence[str]) -> Role:
+def role_of(parts: Sequence[str]) -> FileRole:
     """The role of a file by the words of its name, and of the folders that it lies in."""
     words = {word for part in parts for word in re.findall(r"[a-z]+", part.lower())}
-    return next((role for role, known in _WORDS.items() if words & known), Role.ROWS)
+    return next((role for role, known in _WORDS.items() if words & known), FileRole.ROWS)
 
 
 def whole_sets(files: Sequence[Path]) -> Sequence[Path]:

@@ -16,8 +16,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import (
-    Options,
-    Source,
+    ReaderOptions,
+    VectorSource,
     array_blocks,
     check_shape,
     check_side_bytes,
@@ -59,7 +59,7 @@ class _Header:
     bytes: int
 
 
-def open_npy(path: Path, options: Options) -> Source:
+def open_npy(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an .npy file with a matrix of numbers, memory-mapped.
 
     Raises:
@@ -69,7 +69,7 @@ def open_npy(path: Path, options: Options) -> Source:
     return _source(path, "npy", _mapped(path, header, options, str(path)))
 
 
-def open_npz(path: Path, options: Options) -> Source:
+def open_npz(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an .npz file: one array of vectors, and if there is one, `test` or `queries`.
 
     Its arrays are unpacked into a temporary folder, and memory-mapped there.
@@ -90,7 +90,7 @@ def open_npz(path: Path, options: Options) -> Source:
 
         def side(name: str) -> NDArray[Any]:
             check_side_bytes(files[name].stat().st_size, f"{path}, {name}")
-            return np.array(_mapped(files[name], headers[name], Options(), f"{path}, {name}"))
+            return np.array(_mapped(files[name], headers[name], ReaderOptions(), f"{path}, {name}"))
 
         queries = next((side(one) for one in _QUERIES if one in matrices), None)
         neighbors = side("neighbors") if "neighbors" in matrices else None
@@ -122,12 +122,14 @@ def _side_columns(
     return SideColumns(kinds, read, [name for name in headers if name not in known | kinds.keys()])
 
 
-def _source(path: Path, form: str, array: NDArray[Any]) -> Source:
+def _source(path: Path, form: str, array: NDArray[Any]) -> VectorSource:
     rows, dim = array.shape
-    return Source(path, form, rows, dim, str(array.dtype), lambda step: array_blocks(array, step))
+    return VectorSource(
+        path, form, rows, dim, str(array.dtype), lambda step: array_blocks(array, step)
+    )
 
 
-def _mapped(path: Path, header: _Header, options: Options, where: str) -> NDArray[Any]:
+def _mapped(path: Path, header: _Header, options: ReaderOptions, where: str) -> NDArray[Any]:
     """The first rows of a matrix, memory-mapped."""
     if header.dtype.kind not in "fiu" or len(header.shape) != 2:
         raise DataError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers import bigann, texmex
-from vectrial.datasets.readers.base import Options, Source, check_side_bytes
+from vectrial.datasets.readers.base import ReaderOptions, VectorSource, check_side_bytes
 from vectrial.model.metric import Metric
 
 
@@ -24,7 +24,7 @@ def is_pair(folder: Path) -> bool:
     return _base(folder) is not None
 
 
-def open_pair(folder: Path, options: Options) -> Source:
+def open_pair(folder: Path, options: ReaderOptions) -> VectorSource:
     """Open base, queries and neighbours of such a folder as one source."""
     base = _base(folder)
     if base is None:
@@ -57,12 +57,12 @@ def _base(folder: Path) -> Path | None:
 
 
 def _whole(
-    opener: Callable[[Path, Options], Source], folder: Path, names: list[str]
+    opener: Callable[[Path, ReaderOptions], VectorSource], folder: Path, names: list[str]
 ) -> NDArray[Any] | None:
     file = next((folder / name for name in names if (folder / name).is_file()), None)
     if file is None:
         return None
     check_side_bytes(file.stat().st_size, str(file))
-    source = opener(file, Options())
+    source = opener(file, ReaderOptions())
     # Neighbours pass through the same reader: float32 would lose ids past 2^24.
     return np.concatenate([block.vectors for block in source.read(1 << 16)])

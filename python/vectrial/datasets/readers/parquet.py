@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from vectrial.datasets.readers.base import Block, Options, Source, check_shape, reading
-from vectrial.datasets.readers.columns import Plan, block_of, odd_ids, plan_columns, storage
+from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, check_shape, reading
+from vectrial.datasets.readers.columns import ColumnPlan, block_of, odd_ids, plan_columns, storage
 from vectrial.model.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ _NUMBERED = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 _SPLIT = re.compile(r"^(train|test|validation|valid|dev)\b")
 
 
-def open_parquet(path: Path, options: Options) -> Source:
+def open_parquet(path: Path, options: ReaderOptions) -> VectorSource:
     """Open one Parquet file with a column of lists and any metadata columns."""
     return open_files(path, (path,), options, "parquet")
 
 
-def open_shards(folder: Path, files: Sequence[Path], options: Options) -> Source:
+def open_shards(folder: Path, files: Sequence[Path], options: ReaderOptions) -> VectorSource:
     """Open Parquet files below a folder as one, in the order given."""
     notes: tuple[str, ...] = ()
     partitions = {
@@ -64,8 +64,13 @@ def shard_pattern(parts: Sequence[str]) -> str:
 
 
 def open_files(
-    path: Path, files: Sequence[Path], options: Options, form: str, *, notes: tuple[str, ...] = ()
-) -> Source:
+    path: Path,
+    files: Sequence[Path],
+    options: ReaderOptions,
+    form: str,
+    *,
+    notes: tuple[str, ...] = (),
+) -> VectorSource:
     """Open Parquet files of one schema as one table, read row by row in the order given."""
     parts = [(file, open_file(file)) for file in files]
     first = parts[0][1].schema_arrow
@@ -92,7 +97,7 @@ def open_files(
                 at += batch.num_rows
                 left -= batch.num_rows
 
-    return Source(
+    return VectorSource(
         path,
         form,
         rows,
@@ -112,7 +117,7 @@ def open_files(
     )
 
 
-def _plan(parts: Sequence[_Part], options: Options) -> Plan:
+def _plan(parts: Sequence[_Part], options: ReaderOptions) -> ColumnPlan:
     """The columns to read from the files; integers that cannot be ids are found by reading them."""
     schema, where = parts[0][1].schema_arrow, str(parts[0][0])
     plan = plan_columns(schema, options, where)
@@ -162,7 +167,7 @@ def _first_vector(parts: Sequence[_Part], column: str) -> tuple[int, str]:
 
 
 def _check_same_columns(
-    expected: pa.Schema, found: pa.Schema, plan: Plan, file: Path, first: Path
+    expected: pa.Schema, found: pa.Schema, plan: ColumnPlan, file: Path, first: Path
 ) -> None:
     for name in plan.columns:
         at = found.get_field_index(name)

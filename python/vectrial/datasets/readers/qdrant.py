@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.readers.base import Block, Options, Source, check_side_bytes
+from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, check_side_bytes
 from vectrial.datasets.readers.columns import is_vector, stored_type
 from vectrial.datasets.readers.jsonl import arrow_columns, infer, lines, matrix, open_jsonl
 from vectrial.datasets.readers.numpy_files import open_npy
@@ -34,7 +34,7 @@ def is_qdrant(folder: Path) -> bool:
     return bool(vectors and names & {"tests.jsonl", "queries.jsonl", "payloads.jsonl"})
 
 
-def open_qdrant(folder: Path, options: Options) -> Source:
+def open_qdrant(folder: Path, options: ReaderOptions) -> VectorSource:
     """Open such a folder.
 
     Raises:
@@ -42,7 +42,7 @@ def open_qdrant(folder: Path, options: Options) -> Source:
         Unsupported: a query's condition that the filter algebra cannot express (geo, text,
             fields that hold lists); `options.conditions` False leaves all conditions out.
     """
-    plain = Options(rows=options.rows)
+    plain = ReaderOptions(rows=options.rows)
     vectors = folder / "vectors.npy"
     source = (
         open_npy(vectors, plain)
@@ -80,7 +80,7 @@ def open_qdrant(folder: Path, options: Options) -> Source:
 
 
 def _payload_schema(
-    payloads: Path, rows: int, options: Options
+    payloads: Path, rows: int, options: ReaderOptions
 ) -> tuple[pa.Schema, tuple[str, ...]]:
     found = infer(payloads, options.rows and rows)
     if found.rows != rows:
@@ -111,7 +111,7 @@ class _Tests:
     filters: tuple[Filter | None, ...] = ()
 
 
-def _tests(folder: Path, dim: int, columns: set[str], options: Options) -> _Tests:
+def _tests(folder: Path, dim: int, columns: set[str], options: ReaderOptions) -> _Tests:
     file = folder / "tests.jsonl"
     if file.is_file():
         rows = _bounded(file)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from vectrial.datasets.readers.base import Block, Options, Source
+from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource
 from vectrial.datasets.readers.columns import ids_of, listed, odd_ids, plan_columns, stored_column
 
 
@@ -26,7 +26,9 @@ class SideColumns:
     others: Sequence[str] = ()
 
 
-def with_columns(source: Source, vectors: str, side: SideColumns, options: Options) -> Source:
+def with_columns(
+    source: VectorSource, vectors: str, side: SideColumns, options: ReaderOptions
+) -> VectorSource:
     """A source with the arrays beside its vectors as metadata, or as ids.
 
     Raises:

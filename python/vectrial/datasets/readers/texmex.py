@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.readers.base import Block, Options, Source, check_shape
+from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, check_shape
 from vectrial.model.errors import DataError
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -22,7 +22,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def open_texmex(path: Path, options: Options) -> Source:
+def open_texmex(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an fvecs, ivecs or bvecs file, memory-mapped.
 
     Raises:
@@ -52,7 +52,7 @@ def open_texmex(path: Path, options: Options) -> Source:
         for start in range(0, len(table), step):
             yield Block(_values(table[start : start + step], dim, dtype, start, where))
 
-    return Source(path, path.suffix[1:].lower(), len(table), dim, str(dtype), read)
+    return VectorSource(path, path.suffix[1:].lower(), len(table), dim, str(dtype), read)
 
 
 def _values(

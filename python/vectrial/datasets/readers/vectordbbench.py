@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from vectrial.datasets.readers.base import (
     BLOCK_BYTES,
     Block,
-    Options,
-    Source,
+    ReaderOptions,
+    VectorSource,
     check_side_bytes,
     reading,
 )
@@ -35,7 +35,7 @@ def is_vectordbbench(folder: Path) -> bool:
     return bool(_train_files(folder)) and (folder / "test.parquet").is_file()
 
 
-def open_vectordbbench(folder: Path, options: Options) -> Source:
+def open_vectordbbench(folder: Path, options: ReaderOptions) -> VectorSource:
     """Open such a folder; `id` is also a metadata column, since its filters are over ids.
 
     Raises:
@@ -47,7 +47,7 @@ def open_vectordbbench(folder: Path, options: Options) -> Source:
     )
     source = open_files(folder, _train_files(folder), of_train, "VectorDBBench")
     test = folder / "test.parquet"
-    tests = open_files(test, (test,), Options(vectors=options.vectors, keep=()), "parquet")
+    tests = open_files(test, (test,), ReaderOptions(vectors=options.vectors, keep=()), "parquet")
     check_side_bytes(tests.rows * tests.dim * 4, str(tests.path))
     with tests:
         queries = np.concatenate([block.vectors for block in tests.blocks()])

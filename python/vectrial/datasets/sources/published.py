@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.readers import Block, Options, Source, open_source
+from vectrial.datasets.readers import Block, ReaderOptions, VectorSource, open_source
 from vectrial.datasets.sources.material import Material
 from vectrial.model.errors import DataError
 from vectrial.model.metric import Metric
@@ -90,7 +90,7 @@ def material(
         fetched = download(remote, folder / file, progress, policy)
         sums.append(f"{file} sha256:{fetched.sha256}")
         notes += [fetched.note] if fetched.note else []
-    options = Options(rows=rows, conditions=published.conditions)
+    options = ReaderOptions(rows=rows, conditions=published.conditions)
     source = open_source(_to_open(folder, published), options)
     if source.metric not in (None, metric):
         source.close()
@@ -113,11 +113,11 @@ def _to_open(folder: Path, published: Published) -> Path:
 
 
 def _queries(path: Path) -> NDArray[Any]:
-    with open_source(path, Options(keep=())) as source:
+    with open_source(path, ReaderOptions(keep=())) as source:
         return np.concatenate([block.vectors for block in source.blocks()])
 
 
-def _blocks(source: Source, metric: Metric, progress: Progress) -> Iterator[Block]:
+def _blocks(source: VectorSource, metric: Metric, progress: Progress) -> Iterator[Block]:
     with source:
         done = 0
         for block in source.blocks(metric=metric):

@@ -48,7 +48,7 @@ _NO_NAMES = frozenset(
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SiftRecipe:
     """A selection of images, and the parameters of the detection.
 
     longest_side: larger images are reduced to it, pixels.
@@ -65,12 +65,12 @@ class Recipe:
 
 
 #: 222 MB and 230 CPU seconds.
-FULL = Recipe((MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA), 3840, 0.025, 10, 1_000_000)
+FULL = SiftRecipe((MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA), 3840, 0.025, 10, 1_000_000)
 #: 49 MB and 25 CPU seconds.
-QUICK = Recipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 5, 100_000)
+QUICK = SiftRecipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 5, 100_000)
 
 
-def descriptors(recipe: Recipe, rows: int | None, queries: int, progress: Progress) -> Material:
+def descriptors(recipe: SiftRecipe, rows: int | None, queries: int, progress: Progress) -> Material:
     """Descriptors in a fixed random order, so that any first rows are a sample of all images."""
     cv2 = extra("cv2")
     roots = [unpacked(package, progress) for package in recipe.packages]
@@ -152,7 +152,9 @@ def distinct_images(folder: Path) -> list[Path]:
 Found = tuple[NDArray[np.uint8], NDArray[np.float32]]
 
 
-def _detect(images: Sequence[Path], recipe: Recipe, cv2: Any, progress: Progress) -> list[Found]:
+def _detect(
+    images: Sequence[Path], recipe: SiftRecipe, cv2: Any, progress: Progress
+) -> list[Found]:
     """Descriptors and sizes of each image, a few images at a time."""
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     found: list[Found] = []
@@ -163,7 +165,7 @@ def _detect(images: Sequence[Path], recipe: Recipe, cv2: Any, progress: Progress
     return found
 
 
-def _detect_one(path: Path, recipe: Recipe, cv2: Any) -> Found:
+def _detect_one(path: Path, recipe: SiftRecipe, cv2: Any) -> Found:
     image = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
     if image is None:
         return np.empty((0, DIM), np.uint8), np.empty(0, np.float32)

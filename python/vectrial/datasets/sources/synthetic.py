@@ -32,7 +32,7 @@ _NAME = re.compile(
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SyntheticRecipe:
     """The parts of a synthetic dataset's name.
 
     shape: `uniform` in the unit cube (no structure, as hard as its dimension), or `clustered`:
@@ -48,10 +48,10 @@ class Recipe:
     columns: str
 
 
-Draw = Callable[[Recipe, int, int], NDArray[np.float32]]
+Draw = Callable[[SyntheticRecipe, int, int], NDArray[np.float32]]
 
 
-def parse(name: str) -> Recipe | None:
+def parse(name: str) -> SyntheticRecipe | None:
     """The recipe in a name such as `clustered-64-50k-cosine-filtered`; None for other names.
 
     Raises:
@@ -69,10 +69,10 @@ def parse(name: str) -> Recipe | None:
             remedy="2 to 16384 components, 1 to 1000m rows, as in 'clustered-64-50k'",
         )
     metric = Metric(match["metric"] or "l2")
-    return Recipe(match["shape"], dim, rows, metric, match["columns"] or "")
+    return SyntheticRecipe(match["shape"], dim, rows, metric, match["columns"] or "")
 
 
-def make(recipe: Recipe, progress: Progress) -> Material:
+def make(recipe: SyntheticRecipe, progress: Progress) -> Material:
     """Vectors in blocks, 1,000 queries of the same distribution, and what columns are asked."""
     metadata, filters = None, None
     if recipe.columns == "text":
@@ -120,12 +120,12 @@ def texts(rows: int) -> pa.Table:
     return pa.table({"text": pa.array(sentences, pa.string())})
 
 
-def _seed(recipe: Recipe, block: int) -> int:
+def _seed(recipe: SyntheticRecipe, block: int) -> int:
     return (recipe.dim * 1_000_003 + block * 7_919 + len(recipe.shape)) % 2**32
 
 
 def _blocks(
-    recipe: Recipe, draw: Draw, metadata: pa.Table | None, progress: Progress
+    recipe: SyntheticRecipe, draw: Draw, metadata: pa.Table | None, progress: Progress
 ) -> Iterator[Block]:
     for block, start in enumerate(range(0, recipe.rows, _BLOCK_ROWS), start=1):
         progress(start, recipe.rows, "drawing vectors")
@@ -135,11 +135,11 @@ def _blocks(
     progress(recipe.rows, recipe.rows, "drawing vectors")
 
 
-def _draw_uniform(recipe: Recipe, rows: int, seed: int) -> NDArray[np.float32]:
+def _draw_uniform(recipe: SyntheticRecipe, rows: int, seed: int) -> NDArray[np.float32]:
     return np.random.RandomState(seed).random_sample((rows, recipe.dim)).astype(np.float32)
 
 
-def _draw_clustered(recipe: Recipe, rows: int, seed: int) -> NDArray[np.float32]:
+def _draw_clustered(recipe: SyntheticRecipe, rows: int, seed: int) -> NDArray[np.float32]:
     clusters = max(1, recipe.rows // _CLUSTER_ROWS)
     centres = np.random.RandomState(recipe.dim).standard_normal((clusters, recipe.dim))
     random = np.random.RandomState(seed)

@@ -104,7 +104,7 @@ def _answer(what: str, content: str) -> bytes:
             answer, made = process.ask(
                 {"do": what}, content.encode("utf-8", "replace"), cpu_s=drawing.SECONDS
             )
-    except apart.Ended as error:
+    except apart.ProcessEnded as error:
         raise _NotDrawn(str(error)) from error
     if "error" in answer:
         raise _NotDrawn(str(answer["error"]).partition("\n")[0][:200])

@@ -38,7 +38,7 @@ _SERVED = "img-src 'self'; connect-src 'self'"
 
 
 @dataclass(frozen=True)
-class Page:
+class HtmlPage:
     """A page and the content security policy that it needs."""
 
     text: str
@@ -53,7 +53,7 @@ class Kinds:
     table: tuple[str, ...] = ("csv", "parquet")
 
 
-class Place(Protocol):
+class PagePlace(Protocol):
     """Place of a page among others, with its links. crumbs, links: (name, address)."""
 
     @property
@@ -99,12 +99,12 @@ def render(report: Report) -> str:
 
 def page(
     report: Report,
-    at: Place | None = None,
+    at: PagePlace | None = None,
     *,
     template: str = "report.html.j2",
     more: Path | None = None,
     **context: Any,
-) -> Page:
+) -> HtmlPage:
     """A report as a page.
 
     Args:
@@ -139,7 +139,7 @@ def page(
             **context,
         )
     )
-    return Page(text, policy)
+    return HtmlPage(text, policy)
 
 
 @lru_cache(maxsize=8)

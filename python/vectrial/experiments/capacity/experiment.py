@@ -10,7 +10,14 @@ from pydantic import Field
 
 from vectrial.experiments.base import Experiment, Returns, Target, search_points
 from vectrial.experiments.capacity.metrics import METRICS
-from vectrial.experiments.common.capacity_search import Found, Limit, Purpose, Try, Verdict, seek
+from vectrial.experiments.common.capacity_search import (
+    FoundRate,
+    Limit,
+    RatePurpose,
+    RateVerdict,
+    Try,
+    seek,
+)
 from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.experiments.common.recall_search import RecallParameter, find_recall, recall_of
 from vectrial.model.capabilities import Returning
@@ -164,8 +171,8 @@ class Capacity(Experiment):
         parameter: RecallParameter,
         attempt: Try,
         number: int,
-    ) -> tuple[Phase, Verdict]:
-        confirms = attempt.purpose is Purpose.CONFIRM
+    ) -> tuple[Phase, RateVerdict]:
+        confirms = attempt.purpose is RatePurpose.CONFIRM
         least_s = self.confirm_s if confirms else self.duration_s
         wanted = max(_ARRIVALS, min(_QUERIES, len(context.dataset.queries)))
         length_s = max(least_s, min(wanted / attempt.rate, _LONGER * least_s))
@@ -183,7 +190,7 @@ class Capacity(Experiment):
         bound = client_bound(phase, context.certificate.limits)
         told = {"step": number, "purpose": str(attempt.purpose), "passed": not faults}
         phase.params = {**phase.params, **told, "client_bound": bound, "why": "; ".join(faults)}
-        return phase, Verdict(not faults, bound)
+        return phase, RateVerdict(not faults, bound)
 
     def _faults(self, phase: Phase) -> list[str]:
         """Reasons why the rate of a phase did not hold; empty if it held. A client at its limit
@@ -209,7 +216,9 @@ class Capacity(Experiment):
         rate is beyond the store, or if there are no answers at all."""
         return self._faults(phase) == [_short_of_recall(phase)]
 
-    def _answer(self, found: Found, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
+    def _answer(
+        self, found: FoundRate, tried: Sequence[Phase], parameter: RecallParameter
+    ) -> Phase:
         """The row of the answer: of its confirmations the worst of each figure."""
         of = [p for p in tried if p.name == _CONFIRM][-found.confirmations :]
         if found.rate is None:
@@ -253,7 +262,7 @@ class Capacity(Experiment):
             phase.missing["sustained_qps"] = said
         return phase
 
-    def _none(self, found: Found, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
+    def _none(self, found: FoundRate, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
         last = tried[-1]
         rate = f"{float(last.params['rate']):,.5g}/s"
         who = "client-bound" if found.limit is Limit.CLIENT else str(last.params["why"])

@@ -19,7 +19,7 @@ MOST_STEPS = 12
 _LONGER_EVERY = 2
 
 
-class Purpose(StrEnum):
+class RatePurpose(StrEnum):
     """Reason for trying a rate."""
 
     BRACKET = "bracket"  # one rate that holds, and one that does not
@@ -32,11 +32,11 @@ class Try:
     """A rate to measure, in arrivals per second."""
 
     rate: float
-    purpose: Purpose
+    purpose: RatePurpose
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RateVerdict:
     """Verdict on a rate: held or not. client: the client was at its limit, which makes latencies
     longer, never shorter. A rate that then did not hold says nothing about the store; one that held
     still counts. moved: after this look the store is asked for more, so neither this look nor
@@ -56,7 +56,7 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRate:
     """Result of a search.
 
     rate: the greatest that was confirmed; None: none was.
@@ -74,7 +74,7 @@ class Found:
     less_than: float | None = None
 
 
-Search = Generator[Try, Verdict, Found]
+Search = Generator[Try, RateVerdict, FoundRate]
 
 
 def seek(
@@ -98,7 +98,7 @@ def seek(
         return above.found(None, None, 0, 0)
     while above.rate is not None and above.rate / low > 1 + resolution:
         middle = (low * above.rate) ** 0.5
-        verdict = yield from _decided(middle, Purpose.NARROW)
+        verdict = yield from _decided(middle, RatePurpose.NARROW)
         if verdict.held:
             low = middle
         else:
@@ -115,35 +115,35 @@ class _Above:
     """
 
     rate: float | None = None
-    last: Verdict | None = None
+    last: RateVerdict | None = None
     less_than: float | None = None
 
-    def failed(self, rate: float, verdict: Verdict, *, narrows: bool = True) -> None:
+    def failed(self, rate: float, verdict: RateVerdict, *, narrows: bool = True) -> None:
         self.last = verdict
         if narrows:
             self.rate = rate
         if not verdict.client:
             self.less_than = rate
 
-    def found(self, rate: float | None, low: float | None, confirmed: int, steps: int) -> Found:
+    def found(self, rate: float | None, low: float | None, confirmed: int, steps: int) -> FoundRate:
         """The answer. Only what did not hold limits it: that the client was at its own limit while
         a rate held takes nothing from the rate."""
         limit = Limit.ASKED
         if self.last is not None:
             limit = Limit.CLIENT if self.last.client else Limit.STORE
-        return Found(rate, low, self.rate, limit, confirmed, steps, self.less_than)
+        return FoundRate(rate, low, self.rate, limit, confirmed, steps, self.less_than)
 
 
 def _bracket(
     start: float, least: float, most: float, above: _Above
-) -> Generator[Try, Verdict, float | None]:
+) -> Generator[Try, RateVerdict, float | None]:
     """The greatest rate that holds (None: none does); rates that did not hold go to `above`."""
     low: float | None = None
     rate = start
     while True:
-        verdict = yield from _look(rate, Purpose.BRACKET)
+        verdict = yield from _look(rate, RatePurpose.BRACKET)
         if not verdict.held:
-            verdict = yield from _decided(rate, Purpose.BRACKET, verdict)
+            verdict = yield from _decided(rate, RatePurpose.BRACKET, verdict)
         if verdict.held:
             low = rate
             if above.rate is not None or rate >= most:
@@ -156,7 +156,7 @@ def _bracket(
             rate = max(rate / _STRIDE, least)
 
 
-def _look(rate: float, purpose: Purpose) -> Generator[Try, Verdict, Verdict]:
+def _look(rate: float, purpose: RatePurpose) -> Generator[Try, RateVerdict, RateVerdict]:
     """A look at a rate that counts."""
     while True:
         verdict = yield Try(rate, purpose)
@@ -165,15 +165,15 @@ def _look(rate: float, purpose: Purpose) -> Generator[Try, Verdict, Verdict]:
 
 
 def _decided(
-    rate: float, purpose: Purpose, first: Verdict | None = None
-) -> Generator[Try, Verdict, Verdict]:
+    rate: float, purpose: RatePurpose, first: RateVerdict | None = None
+) -> Generator[Try, RateVerdict, RateVerdict]:
     """Verdict on which two looks at a rate agree."""
     looks = [] if first is None else [first]
     while True:
         for held in (True, False):
             alike = [look for look in looks if look.held is held]
             if len(alike) >= _ALIKE:
-                return Verdict(held, any(look.client for look in alike))
+                return RateVerdict(held, any(look.client for look in alike))
         looks.append((yield from _look(rate, purpose)))
 
 
@@ -183,9 +183,9 @@ def _confirmed(
     """Fresh looks at the answer; it goes down until all of them hold."""
     low = rate
     for steps in range(MOST_STEPS + 1):
-        looks: list[Verdict] = []
+        looks: list[RateVerdict] = []
         while len(looks) < confirmations and all(look.held for look in looks):
-            verdict = yield Try(rate, Purpose.CONFIRM)
+            verdict = yield Try(rate, RatePurpose.CONFIRM)
             looks = [] if verdict.moved else [*looks, verdict]
         if all(look.held for look in looks):
             return above.found(rate, low, confirmations, steps)

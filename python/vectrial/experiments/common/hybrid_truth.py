@@ -15,7 +15,7 @@ from vectrial.datasets.exact import exact_topk
 from vectrial.model.bm25 import Bm25, words
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError
-from vectrial.model.fusion import Blend, Ranking, best, fuse, similarity
+from vectrial.model.fusion import Blend, RankedRows, best, fuse, similarity
 from vectrial.workload.ndcg import RelevanceJudgments, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.
@@ -25,7 +25,7 @@ _TIE = 1e-6
 
 
 @dataclass(frozen=True)
-class Task:
+class HybridTruthTask:
     """Rows to search, and queries that were rows of the same dataset and no longer are.
 
     dataset: the rows that are left, with the text column alone; its queries are the vectors of the
@@ -39,7 +39,9 @@ class Task:
     relevant: tuple[frozenset[int], ...] | None
 
 
-def task(dataset: Dataset, field: str | None, related: str | None, queries: int, seed: int) -> Task:
+def task(
+    dataset: Dataset, field: str | None, related: str | None, queries: int, seed: int
+) -> HybridTruthTask:
     """Take rows out of a dataset as queries.
 
     Args:
@@ -83,7 +85,7 @@ def task(dataset: Dataset, field: str | None, related: str | None, queries: int,
             if values[row] in wanted:
                 wanted[values[row]].add(id_)
         relevant = tuple(frozenset(wanted[values[row]]) for row in taken)
-    return Task(rest, field, tuple(texts[row] or "" for row in taken), relevant)
+    return HybridTruthTask(rest, field, tuple(texts[row] or "" for row in taken), relevant)
 
 
 def _texts_of(metadata: pa.Table) -> str:
@@ -129,7 +131,9 @@ class Exact:
     judgments: RelevanceJudgments | None
 
 
-def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> list[Exact]:
+def exact(
+    task: HybridTruthTask, k: int, blends: Sequence[Blend], *, whole_text: bool
+) -> list[Exact]:
     """The exact fusions of blends that differ by α alone: of true distances, and of BM25 over the
     words of the column. Scores of all rows are held for one query at a time.
 
@@ -150,7 +154,7 @@ def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> l
     found: list[list[NDArray[np.int64]]] = [[] for _ in blends]
     accepted: list[list[NDArray[np.int64]]] = [[] for _ in blends]
     for rows, distances, words_of in zip(near.ids, near.distances, task.texts, strict=True):
-        dense = Ranking(rows, similarity(distances, dataset.metric, fusion))
+        dense = RankedRows(rows, similarity(distances, dataset.metric, fusion))
         text = best(index.scores(words_of), dataset.rows if whole_text else candidates)
         for at, blend in enumerate(blends):
             ranking = fuse(dense, text, blend.alpha, fusion)
@@ -168,7 +172,7 @@ def exact(task: Task, k: int, blends: Sequence[Blend], *, whole_text: bool) -> l
     ]
 
 
-def _tied(ranking: Ranking, k: int) -> NDArray[np.bool_]:
+def _tied(ranking: RankedRows, k: int) -> NDArray[np.bool_]:
     if len(ranking.rows) <= k:
         return np.ones(len(ranking.rows), bool)
     last = ranking.scores[k - 1]

@@ -31,7 +31,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TimedAnswer:
     """Rows found by a search. span: from sent to answered. query: its number in the dataset."""
 
     query: int
@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass
-class Verdict:
+class RecallBounds:
     """Of every answer: recall at most and at least, rows whose state was not certain, and how many
     answers name a row that was certainly not there."""
 
@@ -73,8 +73,8 @@ def unjudged(phase: Phase, why: str) -> None:
 
 
 def judge(
-    dataset: Dataset, k: int, versions: Sequence[Version], answers: Sequence[Answer]
-) -> Verdict:
+    dataset: Dataset, k: int, versions: Sequence[Version], answers: Sequence[TimedAnswer]
+) -> RecallBounds:
     """Judge answers, given every version of every row that was written; all others are the
     dataset's own throughout.
 
@@ -98,7 +98,7 @@ def judge(
     rows = {int(id_): row for row, id_ in enumerate(dataset.ids) if untouched[row]}
     still = _still(dataset, k, untouched, [one.query for one in answers])
     own = _Versions(versions, dataset.dim)
-    verdict = Verdict()
+    verdict = RecallBounds()
     for answer in answers:
         query = dataset.queries[answer.query]
         certain, possible = own.alive(answer.span)

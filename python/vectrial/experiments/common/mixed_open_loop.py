@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vectrial.experiments.base import seeing_writes
-from vectrial.experiments.common.live_set import NEVER, Answer, Span, Version, judge, unjudged
+from vectrial.experiments.common.live_set import NEVER, Span, TimedAnswer, Version, judge, unjudged
 from vectrial.model.client_limits import Certificate
 from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
@@ -53,7 +53,7 @@ class OpenLoopMix:
 def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterator[Phase]:
     """A phase for each kind of operation, those of one time."""
     point = seeing_writes(context, point)
-    script = Script(context.dataset, mix, context.seed)
+    script = OperationScript(context.dataset, mix, context.seed)
     load_1m = os.getloadavg()[0]
     streamed = _send(context, point, mix, script)
     outcome = streamed.outcome
@@ -109,7 +109,9 @@ def _blame_client(phase: Phase, limit: float) -> None:
         )
 
 
-def _send(context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: Script) -> Streamed:
+def _send(
+    context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: OperationScript
+) -> Streamed:
     store = context.store
     params = search_params(context, point)
     warmup = context.dataset.queries[:WARMUP]
@@ -136,7 +138,7 @@ def _send(context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: 
         return by_clients(stores, *asked, **common)
 
 
-class Script:
+class OperationScript:
     """Schedule of operations, drawn before the clock starts.
 
     A row is written at most once: inserted under a fresh id, or updated, or deleted, the latter two
@@ -187,10 +189,12 @@ class Script:
         self.streams = [stream(kind) for kind in KINDS if kind in due and len(due[kind])]
         self._rows = {int(dataset.ids[row]): int(row) for row in rows.tolist()}
 
-    def answers(self, seen: Seen) -> list[Answer]:
+    def answers(self, seen: Seen) -> list[TimedAnswer]:
         """The answers to the searches, in the order of their numbers."""
         return [
-            Answer(int(self.queries[at]), (int(seen.spans[at, 0]), int(seen.spans[at, 1])), found)
+            TimedAnswer(
+                int(self.queries[at]), (int(seen.spans[at, 0]), int(seen.spans[at, 1])), found
+            )
             for at, found in sorted(seen.answers.items())
         ]
 
@@ -214,7 +218,9 @@ class Script:
         return made
 
 
-def _judge(phase: Phase, context: Context, script: Script, streamed: Streamed, seen: Seen) -> None:
+def _judge(
+    phase: Phase, context: Context, script: OperationScript, streamed: Streamed, seen: Seen
+) -> None:
     """Recall and dead answers, unless it is not known what was written."""
     lost = 0
     for stream, record in zip(script.streams, streamed.outcome["classes"], strict=True):

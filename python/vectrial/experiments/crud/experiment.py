@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Rows:
+class TargetRows:
     """Rows that the operations write or name: ids, and where they are written vectors (n, d) and
     metadata of n rows."""
 
@@ -106,7 +106,7 @@ class Crud(Experiment):
             yield from self._create(context, created, changes)
         else:
             yield _unsupported("create", "insert after the index is built")
-            created = Rows(created.ids[:0], None, None)
+            created = TargetRows(created.ids[:0], None, None)
         if can.upsert:
             yield from self._update(context, rng, changes)
         else:
@@ -122,7 +122,7 @@ class Crud(Experiment):
         rows = rng.integers(0, context.dataset.rows, self.samples)
         wanted = context.dataset.ids[rows]
         if context.lane is Lane.NATIVE:
-            phase, _ = self._sent(context, "read", "get", Rows(wanted, None, None))
+            phase, _ = self._sent(context, "read", "get", TargetRows(wanted, None, None))
             for name in ("verified", "ineffective"):
                 phase.missing[name] = "a row that did not come is an error; its vector is not read"
             yield phase
@@ -140,7 +140,7 @@ class Crud(Experiment):
         )
         _verified(phase, right)
 
-    def _create(self, context: Context, new: Rows, changes: Changes) -> Iterator[Phase]:
+    def _create(self, context: Context, new: TargetRows, changes: Changes) -> Iterator[Phase]:
         before = context.store.count()
         phase, done = self._write(context, "create", new, "insert")
         yield phase
@@ -155,7 +155,7 @@ class Crud(Experiment):
         dataset = context.dataset
         rows = rng.permutation(dataset.rows)[: self.samples]
         moved = _new_rows(dataset, len(rows), rng)
-        new = Rows(dataset.ids[rows], moved.vectors, moved.metadata)
+        new = TargetRows(dataset.ids[rows], moved.vectors, moved.metadata)
         phase, done = self._write(context, "update", new, "upsert")
         yield phase
         _verified(phase, _present(context, new, done))
@@ -163,7 +163,7 @@ class Crud(Experiment):
         changes.updated(phase, new.ids[:done], new.vectors[:done])
 
     def _write(
-        self, context: Context, name: str, rows: Rows, operation: Literal["insert", "upsert"]
+        self, context: Context, name: str, rows: TargetRows, operation: Literal["insert", "upsert"]
     ) -> tuple[Phase, int]:
         """Write rows one by one, in requests or batches that are made before the clock starts;
         returns how many were sent, too."""
@@ -175,7 +175,7 @@ class Crud(Experiment):
         return phase, len(results)
 
     def _delete(
-        self, context: Context, created: Rows, rng: np.random.Generator, changes: Changes
+        self, context: Context, created: TargetRows, rng: np.random.Generator, changes: Changes
     ) -> Iterator[Phase]:
         ids = created.ids
         if len(ids) == 0:
@@ -185,7 +185,7 @@ class Crud(Experiment):
         ids = ids[np.isin(ids, context.store.get(ids).column("id").to_numpy())]
         before = context.store.count()
         if context.lane is Lane.NATIVE:
-            phase, done = self._sent(context, "delete", "delete", Rows(ids, None, None))
+            phase, done = self._sent(context, "delete", "delete", TargetRows(ids, None, None))
         else:
             phase, results = self._timed(
                 context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
@@ -235,7 +235,9 @@ class Crud(Experiment):
             for name in ("recall_mean", "recall_min", "recall_p05"):
                 phase.missing.pop(name, None)
 
-    def _sent(self, context: Context, name: str, operation: str, rows: Rows) -> tuple[Phase, int]:
+    def _sent(
+        self, context: Context, name: str, operation: str, rows: TargetRows
+    ) -> tuple[Phase, int]:
         """Send an operation for each row through the engine; how many were sent, too."""
         native = context.store.native_rows()
         fields = [field.name for field in context.schema.fields]
@@ -325,7 +327,7 @@ def _unsupported(name: str, what: str) -> Phase:
     return phase
 
 
-def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> Rows:
+def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> TargetRows:
     """Rows like the dataset's: its vectors with 5 % of their own spread as noise, ids above all
     others, metadata of the rows they came from."""
     rows = rng.integers(0, dataset.rows, count)
@@ -333,10 +335,10 @@ def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> Rows:
     noise = rng.standard_normal(base.shape, dtype=np.float32) * (0.05 * base.std())
     ids = np.arange(count, dtype=np.int64) + int(dataset.ids.max()) + 1
     metadata = None if dataset.metadata is None else dataset.metadata.take(rows)
-    return Rows(ids, base + noise, metadata)
+    return TargetRows(ids, base + noise, metadata)
 
 
-def _present(context: Context, rows: Rows, done: int) -> int:
+def _present(context: Context, rows: TargetRows, done: int) -> int:
     """Number of the first `done` rows that are read back as they were written."""
     assert rows.vectors is not None
     what = rows.ids[:done], rows.vectors[:done]

@@ -19,8 +19,8 @@ from vectrial.model.capabilities import Capabilities, IndexKind
 from vectrial.model.dataset import Dataset
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.common.arrow import columns_of, ids_of, vectors_of
-from vectrial.workload.crash import Rows, Script
-from vectrial.workload.ledger import FOREIGN, TORN, Change, Kind
+from vectrial.workload.crash import ChangeScript, NewRows
+from vectrial.workload.ledger import FOREIGN, TORN, Change, ChangeKind
 
 #: The column that holds a row's version, where a store has columns of integers.
 VERSION = "version"
@@ -52,9 +52,9 @@ class Rowmaker:
         step = _STEP if math.gcd(_STEP, rows) == 1 else 1
         return (id_ + version * step) % rows
 
-    def rows(self, change: Change) -> Rows | None:
+    def rows(self, change: Change) -> NewRows | None:
         """What a change writes; None of a delete."""
-        if change.kind is Kind.DELETE:
+        if change.kind is ChangeKind.DELETE:
             return None
         for id_ in change.ids:
             self.history.setdefault(id_, []).append(change.version)
@@ -63,7 +63,7 @@ class Rowmaker:
             one.name: pa.array([change.version] * len(change.ids), pa.int64())
             for one in self.schema.fields
         }
-        return Rows(np.array(change.ids, np.int64), vectors, columns)
+        return NewRows(np.array(change.ids, np.int64), vectors, columns)
 
     def versions(self, table: pa.Table) -> dict[int, int]:
         """The version of each row of a table of a store's, or `TORN`, `FOREIGN`."""
@@ -100,17 +100,19 @@ class Planner:
 
     rng: np.random.Generator
     batch_rows: int
-    shares: Mapping[Kind, float]
+    shares: Mapping[ChangeKind, float]
     version: int = 0
     next_id: int = 0
 
-    def first(self, rows: int, maker: Rowmaker) -> Script:
+    def first(self, rows: int, maker: Rowmaker) -> ChangeScript:
         """The rows that are there before the first fault."""
         batch = max(self.batch_rows, min(rows, 100))
         changes = [self._insert(min(batch, rows - at)) for at in range(0, rows, batch)]
         return _script(changes, maker, 0.0)
 
-    def next(self, live: Sequence[int], count: int, interval_s: float, maker: Rowmaker) -> Script:
+    def next(
+        self, live: Sequence[int], count: int, interval_s: float, maker: Rowmaker
+    ) -> ChangeScript:
         """`count` changes; rows that an earlier one deleted are not touched again.
 
         live: ids of the rows that are there.
@@ -118,8 +120,8 @@ class Planner:
         there = list(live)
         changes = []
         kinds = self.rng.choice(list(self.shares), count, p=list(self.shares.values()))
-        for kind in map(Kind, kinds):
-            if kind is Kind.INSERT or len(there) < 2 * self.batch_rows:
+        for kind in map(ChangeKind, kinds):
+            if kind is ChangeKind.INSERT or len(there) < 2 * self.batch_rows:
                 change = self._insert(self.batch_rows)
                 there += change.ids
             else:
@@ -127,7 +129,7 @@ class Planner:
                 ids = tuple(int(there[one]) for one in at)
                 self.version += 1
                 change = Change(kind, ids, self.version)
-                if kind is Kind.DELETE:
+                if kind is ChangeKind.DELETE:
                     gone = set(ids)
                     there = [one for one in there if one not in gone]
             changes.append(change)
@@ -137,8 +139,8 @@ class Planner:
         self.version += 1
         ids = tuple(range(self.next_id, self.next_id + rows))
         self.next_id += rows
-        return Change(Kind.INSERT, ids, self.version)
+        return Change(ChangeKind.INSERT, ids, self.version)
 
 
-def _script(changes: Sequence[Change], maker: Rowmaker, interval_s: float) -> Script:
-    return Script(tuple(changes), tuple(map(maker.rows, changes)), interval_s)
+def _script(changes: Sequence[Change], maker: Rowmaker, interval_s: float) -> ChangeScript:
+    return ChangeScript(tuple(changes), tuple(map(maker.rows, changes)), interval_s)

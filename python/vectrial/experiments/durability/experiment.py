@@ -12,7 +12,7 @@ from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, as_list
 from vectrial.experiments.durability.holders import NO_SERVER, OF_SERVERS, Outage
 from vectrial.experiments.durability.metrics import METRICS
-from vectrial.experiments.durability.series import Pace, Series
+from vectrial.experiments.durability.series import OutageSeries, WritePace
 from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
@@ -127,10 +127,10 @@ class DurabilityExperiment(Experiment):
             raise Unsupported("writes that are in memory alone promise nothing after an outage")
         outage, declared = Outage(point["outage"]), context.store.capabilities.buffered_s
         window_s = declared if self.window_s is None else self.window_s
-        pace = Pace(self.rows_per_s, self.batch_rows, self.least_s, self.most_s, window_s)
+        pace = WritePace(self.rows_per_s, self.batch_rows, self.least_s, self.most_s, window_s)
         phase = Phase("outages", perf_counter_ns(), 0, params={"batch_rows": self.batch_rows})
         phase.unsampled = "the process that is measured ends in it"
-        with Series(context, outage, pace) as series:
+        with OutageSeries(context, outage, pace) as series:
             series.load(min(self.rows, context.dataset.rows // 2))
             for number in range(self.count):
                 context.progress(number, self.count, f"{outage}: {series.record.broken} broken")

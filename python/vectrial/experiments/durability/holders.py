@@ -14,8 +14,8 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
-from vectrial.workload.crash import CrashWriter, Script
-from vectrial.workload.ledger import Outcome
+from vectrial.workload.crash import ChangeScript, CrashWriter
+from vectrial.workload.ledger import ChangeOutcome
 from vectrial.workload.opening import opening_of
 from vectrial.workload.python.sdk_process import Opening
 
@@ -61,7 +61,7 @@ class Holder(ABC):
         self._end_writer()
         self._close()
 
-    def load(self, script: Script) -> Sequence[Outcome]:
+    def load(self, script: ChangeScript) -> Sequence[ChangeOutcome]:
         """Make all changes of a script, and stop writing; returns what became of each.
 
         Raises:
@@ -75,7 +75,7 @@ class Holder(ABC):
             raise StoreError(failed)
         return outcomes
 
-    def begin(self, script: Script) -> None:
+    def begin(self, script: ChangeScript) -> None:
         """Begin to make the changes."""
         self._close()
         if self._writer is None:
@@ -97,7 +97,7 @@ class Holder(ABC):
         time.sleep(max(0.0, ends - time.monotonic()))
 
     @abstractmethod
-    def strike(self, outage: Outage) -> Sequence[Outcome]:
+    def strike(self, outage: Outage) -> Sequence[ChangeOutcome]:
         """Have it suffer an outage, which has ended when this returns, and nobody writes any more;
         returns what became of the changes.
 
@@ -118,7 +118,7 @@ class Holder(ABC):
     def _addressed(self, opening: Opening) -> Opening:
         return opening
 
-    def _end_writer(self) -> Sequence[Outcome]:
+    def _end_writer(self) -> Sequence[ChangeOutcome]:
         """Kill the writer; returns what became of its changes."""
         writer, self._writer = self._writer, None
         if writer is None:
@@ -126,7 +126,7 @@ class Holder(ABC):
         writer.kill()
         return writer.outcomes()
 
-    def _stop_writer(self) -> Sequence[Outcome]:
+    def _stop_writer(self) -> Sequence[ChangeOutcome]:
         """Let the writer end its change, and end it."""
         assert self._writer is not None
         self._writer.stop()
@@ -146,7 +146,7 @@ class ServerHolder(Holder):
         self._address = context.address
         self._nodes_lost = 0
 
-    def strike(self, outage: Outage) -> Sequence[Outcome]:
+    def strike(self, outage: Outage) -> Sequence[ChangeOutcome]:
         context = self.context
         match outage:
             case Outage.KILL | Outage.POWER_CUT:
@@ -172,7 +172,7 @@ class ServerHolder(Holder):
                 self._starve()
                 return self._recover()
 
-    def _recover(self) -> Sequence[Outcome]:
+    def _recover(self) -> Sequence[ChangeOutcome]:
         """Stop writing, and restart a server that has ended or no longer answers."""
         outcomes = self._stop_writer()
         try:
@@ -220,7 +220,7 @@ class ServerHolder(Holder):
 class LibraryHolder(Holder):
     """A process that uses the library."""
 
-    def strike(self, outage: Outage) -> Sequence[Outcome]:
+    def strike(self, outage: Outage) -> Sequence[ChangeOutcome]:
         assert self._writer is not None
         match outage:
             case Outage.KILL:

@@ -20,8 +20,16 @@ from vectrial.model.context import Context
 from vectrial.model.errors import StoreError
 from vectrial.model.phase import Phase
 from vectrial.model.store import Store
-from vectrial.workload.crash import Script
-from vectrial.workload.ledger import BROKEN, Found, Kind, Ledger, Loss, Outcome, tally
+from vectrial.workload.crash import ChangeScript
+from vectrial.workload.ledger import (
+    BROKEN,
+    BrokenRow,
+    ChangeKind,
+    ChangeOutcome,
+    Ledger,
+    RowLoss,
+    tally,
+)
 from vectrial.workload.python.timed import describe
 
 #: Rows of a read; rows looked for by their own vector after each outage; neighbours asked for.
@@ -32,11 +40,11 @@ _FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 120.0, 0.25
 _BEFORE_FLUSH_S, _SPARE_S = 0.2, 2.0
 #: Rows of which it is said what became of them.
 _NAMED = 20
-_SHARES = {Kind.INSERT: 0.5, Kind.UPDATE: 0.3, Kind.DELETE: 0.2}
+_SHARES = {ChangeKind.INSERT: 0.5, ChangeKind.UPDATE: 0.3, ChangeKind.DELETE: 0.2}
 
 
 @dataclass(frozen=True)
-class Pace:
+class WritePace:
     """rows_per_s: changed, `batch_rows` in one request. least_s, most_s: from the first change to
     the outage. window_s: of buffered writes."""
 
@@ -68,7 +76,7 @@ class Record:
     not_found: int = 0
     miscounts: int = 0
     unanswered: int = 0
-    losses: Counter[Loss] = field(default_factory=Counter)
+    losses: Counter[RowLoss] = field(default_factory=Counter)
     named: list[str] = field(default_factory=list)
     answers_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
@@ -89,7 +97,7 @@ class Record:
             "not_found_rows": float(self.not_found),
             "miscounts": float(self.miscounts),
             "unanswered": float(self.unanswered),
-            **{f"{loss}_rows": float(self.losses[loss]) for loss in Loss},
+            **{f"{loss}_rows": float(self.losses[loss]) for loss in RowLoss},
         }
         for name, values in (("answer_s", self.answers_s), ("whole_s", self.whole_s)):
             phase.metrics[name] = median(values) if values else None
@@ -101,7 +109,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _StoreReading:
     """What a store holds after an outage. why: it could not be read."""
 
     versions: Mapping[int, int]
@@ -109,14 +117,18 @@ class _Reading:
     why: str = ""
 
 
-class Series:
+class OutageSeries:
     """Outages of one kind of one store. As a context manager it leaves no process behind."""
 
-    def __init__(self, context: Context, outage: Outage, pace: Pace) -> None:
+    def __init__(self, context: Context, outage: Outage, pace: WritePace) -> None:
         self._context, self._outage, self._pace = context, outage, pace
         self.record = Record()
         can = context.store.capabilities
-        works = {Kind.INSERT: True, Kind.UPDATE: can.upsert, Kind.DELETE: can.delete}
+        works = {
+            ChangeKind.INSERT: True,
+            ChangeKind.UPDATE: can.upsert,
+            ChangeKind.DELETE: can.delete,
+        }
         held = {kind: share for kind, share in _SHARES.items() if works[kind]}
         shares = {kind: share / sum(held.values()) for kind, share in held.items()}
         self._rng = np.random.default_rng([context.seed, list(Outage).index(outage)])
@@ -128,7 +140,7 @@ class Series:
         self._holder: Holder = of(context, schema)
         self._promise = context.store.durability
 
-    def __enter__(self) -> Series:
+    def __enter__(self) -> OutageSeries:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -191,7 +203,7 @@ class Series:
         touched = {id_ for change in script.changes for id_ in change.ids}
         return time.monotonic_ns(), [id_ for id_ in live if id_ not in touched]
 
-    def _note(self, script: Script, outcomes: Sequence[Outcome]) -> None:
+    def _note(self, script: ChangeScript, outcomes: Sequence[ChangeOutcome]) -> None:
         self._ledger.record(script.changes, outcomes)
         self.record.acknowledged += sum(
             len(script.changes[one.change].ids) for one in outcomes if not one.error
@@ -224,27 +236,27 @@ class Series:
         self._ledger.settle(reading.versions)
         record.not_found += self._not_found(self._holder.store())
 
-    def _judged(self, found: Sequence[Found], broken: Sequence[Found]) -> None:
+    def _judged(self, found: Sequence[BrokenRow], broken: Sequence[BrokenRow]) -> None:
         self.record.losses.update(tally(found))
         self.record.broken += bool(broken)
         self.record.named += [f"outage {self.record.outages}, {one}" for one in broken]
 
-    def _read(self) -> _Reading:
+    def _read(self) -> _StoreReading:
         """What is there. A server that never answers is not waited for."""
         if not isinstance(self._holder, ServerHolder):
             return self._reading()
-        found: list[_Reading] = []
+        found: list[_StoreReading] = []
         thread = threading.Thread(target=lambda: found.append(self._reading()), daemon=True)
         thread.start()
         thread.join(_ANSWERS_S)
-        return found[0] if found else _Reading({}, why=f"no answer within {_ANSWERS_S:g} s")
+        return found[0] if found else _StoreReading({}, why=f"no answer within {_ANSWERS_S:g} s")
 
-    def _reading(self) -> _Reading:
+    def _reading(self) -> _StoreReading:
         try:
             store = self._holder.store()
-            return _Reading(self._versions(store), store.count())
+            return _StoreReading(self._versions(store), store.count())
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
-            return _Reading({}, why=": ".join(describe(error)))
+            return _StoreReading({}, why=": ".join(describe(error)))
 
     def _versions(self, store: Store) -> dict[int, int]:
         """The version of each row of the ledger that is there."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vectrial.analysis import fit as fitting
 from vectrial.analysis.cost_basis import prices_of
-from vectrial.analysis.fit import Fit, FitStep, phase_of
+from vectrial.analysis.fit import FitResult, FitStep, phase_of
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Block,
@@ -77,7 +77,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
     return sections_of(run, fitting.fits(run), prices_of(run))
 
 
-def sections_of(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> list[Section]:
+def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> list[Section]:
     """The section of these stores; none without any."""
     blocks: list[Block] = []
     for (dataset, rows, limits), members in _grouped(fits).items():
@@ -101,9 +101,9 @@ def sections_of(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> lis
     return [Section("fit", "The least machine", _LEAD, tuple(blocks))] if blocks else []
 
 
-def _grouped(fits: Sequence[Fit]) -> dict[tuple[str, int, str], list[Fit]]:
+def _grouped(fits: Sequence[FitResult]) -> dict[tuple[str, int, str], list[FitResult]]:
     """By data and requirements."""
-    found: dict[tuple[str, int, str], list[Fit]] = {}
+    found: dict[tuple[str, int, str], list[FitResult]] = {}
     for one in fits:
         found.setdefault((one.dataset, one.rows, one.limits), []).append(one)
     return found
@@ -115,7 +115,7 @@ def _columns(prices: Prices | None) -> tuple[Column, ...]:
     return (*_ANSWERS, Column("month", f"Per month, {prices.currency}", prices.currency))
 
 
-def _notes(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> Iterator[str]:
+def _notes(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> Iterator[str]:
     few = [one for one in fits if 0 < len(one.confirmed) < LEAST_REPEATS]
     if few:
         who = formatting.joined([run.labels[one.series] for one in few])
@@ -127,7 +127,7 @@ def _notes(run: RunData, fits: Sequence[Fit], prices: Prices | None) -> Iterator
         )
 
 
-def _answer(run: RunData, one: Fit, prices: Prices | None) -> Row:
+def _answer(run: RunData, one: FitResult, prices: Prices | None) -> Row:
     if one.memory_bytes is None or one.cpus is None:
         columns = len(_columns(prices))
         cells = [plain(run.labels[one.series]), *[absent_cell(one.reason)] * (columns - 1)]
@@ -159,7 +159,7 @@ def _at_most(below: FitStep | None) -> str:
     return "" if below is not None else "at most: no lower limit failed"
 
 
-def _spread(one: Fit, metric: str, unit: str) -> Cell:
+def _spread(one: FitResult, metric: str, unit: str) -> Cell:
     spread = one.spread(metric)
     if spread is None:
         return absent_cell("not known in every step that confirmed")
@@ -167,7 +167,7 @@ def _spread(one: Fit, metric: str, unit: str) -> Cell:
     return value_cell(spread, unit, show=show)
 
 
-def _beyond_empty(one: Fit) -> Cell:
+def _beyond_empty(one: FitResult) -> Cell:
     """The least memory less that before rows, over the vectors."""
     empty = one.spread("empty_rss_bytes")
     if empty is None or one.memory_bytes is None:
@@ -176,12 +176,12 @@ def _beyond_empty(one: Fit) -> Cell:
     return times_cell(ratio)
 
 
-def _errors(one: Fit) -> Cell:
+def _errors(one: FitResult) -> Cell:
     total = int(sum(step.figure("errors") or 0.0 for step in one.confirmed))
     return plain(total, f"{total:,}")
 
 
-def _below(run: RunData, one: Fit) -> Row:
+def _below(run: RunData, one: FitResult) -> Row:
     memory, cpus = one.below_memory, one.below_cpus
     cells = (
         plain(run.labels[one.series]),
@@ -197,7 +197,7 @@ def _fate(step: FitStep | None, limit: str) -> Cell:
     return plain(f"{limit}: {step.verdict}")
 
 
-def _step(run: RunData, one: Fit, step: FitStep) -> Row:
+def _step(run: RunData, one: FitResult, step: FitStep) -> Row:
     peak = step.peak_bytes
     cells = (
         plain(run.labels[one.series]),

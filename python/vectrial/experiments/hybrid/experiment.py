@@ -171,7 +171,7 @@ class HybridSearch(Experiment):
         self,
         context: Context,
         point: Mapping[str, Any],
-        task: hybrid_truth.Task,
+        task: hybrid_truth.HybridTruthTask,
         exact: hybrid_truth.Exact,
         blend: Blend,
     ) -> HybridLoad:
@@ -185,7 +185,11 @@ class HybridSearch(Experiment):
         )
 
     def _finish(
-        self, phase: Phase, task: hybrid_truth.Task, exact: hybrid_truth.Exact, blend: Blend
+        self,
+        phase: Phase,
+        task: hybrid_truth.HybridTruthTask,
+        exact: hybrid_truth.Exact,
+        blend: Blend,
     ) -> None:
         phase.params = {
             **phase.params,

@@ -12,20 +12,20 @@ from pydantic import BeforeValidator, Field
 
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, as_list, search_points, seeing_writes
-from vectrial.experiments.common.live_set import Verdict, judge
+from vectrial.experiments.common.live_set import RecallBounds, judge
 from vectrial.experiments.common.mixed_open_loop import (
     DELETE,
     INSERT,
     SEARCH,
     WARMUP,
     OpenLoopMix,
-    Script,
+    OperationScript,
 )
 from vectrial.experiments.node_loss import timeline
 from vectrial.experiments.node_loss.aftermath import Writes, wait_settled
 from vectrial.experiments.node_loss.loss import Loss
 from vectrial.experiments.node_loss.metrics import METRICS, OWN
-from vectrial.experiments.node_loss.timeline import Requests
+from vectrial.experiments.node_loss.timeline import RequestLog
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
 from vectrial.model.faults import Fault
@@ -150,7 +150,7 @@ class NodeLoss(Experiment):
         point = seeing_writes(context, point)
         duration_s = self.before_s + self.lost_s + self.after_s
         rates = {str(kind): rate for kind, rate in self.rates.items()}
-        script = Script(
+        script = OperationScript(
             context.dataset,
             OpenLoopMix(rates, duration_s, "poisson", self.connections),
             context.seed,
@@ -218,7 +218,7 @@ class NodeLoss(Experiment):
 
     def _seconds(
         self,
-        requests: Requests,
+        requests: RequestLog,
         origin: tuple[int, float],
         duration_s: float,
         params: Mapping[str, Any],
@@ -250,7 +250,7 @@ class NodeLoss(Experiment):
             yield phase
 
 
-def _writes(context: Context, script: Script, streamed: Streamed) -> Writes:
+def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Writes:
     """What was acknowledged, and the numbers of rows that there may be."""
     acknowledged = {kind: np.zeros(0, np.int64) for kind in (INSERT, DELETE)}
     unknown = dict.fromkeys(acknowledged, 0)
@@ -265,10 +265,12 @@ def _writes(context: Context, script: Script, streamed: Streamed) -> Writes:
     )
 
 
-def _requests(context: Context, script: Script, streamed: Streamed, at_s: float) -> Requests:
+def _requests(
+    context: Context, script: OperationScript, streamed: Streamed, at_s: float
+) -> RequestLog:
     """Every request, with times from the loss; searches judged."""
     sent, done, failed, short, recall = [], [], [], [], []
-    verdict: Verdict | None = None
+    verdict: RecallBounds | None = None
     for stream, seen in zip(script.streams, streamed.seen, strict=True):
         size = len(stream.due)
         sent.append(stream.due / 1e9 - at_s)
@@ -283,7 +285,7 @@ def _requests(context: Context, script: Script, streamed: Streamed, at_s: float)
             is_short[numbers] = [len(seen.answers[at]) < context.k for at in numbers]
         short.append(is_short)
         recall.append(own)
-    return Requests(*(np.concatenate(parts) for parts in (sent, done, failed, short, recall)))
+    return RequestLog(*(np.concatenate(parts) for parts in (sent, done, failed, short, recall)))
 
 
 def _add_aftermath(phase: Phase, settled: Any, why: str, agreed_s: float, writes: Writes) -> None:

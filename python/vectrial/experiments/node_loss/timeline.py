@@ -13,7 +13,7 @@ NEAR = 0.01
 
 
 @dataclass(frozen=True)
-class Requests:
+class RequestLog:
     """Every request that was sent, of any kind.
 
     sent, done: float64 (n,), seconds from the loss. failed: bool (n,). short: bool (n,), an answer
@@ -31,10 +31,10 @@ class Requests:
         """Requests that failed, and answers that are short."""
         return self.failed | self.short
 
-    def between(self, begin_s: float, end_s: float) -> Requests:
+    def between(self, begin_s: float, end_s: float) -> RequestLog:
         """Those that were sent in this time."""
         chosen = (self.sent >= begin_s) & (self.sent < end_s)
-        return Requests(
+        return RequestLog(
             *(getattr(self, name)[chosen] for name in ("sent", "done", "failed", "short", "recall"))
         )
 
@@ -45,7 +45,7 @@ class Requests:
 
 
 def moments(
-    requests: Requests, back_s: float, end_s: float
+    requests: RequestLog, back_s: float, end_s: float
 ) -> tuple[Mapping[str, float], Mapping[str, str]]:
     """The experiment's moments, and why one has no value.
 
@@ -89,7 +89,7 @@ def moments(
 
 
 def _clean_from(
-    requests: Requests, begin_s: float, end_s: float, recall: float | None = None
+    requests: RequestLog, begin_s: float, end_s: float, recall: float | None = None
 ) -> float | None:
     """The second from which on nothing is wrong until the end, and every second has this recall;
     None where the last one is not so either."""
@@ -103,7 +103,9 @@ def _clean_from(
     return None if end_s - last < 1.0 else last
 
 
-def seconds(requests: Requests, begin_s: float, end_s: float) -> Sequence[tuple[float, Requests]]:
+def seconds(
+    requests: RequestLog, begin_s: float, end_s: float
+) -> Sequence[tuple[float, RequestLog]]:
     """The requests of each second, with the middle of it."""
     starts = np.arange(np.floor(begin_s), end_s, 1.0)
     return [(float(start) + 0.5, requests.between(start, start + 1.0)) for start in starts]

@@ -33,9 +33,9 @@ from vectrial.workload import dispatch, ingest
 from vectrial.workload.runbook import (
     ORDERED,
     OWN,
-    Live,
+    LiveRows,
     Operation,
-    Step,
+    RunbookStep,
     by_cluster,
     checked,
     loads,
@@ -129,7 +129,7 @@ class RunbookExperiment(Experiment):
         steps = self._steps(name, dataset.rows)
         schema = Schema(dataset.dim, dataset.metric)
         context = replace(context, schema=schema)
-        live, gone = Live(dataset.rows), replaced(steps)
+        live, gone = LiveRows(dataset.rows), replaced(steps)
         context.store.create(schema, context.index)
         for number, step in enumerate(steps):
             context.progress(number, len(steps), f"{name}: {step.operation}")
@@ -148,10 +148,12 @@ class RunbookExperiment(Experiment):
             about = {"script": name, "step": len(steps), "age": "anew"}
             yield self._searched(anew, now, point, about, 0)
 
-    def _steps(self, name: str, rows: int) -> tuple[Step, ...]:
+    def _steps(self, name: str, rows: int) -> tuple[RunbookStep, ...]:
         if name in OWN:
             return tuple(OWN[name](rows))
-        return tuple(Step(Operation(how), *positions) for how, *positions in self.steps[name])
+        return tuple(
+            RunbookStep(Operation(how), *positions) for how, *positions in self.steps[name]
+        )
 
     def _searched(
         self,
@@ -196,7 +198,7 @@ def _ordered(dataset: Dataset, name: str, seed: int) -> Dataset:
     return replace(dataset, vectors=vectors, ids=ids, metadata=None, filters=None)
 
 
-def _now(dataset: Dataset, live: Live) -> Dataset:
+def _now(dataset: Dataset, live: LiveRows) -> Dataset:
     """The rows that are live, under their tags."""
     return replace(dataset, vectors=np.ascontiguousarray(dataset.vectors[live.rows]), ids=live.tags)
 
@@ -206,7 +208,7 @@ def _truth(now: Dataset, k: int, where: Filters) -> Truth:
     return exact_topk(now.vectors, now.ids, now.queries, now.metric, k)
 
 
-def _made(context: Context, dataset: Dataset, step: Step, about: Mapping[str, Any]) -> Phase:
+def _made(context: Context, dataset: Dataset, step: RunbookStep, about: Mapping[str, Any]) -> Phase:
     """A phase in which a step is made."""
     store, schema, rows = context.store, context.schema, context.batch_rows
     upserts = type(store).capabilities.upsert

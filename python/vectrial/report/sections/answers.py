@@ -22,7 +22,7 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS, Spread
-from vectrial.stats.verdict import THRESHOLD, Decision, Evidence, Kind, decide, weigh
+from vectrial.stats.verdict import THRESHOLD, Decision, Evidence, VerdictKind, decide, weigh
 from vectrial.util import formatting
 
 _FIGURES_BELOW = "The tables below have the figures."
@@ -162,14 +162,14 @@ class _Questions:
             why = f"The order may be chance. {_FIGURES_BELOW}"
             return Answer(question, "undecided", few, why)
         alone = [decide([one], THRESHOLD)[0] for one in family.values()]
-        if family and all(one.kind is Kind.WORSE for one in alone):
+        if family and all(one.kind is VerdictKind.WORSE for one in alone):
             second = found.rivals[0]
             next_ = f"Next: {labels[second]}, {show(found.spreads[second].median)}."
             factor = self._factor(found, second)
             return card(" ".join(filter(None, [next_, factor, *_unjudged(labels, found, family)])))
         decisions = dict(zip(family, decide([*family.values()], THRESHOLD), strict=True))
-        level = [first, *(s for s, one in decisions.items() if one.kind is not Kind.WORSE)]
-        behind = [s for s, one in decisions.items() if one.kind is Kind.WORSE]
+        level = [first, *(s for s, one in decisions.items() if one.kind is not VerdictKind.WORSE)]
+        behind = [s for s, one in decisions.items() if one.kind is VerdictKind.WORSE]
         said += _reason([decisions[series] for series in level[1:]])
         if behind:
             best = show(found.spreads[behind[0]].median)
@@ -274,9 +274,9 @@ def _alone(found: _Candidates) -> str:
 
 def _reason(level: Sequence[Decision]) -> str:
     """Why none of some stores is shown to be the best."""
-    if all(one.kind is Kind.TIE for one in level):
+    if all(one.kind is VerdictKind.TIE for one in level):
         return f"A tie: they differ by less than {THRESHOLD:.0%}."
-    undecided = [one for one in level if one.kind is Kind.UNDECIDED]
+    undecided = [one for one in level if one.kind is VerdictKind.UNDECIDED]
     disturbed = [one for one in undecided if one.disturbed]
     if disturbed:
         where = disturbed[0].reason.partition(", but ")[2]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 
-from vectrial.datasets.exact import Block, Hits, Question, Rows, scan
+from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows, scan
 
 
 class BlockSearch:
     """A search that sees some blocks of the rows. rows: all of them, or None where they come with
     each block."""
 
-    def __init__(self, question: Question, rows: Rows | None) -> None:
+    def __init__(self, question: ExactSearch, rows: SearchedRows | None) -> None:
         self._search, self._rows = question.search(), rows
         self._one_at_a_time = threading.Lock()
 
-    def scan(self, block: Block, rows: Rows | None) -> None:
+    def scan(self, block: RowBlock, rows: SearchedRows | None) -> None:
         """Look at a block. rows: those of the block alone, where this machine has none.
 
         Raises:

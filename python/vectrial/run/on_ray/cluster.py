@@ -15,7 +15,7 @@ from typing import Any
 
 from vectrial.model.errors import UserError
 from vectrial.run.on_ray.load import Peer
-from vectrial.run.on_ray.machine import About, Kind, Machine
+from vectrial.run.on_ray.machine import Machine, MachineFacts, MachineKind
 
 #: What `--on` begins with.
 SCHEME = "ray"
@@ -103,7 +103,7 @@ def _require_listener(address: str) -> None:
 class Joined(Peer):
     """A machine of the cluster, with the facts about it."""
 
-    about: About
+    about: MachineFacts
 
 
 def join() -> tuple[Joined, ...]:
@@ -189,7 +189,9 @@ def check_versions(machines: Sequence[Joined]) -> None:
             )
 
 
-def of_one_kind(machines: Sequence[Joined], wanted: Kind | None = None) -> tuple[Joined, ...]:
+def of_one_kind(
+    machines: Sequence[Joined], wanted: MachineKind | None = None
+) -> tuple[Joined, ...]:
     """The machines of a kind: of `wanted`, or of the one that most are of.
 
     Raises:

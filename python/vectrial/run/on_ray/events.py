@@ -14,7 +14,7 @@ from vectrial.worker.messages import Progress
 
 
 @dataclass(frozen=True)
-class Note:
+class NoteLine:
     """A line to show."""
 
     text: str
@@ -48,7 +48,7 @@ class LogFile:
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobEnded:
     """The job has ended; the last event of it. fault: why its other trials could not be
     measured."""
 
@@ -77,4 +77,4 @@ class Reporter(Watcher):
         """It is reported as `Recorded`, with its secrets removed."""
 
     def note(self, text: str) -> None:
-        self._events.put(Note(text))
+        self._events.put(NoteLine(text))

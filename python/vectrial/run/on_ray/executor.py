@@ -17,8 +17,8 @@ from vectrial.model.live import Live
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run.on_ray.cluster import Joined, connected, join, leave, of_one_kind
-from vectrial.run.on_ray.events import Began, Ended, LogFile, Note, Recorded, TrialBegan
-from vectrial.run.on_ray.machine import Kind, kind_of
+from vectrial.run.on_ray.events import Began, JobEnded, LogFile, NoteLine, Recorded, TrialBegan
+from vectrial.run.on_ray.machine import MachineKind, kind_of
 from vectrial.run.runner import Conditions
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
@@ -48,7 +48,7 @@ class QueuedJob:
 Group = tuple[Joined, ...]
 
 
-class Cluster:
+class RayCluster:
     """The machines of a Ray cluster as a place to measure on. See `cluster`."""
 
     def __init__(self, machines: Sequence[Joined], unused: int) -> None:
@@ -73,11 +73,11 @@ class Cluster:
         under.watcher.note(f"{number} of {self.machines[0].about.kind}")
         if self._unused:
             under.watcher.note(f"! {plural(self._unused, 'machine')} of another kind: not used")
-        _Run(self.machines, jobs, suite, under).run()
+        _JobsUnderWay(self.machines, jobs, suite, under).run()
 
 
 @contextmanager
-def cluster(address: str, folder: Path | None = None) -> Iterator[Cluster]:
+def cluster(address: str, folder: Path | None = None) -> Iterator[RayCluster]:
     """The Ray cluster at an address ("auto": the one of this machine), while the block lasts.
 
     folder: of a run that goes on: machines of the kind that it began on are used.
@@ -89,7 +89,7 @@ def cluster(address: str, folder: Path | None = None) -> Iterator[Cluster]:
         everyone = join()
         try:
             machines = of_one_kind(everyone, _kind_before(folder))
-            yield Cluster(machines, len(everyone) - len(machines))
+            yield RayCluster(machines, len(everyone) - len(machines))
             _close([machine.actor for machine in everyone])
         finally:
             leave([machine.actor for machine in everyone])
@@ -101,7 +101,7 @@ def _close(actors: Sequence[Any]) -> None:
     ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=_CLOSE_S)
 
 
-def _kind_before(folder: Path | None) -> Kind | None:
+def _kind_before(folder: Path | None) -> MachineKind | None:
     path = None if folder is None else folder / "environment.json"
     if path is None or not path.is_file():
         return None
@@ -135,7 +135,7 @@ def _lives(machine: Joined) -> bool:
     return True
 
 
-class _Run:
+class _JobsUnderWay:
     """Jobs under way on machines."""
 
     def __init__(
@@ -240,14 +240,14 @@ class _Run:
                     watcher.progress(event)
                 case Live():
                     watcher.live(event)
-                case Note(text):
+                case NoteLine(text):
                     watcher.note(f"{machine.name}: {text}")
                 case LogFile(name, content):
                     self._keep_log(name, content)
                 case Recorded(record):
                     self._under.write(_placed(record, machine.name))
                     queued = _without(queued, record.row.key)
-                case Ended(fault):
+                case JobEnded(fault):
                     if fault is not None:
                         raise fault
                     return queued, True

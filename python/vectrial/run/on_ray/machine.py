@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 
 from vectrial.datasets import library, truth
-from vectrial.datasets.exact import Block, Hits, Question, Rows
+from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows
 from vectrial.datasets.library import transfer
-from vectrial.engine.parts import Order, Part
+from vectrial.engine.parts import LoadPart, Order
 from vectrial.model.client_limits import Ceiling
 from vectrial.model.errors import VectrialError
 from vectrial.model.placement import Placement
@@ -30,7 +30,7 @@ from vectrial.plan.model import Job
 from vectrial.run.job import JobRunner
 from vectrial.run.on_ray import fitness
 from vectrial.run.on_ray.block_search import BlockSearch
-from vectrial.run.on_ray.events import Began, Ended, LogFile, Recorded, Reporter
+from vectrial.run.on_ray.events import Began, JobEnded, LogFile, Recorded, Reporter
 from vectrial.run.on_ray.load import Peer, RayClients
 from vectrial.run.on_ray.sender import Sender
 from vectrial.run.redact import Secrecy
@@ -51,7 +51,7 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True, order=True)
-class Kind:
+class MachineKind:
     """What makes figures of two machines comparable."""
 
     cpu: str
@@ -62,10 +62,10 @@ class Kind:
         return f"{self.processors} × {self.cpu}, {self.memory_gib} GiB"
 
 
-def kind_of(environment: dict[str, Any]) -> Kind:
+def kind_of(environment: dict[str, Any]) -> MachineKind:
     """The kind of a machine with these facts; see `environment_facts`."""
     cpu, memory = environment["cpu"], environment["memory"]
-    return Kind(
+    return MachineKind(
         str(cpu["model"]),
         len(cpu["affinity"] or ()) or int(cpu["logical"]),
         round(memory["total_bytes"] / _GIB),
@@ -73,10 +73,10 @@ def kind_of(environment: dict[str, Any]) -> Kind:
 
 
 @dataclass(frozen=True)
-class About:
+class MachineFacts:
     """Facts about a machine. versions: of what all machines must have alike."""
 
-    kind: Kind
+    kind: MachineKind
     versions: dict[str, str]
     environment: dict[str, Any]
 
@@ -108,7 +108,7 @@ class Machine:
         self._clients: RayClients | None = None
         self._incoming: dict[str, transfer.Incoming] = {}
 
-    def about(self) -> About:
+    def about(self) -> MachineFacts:
         """Facts about this machine."""
         import ray
 
@@ -118,7 +118,7 @@ class Machine:
             "python": platform.python_version(),
             "ray": ray.__version__,
         }
-        return About(kind_of(environment), versions, environment)
+        return MachineFacts(kind_of(environment), versions, environment)
 
     def clock_ns(self) -> int:
         """Its monotonic clock, by which it times."""
@@ -202,7 +202,7 @@ class Machine:
         except Exception as error:  # noqa: BLE001 - raised where the run is
             fault = VectrialError(f"{type(error).__name__}: {error}")
         self._send_logs()
-        self._events.put(Ended(fault))
+        self._events.put(JobEnded(fault))
 
     def _send_logs(self) -> None:
         for log in sorted((self._folder / "logs").glob("*.log")):
@@ -221,17 +221,17 @@ class Machine:
 
     # -- exact neighbours ----------------------------------------------------------------------
 
-    def scan_begin(self, question: Question, name: str, fingerprint: str) -> bool:
+    def scan_begin(self, question: ExactSearch, name: str, fingerprint: str) -> bool:
         """Begin a search among a dataset's rows. True if they are here and read here; else they
         come with each block."""
         rows = None
         if transfer.has(name, fingerprint):
             dataset = library.load(name)
-            rows = Rows(dataset.vectors, dataset.ids)
+            rows = SearchedRows(dataset.vectors, dataset.ids)
         self._search = BlockSearch(question, rows)
         return rows is not None
 
-    def scan(self, block: Block, rows: Rows | None) -> None:
+    def scan(self, block: RowBlock, rows: SearchedRows | None) -> None:
         """See `BlockSearch.scan`."""
         self._searching().scan(block, rows)
 
@@ -261,7 +261,7 @@ class Machine:
         """See `Sender.begin`."""
         self._sending().begin(at_ns)
 
-    def load_end(self) -> tuple[Part, int]:
+    def load_end(self) -> tuple[LoadPart, int]:
         """See `Sender.end`."""
         return self._sending().end()
 

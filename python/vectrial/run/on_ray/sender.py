@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 
-from vectrial.engine.client import Share
-from vectrial.engine.parts import Order, Part
+from vectrial.engine.client import MachineShare
+from vectrial.engine.parts import LoadPart, Order
 from vectrial.model.errors import StoreError
 
 #: A load that is not begun for so long was given up by the machine that ordered it.
@@ -20,13 +20,13 @@ class Sender:
         self._begin: queue.Queue[int] = queue.Queue()
         self._ready = threading.Event()
         self._at_ns = self._began_ns = 0
-        self._part: Part | None = None
+        self._part: LoadPart | None = None
         self._fault: Exception | None = None
-        share = Share(machine, machines, self._wait, self._was_begun)
+        share = MachineShare(machine, machines, self._wait, self._was_begun)
         self._thread = threading.Thread(target=self._send, args=(order, share), daemon=True)
         self._thread.start()
 
-    def _send(self, order: Order, share: Share) -> None:
+    def _send(self, order: Order, share: MachineShare) -> None:
         try:
             self._part = order.send(share)
         except Exception as error:  # noqa: BLE001 - raised where the load was ordered
@@ -58,7 +58,7 @@ class Sender:
         """Send from this instant on."""
         self._begin.put(at_ns)
 
-    def end(self) -> tuple[Part, int]:
+    def end(self) -> tuple[LoadPart, int]:
         """Wait for the end. Returns what was seen, and how late the last thread began, in ns.
 
         Raises:

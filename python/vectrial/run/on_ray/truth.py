@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from vectrial.datasets.exact import Block, Hits, Question, Rows, Scanner, merged
+from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, Scanner, SearchedRows, merged
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import VectrialError
 from vectrial.model.progress import LineProgress
@@ -34,9 +34,9 @@ def cluster_scanner(address: str, dataset: Dataset, note: LineProgress) -> Itera
         machines: list[Peer] = list(everyone)
 
         def scanner(
-            question: Question,
-            rows: Rows,
-            blocks: Iterator[Block],
+            question: ExactSearch,
+            rows: SearchedRows,
+            blocks: Iterator[RowBlock],
             scanned: Callable[[int], None],
         ) -> Hits:
             work = _Pass(machines, dataset, question, rows, note)
@@ -55,16 +55,16 @@ class _Pass:
         self,
         machines: list[Peer],
         dataset: Dataset,
-        question: Question,
-        rows: Rows,
+        question: ExactSearch,
+        rows: SearchedRows,
         note: LineProgress,
     ) -> None:
         self._machines, self._rows, self._note = machines, rows, note
         self._question = question
         #: Blocks by the machine that has scanned them, or is to.
-        self._blocks: dict[str, list[Block]] = {}
-        self._in_flight: dict[Any, tuple[Peer, Block]] = {}  #: by Ray's reference
-        self._again: deque[Block] = deque()
+        self._blocks: dict[str, list[RowBlock]] = {}
+        self._in_flight: dict[Any, tuple[Peer, RowBlock]] = {}  #: by Ray's reference
+        self._again: deque[RowBlock] = deque()
         self._begin(dataset)
 
     def _begin(self, dataset: Dataset) -> None:
@@ -79,7 +79,7 @@ class _Pass:
         self._readers = {name for name, reads in answers.items() if reads}
         self._blocks = {name: [] for name in answers}
 
-    def run(self, blocks: Iterator[Block], scanned: Callable[[int], None]) -> Hits:
+    def run(self, blocks: Iterator[RowBlock], scanned: Callable[[int], None]) -> Hits:
         """Scan all blocks; see `Scanner`."""
         import ray
 
@@ -102,7 +102,7 @@ class _Pass:
                     counted.add(id(block))
                     scanned(len(block))
 
-    def _give_out(self, blocks: Iterator[Block]) -> None:
+    def _give_out(self, blocks: Iterator[RowBlock]) -> None:
         for _ in range(_AHEAD):
             for machine in self._machines:
                 busy = sum(peer is machine for peer, _ in self._in_flight.values())

@@ -22,7 +22,7 @@ _UNDERFLOW = 2.0**-126
 
 
 @dataclass(frozen=True)
-class Block:
+class PreparedVectors:
     """Vectors to search, with everything that can be computed before the query.
 
     vectors: float32 (n, d). ids: int64 (n,). kept: which rows may be found, (n,), None for all.
@@ -44,7 +44,7 @@ def block(
     vectors: NDArray[np.float32],
     ids: NDArray[np.int64],
     kept: NDArray[np.bool_] | None = None,
-) -> Block:
+) -> PreparedVectors:
     """A block of `vectors` (n, d) under `ids` (n,), of which `kept` (n,) may be found."""
     n = len(vectors)
     squares = squared_lengths(vectors)
@@ -61,11 +61,11 @@ def block(
         offset = np.where(kept, offset, np.float32(np.inf))
     available = n if kept is None else int(kept.sum())
     largest = float(np.sqrt(squares.max(initial=0.0)))
-    return Block(metric, vectors, ids, kept, available, offset, scale, largest)
+    return PreparedVectors(metric, vectors, ids, kept, available, offset, scale, largest)
 
 
 def nearest(
-    rows: Block, query: NDArray[np.float32], k: int
+    rows: PreparedVectors, query: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Ids and distances of the min(k, available) nearest rows to `query` (d,), nearest first,
     ties by smaller id."""
@@ -91,7 +91,7 @@ def nearest(
     return ids[order], exact[order]
 
 
-def _slack(rows: Block, query: NDArray[np.float32]) -> float:
+def _slack(rows: PreparedVectors, query: NDArray[np.float32]) -> float:
     """Upper bound of how far rounding can move two keys apart."""
     norm = length(query)
     lost = 4 * len(query) * _UNDERFLOW

@@ -31,33 +31,33 @@ _DISTANCE: dict[vt.Metric, Literal["l2", "cosine", "dot"]] = {
 }
 
 
-class IvfBuild(vt.Params):
+class LanceIvfBuild(vt.Params):
     """nlist: partitions (`num_partitions`); None lets LanceDB choose by the number of rows."""
 
     nlist: int | None = Bound(default=None, ge=1, le=1_000_000)
 
 
-class PqBuild(IvfBuild):
+class PqBuild(LanceIvfBuild):
     """m_pq: sub-vectors (`num_sub_vectors`); None is LanceDB's own choice. nbits: per code."""
 
     m_pq: int | None = Bound(default=None, ge=1, le=65_536)
     nbits: int = Bound(default=8, ge=4, le=8)
 
 
-class HnswBuild(IvfBuild):
+class LanceHnswBuild(LanceIvfBuild):
     """m, ef_construction: of the graph inside each partition; the second is at least the first."""
 
     m: int = Bound(default=20, ge=2, le=1024)
     ef_construction: int = Bound(default=300, ge=4, le=100_000)
 
     @model_validator(mode="after")
-    def _as_lancedb_takes_them(self) -> HnswBuild:
+    def _as_lancedb_takes_them(self) -> LanceHnswBuild:
         if self.ef_construction < self.m:
             raise ValueError("ef_construction is at least m")
         return self
 
 
-class IvfSearch(vt.Params):
+class LanceIvfSearch(vt.Params):
     """nprobe: partitions looked into (`nprobes`). refine_factor: k times this many candidates
     get their exact distance from the stored vectors before the k best are returned; None
     returns the index's own distances."""
@@ -66,7 +66,7 @@ class IvfSearch(vt.Params):
     refine_factor: int | None = Bound(default=None, ge=1, le=10_000)
 
 
-class HnswSearch(IvfSearch):
+class LanceHnswSearch(LanceIvfSearch):
     """ef_search: candidates held in each graph (`ef`); None is LanceDB's own 1.5·k. LanceDB
     refuses fewer than k·refine_factor, so that many are held at least."""
 
@@ -88,23 +88,25 @@ class LanceDB(vt.Store):
         },
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                LanceHnswBuild,
+                LanceHnswSearch,
                 high_recall_params={"ef_search": 512, "nprobe": 64},
                 tuning_ranges={"m": (8, 40)},  # no more than candidates
             ),
             "hnsw_sq": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                LanceHnswBuild,
+                LanceHnswSearch,
                 high_recall_params={"ef_search": 512, "nprobe": 64, "refine_factor": 4},
                 tuning_ranges={"m": (8, 40)},
                 exact_scores=False,
                 unsupported=frozenset({"inserts_after_build"}),
             ),
-            "ivf_flat": vt.IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
+            "ivf_flat": vt.IndexKind(
+                LanceIvfBuild, LanceIvfSearch, high_recall_params={"nprobe": 1024}
+            ),
             "ivf_pq": vt.IndexKind(
                 PqBuild,
-                IvfSearch,
+                LanceIvfSearch,
                 high_recall_params={"nprobe": 1024, "refine_factor": 50},
                 least_rows=lambda build: 2**build.nbits,  # of fewer LanceDB makes an index of none
                 exact_scores=False,
@@ -199,7 +201,7 @@ class LanceDB(vt.Store):
 
         build, distance = self._index.params, _DISTANCE[self._schema.metric]
         match build:
-            case HnswBuild():
+            case LanceHnswBuild():
                 kind = index.HnswFlat if self._index.kind == "hnsw" else index.HnswSq
                 return kind(
                     distance_type=distance,
@@ -214,7 +216,7 @@ class LanceDB(vt.Store):
                     num_sub_vectors=build.m_pq,
                     num_bits=build.nbits,
                 )
-            case IvfBuild():
+            case LanceIvfBuild():
                 return index.IvfFlat(distance_type=distance, num_partitions=build.nlist)
             case _:
                 return None
@@ -286,12 +288,12 @@ class LanceDB(vt.Store):
     def _tuned(self, query: Any, k: int, params: vt.Params) -> Any:
         """A search for the k nearest, as the parameters want it."""
         query = query.column("vector").distance_type(_DISTANCE[self._schema.metric])
-        if not isinstance(params, IvfSearch):
+        if not isinstance(params, LanceIvfSearch):
             return query.bypass_vector_index()
         query = query.nprobes(params.nprobe)
         if params.refine_factor is not None:
             query = query.refine_factor(params.refine_factor)
-        if isinstance(params, HnswSearch) and params.ef_search is not None:
+        if isinstance(params, LanceHnswSearch) and params.ef_search is not None:
             query = query.ef(max(params.ef_search, k * (params.refine_factor or 1)))
         return query
 

@@ -40,7 +40,7 @@ class SegmentParams(Spreading):
     segments: int | None = Bound(default=1, ge=1, le=1000)
 
 
-class HnswBuild(SegmentParams):
+class LuceneHnswBuild(SegmentParams):
     """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
     segments: see `SegmentParams`."""
 

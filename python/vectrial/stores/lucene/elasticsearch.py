@@ -16,7 +16,7 @@ from vectrial.stores import common as vt
 from vectrial.stores.lucene import existing as lucene_existing
 from vectrial.stores.lucene import text as lucene_text
 from vectrial.stores.lucene.common import (
-    HnswBuild,
+    LuceneHnswBuild,
     SegmentParams,
     authorization,
 )
@@ -39,14 +39,14 @@ _SIMILARITIES = {
 _MOST_CANDIDATES = 10_000
 
 
-class HnswSearch(vt.Params):
+class ElasticsearchHnswSearch(vt.Params):
     """ef_search: `num_candidates`, which each segment's graph is searched for, at least k; None
     lets the server choose 1.5k."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=_MOST_CANDIDATES)
 
 
-class QuantizedSearch(HnswSearch):
+class ElasticsearchQuantizedSearch(ElasticsearchHnswSearch):
     """ef_search: as of `hnsw`. oversample: so many times k candidates are compared again with
     their whole vectors; None: none is."""
 
@@ -67,10 +67,12 @@ class Elasticsearch(LuceneStore):
         COMMON,
         most_dim=4096,
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}),
+            "hnsw": vt.IndexKind(
+                LuceneHnswBuild, ElasticsearchHnswSearch, high_recall_params={"ef_search": 500}
+            ),
             "int8_hnsw": vt.IndexKind(
-                HnswBuild,
-                QuantizedSearch,
+                LuceneHnswBuild,
+                ElasticsearchQuantizedSearch,
                 high_recall_params={"ef_search": 500, "oversample": 5.0},
                 exact_scores=False,
             ),
@@ -105,7 +107,7 @@ class Elasticsearch(LuceneStore):
 
     def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
         options: dict[str, Any] = {"type": index.kind}
-        if isinstance(index.params, HnswBuild):
+        if isinstance(index.params, LuceneHnswBuild):
             options |= {"m": index.params.m, "ef_construction": index.params.ef_construction}
         return {
             "type": "dense_vector",
@@ -121,7 +123,7 @@ class Elasticsearch(LuceneStore):
         knn: dict[str, Any] = {"field": self._vector_name, "k": k}
         if candidates := _candidates(k, params):
             knn["num_candidates"] = candidates
-        if isinstance(params, QuantizedSearch) and params.oversample is not None:
+        if isinstance(params, ElasticsearchQuantizedSearch) and params.oversample is not None:
             knn["rescore_vector"] = {"oversample": params.oversample}
         if condition is not None:
             knn["filter"] = condition
@@ -131,7 +133,7 @@ class Elasticsearch(LuceneStore):
         options = {}
         if candidates := _candidates(k, params):
             options["num_candidates"] = str(candidates)
-        if isinstance(params, QuantizedSearch) and params.oversample is not None:
+        if isinstance(params, ElasticsearchQuantizedSearch) and params.oversample is not None:
             options["oversample"] = str(params.oversample)
         return options
 
@@ -164,5 +166,5 @@ def _candidates(k: int, params: vt.Params) -> int | None:
     """`num_candidates`; None where the server chooses."""
     if isinstance(params, vt.NoParams):  # every row is compared
         return k
-    assert isinstance(params, HnswSearch)
+    assert isinstance(params, ElasticsearchHnswSearch)
     return None if params.ef_search is None else max(params.ef_search, k)

@@ -20,7 +20,7 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 from vectrial.stores.lucene import existing as lucene_existing
 from vectrial.stores.lucene import text as lucene_text
-from vectrial.stores.lucene.common import HnswBuild, SegmentParams
+from vectrial.stores.lucene.common import LuceneHnswBuild, SegmentParams
 from vectrial.stores.lucene.filters import Query
 from vectrial.stores.lucene.store import (
     CAVEATS,
@@ -35,7 +35,7 @@ from vectrial.stores.lucene.store import (
 _SPACES = {vt.Metric.L2: "l2", vt.Metric.COSINE: "cosinesimil", vt.Metric.IP: "innerproduct"}
 
 
-class HnswSearch(vt.Params):
+class OpenSearchHnswSearch(vt.Params):
     """ef_search: candidates for which each segment's graph is searched, at least k."""
 
     ef_search: int = Bound(default=100, ge=1, le=10_000)
@@ -57,7 +57,10 @@ class OpenSearch(LuceneStore):
         COMMON,
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild, HnswSearch, high_recall_params={"ef_search": 500}, most_dim=16_000
+                LuceneHnswBuild,
+                OpenSearchHnswSearch,
+                high_recall_params={"ef_search": 500},
+                most_dim=16_000,
             ),
             "flat": vt.IndexKind(SegmentParams, exact=True),
         },
@@ -98,7 +101,7 @@ class OpenSearch(LuceneStore):
     def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
         field = {"type": "knn_vector", "dimension": schema.dim}
         params = index.params
-        if not isinstance(params, HnswBuild):
+        if not isinstance(params, LuceneHnswBuild):
             return field
         graph = {"m": params.m, "ef_construction": params.ef_construction}
         method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
@@ -109,7 +112,7 @@ class OpenSearch(LuceneStore):
     ) -> Callable[[list[float]], dict[str, Any]]:
         if isinstance(params, vt.NoParams):
             return self._scan(condition)
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, OpenSearchHnswSearch)
         query: dict[str, Any] = {"k": k}
         if (ef := self._ef(params)) is not None:
             query["method_parameters"] = {"ef_search": ef}
@@ -117,7 +120,7 @@ class OpenSearch(LuceneStore):
             query["filter"] = condition
         return lambda vector: {"query": {"knn": {self._vector_name: {**query, "vector": vector}}}}
 
-    def _ef(self, params: HnswSearch) -> int | None:
+    def _ef(self, params: OpenSearchHnswSearch) -> int | None:
         """What a search asks for; None: the server's own, of an index that somebody else made."""
         given = not self._attached or "ef_search" in params.model_fields_set
         return params.ef_search if given else None
@@ -144,7 +147,7 @@ class OpenSearch(LuceneStore):
     def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:
         if isinstance(params, vt.NoParams):
             return {"exact": _SPACES[self._schema.metric]}
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, OpenSearchHnswSearch)
         return {} if (ef := self._ef(params)) is None else {"ef": str(ef)}
 
     def describe(self, existing: vt.Existing) -> vt.Description:

@@ -34,7 +34,7 @@ _INDEXING_S = 3600.0
 _CHANNEL_NOT_AVAILABLE = 503  #: code of the server's error
 
 
-class Consistency(StrEnum):
+class MilvusConsistency(StrEnum):
     """Writes that a search must have seen."""
 
     STRONG = "strong"  # every write acknowledged before it was sent
@@ -42,14 +42,14 @@ class Consistency(StrEnum):
     EVENTUALLY = "eventually"  # no write in particular
 
 
-class Reads(Params):
+class MilvusReads(Params):
     """consistency: of the search. Milvus' own default is bounded. A strong search waits until
     the clock of the query nodes has passed its own time, which ticks every 200 ms."""
 
-    consistency: Consistency = Consistency.BOUNDED
+    consistency: MilvusConsistency = MilvusConsistency.BOUNDED
 
 
-_STRONG = {"consistency": Consistency.STRONG}
+_STRONG = {"consistency": MilvusConsistency.STRONG}
 
 
 class Channels(Spreading):
@@ -59,7 +59,7 @@ class Channels(Spreading):
     shards: int | None = Bound(default=None, ge=1, le=16)
 
 
-class HnswBuild(Channels):
+class MilvusHnswBuild(Channels):
     """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links).
     shards, replication_factor: see `Channels`."""
 
@@ -67,19 +67,19 @@ class HnswBuild(Channels):
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(Reads):
+class MilvusHnswSearch(MilvusReads):
     """ef_search: candidates held in each graph, at least k."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class IvfBuild(Channels):
+class MilvusIvfBuild(Channels):
     """nlist: lists of each segment's index. shards, replication_factor: see `Channels`."""
 
     nlist: int = Bound(default=128, ge=1, le=65_536)
 
 
-class IvfSearch(Reads):
+class MilvusIvfSearch(MilvusReads):
     """nprobe: lists looked into."""
 
     nprobe: int = Bound(default=8, ge=1, le=65_536)
@@ -91,24 +91,27 @@ INDEXES: Mapping[str, IndexKind] = {
     # the mean recall was 0.85 to 1 at any m and ef_search (0.35 at worst under ip). Where
     # far rows replaced others under inner product, 0.81 was seen without a filter.
     "hnsw": IndexKind(
-        HnswBuild,
-        HnswSearch,
+        MilvusHnswBuild,
+        MilvusHnswSearch,
         high_recall_params={"ef_search": 2048},
         recall_floors={Metric.IP: 0.7},
         strong_consistency_params=_STRONG,
         filtered_floor=0.2,
     ),
     "ivf_flat": IndexKind(
-        IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}, strong_consistency_params=_STRONG
+        MilvusIvfBuild,
+        MilvusIvfSearch,
+        high_recall_params={"nprobe": 1024},
+        strong_consistency_params=_STRONG,
     ),
     "ivf_sq8": IndexKind(
-        IvfBuild,
-        IvfSearch,
+        MilvusIvfBuild,
+        MilvusIvfSearch,
         high_recall_params={"nprobe": 1024},
         strong_consistency_params=_STRONG,
         exact_scores=False,
     ),
-    "flat": IndexKind(Channels, search=Reads, exact=True, strong_consistency_params=_STRONG),
+    "flat": IndexKind(Channels, search=MilvusReads, exact=True, strong_consistency_params=_STRONG),
 }
 
 
@@ -120,9 +123,9 @@ def has_index(field: Field) -> bool:
 def build_params(params: Params) -> dict[str, int]:
     """As requests to make an index of vectors name them."""
     match params:
-        case HnswBuild():
+        case MilvusHnswBuild():
             return {"M": params.m, "efConstruction": params.ef_construction}
-        case IvfBuild():
+        case MilvusIvfBuild():
             return {"nlist": params.nlist}
         case _:
             return {}
@@ -135,13 +138,13 @@ def search_params(params: Params, k: int) -> dict[str, int]:
         UserError: ef_search is below k, which the server refuses.
     """
     match params:
-        case HnswSearch(ef_search=ef):
+        case MilvusHnswSearch(ef_search=ef):
             if ef < k:
                 raise UserError(
                     f"ef_search is {ef} and k is {k}, and Milvus wants ef_search to be at least k"
                 )
             return {"ef": ef}
-        case IvfSearch():
+        case MilvusIvfSearch():
             return {"nprobe": params.nprobe}
         case _:
             return {}

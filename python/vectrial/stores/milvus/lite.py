@@ -30,26 +30,26 @@ _KINDS = {"hnsw": "HNSW", "ivf_flat": "IVF_FLAT", "flat": "FLAT"}
 _WRITE_ROWS = 1_000
 
 
-class HnswBuild(vt.Params):
+class LiteHnswBuild(vt.Params):
     """m, ef_construction: of the graph of each segment."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class LiteHnswSearch(vt.Params):
     """ef_search: candidates held in each graph."""
 
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class IvfBuild(vt.Params):
+class LiteIvfBuild(vt.Params):
     """nlist: lists of each segment's index."""
 
     nlist: int = Bound(default=128, ge=1, le=1_000_000)
 
 
-class IvfSearch(vt.Params):
+class LiteIvfSearch(vt.Params):
     """nprobe: lists looked into."""
 
     nprobe: int = Bound(default=8, ge=1, le=1_000_000)
@@ -74,8 +74,12 @@ class MilvusLite(vt.Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 2048}),
-            "ivf_flat": vt.IndexKind(IvfBuild, IvfSearch, high_recall_params={"nprobe": 1024}),
+            "hnsw": vt.IndexKind(
+                LiteHnswBuild, LiteHnswSearch, high_recall_params={"ef_search": 2048}
+            ),
+            "ivf_flat": vt.IndexKind(
+                LiteIvfBuild, LiteIvfSearch, high_recall_params={"nprobe": 1024}
+            ),
             "flat": vt.IndexKind(exact=True),
         },
         filters=vt.ALL_OPERATORS,
@@ -113,9 +117,9 @@ class MilvusLite(vt.Store):
         self._connect(schema, index)
         made = collection_schema(self._client, schema, nullable=True)
         build, params = index.params, {}
-        if isinstance(build, HnswBuild):
+        if isinstance(build, LiteHnswBuild):
             params = {"M": build.m, "efConstruction": build.ef_construction}
-        elif isinstance(build, IvfBuild):
+        elif isinstance(build, LiteIvfBuild):
             params = {"nlist": build.nlist}
         indexes = self._client.prepare_index_params()
         indexes.add_index(
@@ -212,9 +216,9 @@ class MilvusLite(vt.Store):
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         search, tuning = self._client.search, {}
-        if isinstance(params, HnswSearch):
+        if isinstance(params, LiteHnswSearch):
             tuning = {"ef": params.ef_search}
-        elif isinstance(params, IvfSearch):
+        elif isinstance(params, LiteIvfSearch):
             tuning = {"nprobe": params.nprobe}
         settings = {"metric_type": METRICS[self._schema.metric], "params": tuning}
         condition = "" if where is None else self._translate(where)

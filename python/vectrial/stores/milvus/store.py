@@ -38,9 +38,9 @@ from vectrial.stores.milvus.indexes import (
     INDEXED_FROM,
     INDEXES,
     KINDS,
-    Consistency,
     IndexProgress,
-    Reads,
+    MilvusConsistency,
+    MilvusReads,
     build_params,
     has_index,
     search_params,
@@ -357,7 +357,7 @@ class Milvus(vt.ServerStore):
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search, name = self._served().search, self._name
         params, where = request.params, request.where
-        assert isinstance(params, Reads)
+        assert isinstance(params, MilvusReads)
         arguments = {
             "filter": self._own if where is None else self._translate(where),
             "limit": request.k,
@@ -380,14 +380,14 @@ class Milvus(vt.ServerStore):
 
         return run
 
-    def _search_params(self, params: Reads, k: int) -> dict[str, int]:
+    def _search_params(self, params: MilvusReads, k: int) -> dict[str, int]:
         """As a search names them; of a collection that somebody else made those that are given,
         and the server knows the others."""
         if self._attached and params.model_fields_set <= {"consistency"}:
             return {}
         return search_params(params, k)
 
-    def _level(self, params: Reads) -> Consistency | None:
+    def _level(self, params: MilvusReads) -> MilvusConsistency | None:
         """The level that a search asks for; None: the collection's, which somebody else made."""
         given = not self._attached or "consistency" in params.model_fields_set
         return params.consistency if given else None
@@ -404,7 +404,7 @@ class Milvus(vt.ServerStore):
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         self._served()
         params, where = request.params, request.where
-        assert isinstance(params, Reads)
+        assert isinstance(params, MilvusReads)
         options = {
             **self._native_options(),
             "metric": METRICS[self._schema.metric],
@@ -425,7 +425,7 @@ class Milvus(vt.ServerStore):
         self._natively_written = True
         options = {
             **self._native_options(),
-            "consistency": Consistency.BOUNDED.value,
+            "consistency": MilvusConsistency.BOUNDED.value,
             "output_fields": ",".join(self._fields()),
         }
         return vt.NativeRows(self._native_target(), options, self._names)

@@ -11,7 +11,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 from vectrial.stores.common.sql import quoted
 from vectrial.stores.postgres.planned import OPERANDS, Ask, Searched, Used, mentions, used
-from vectrial.stores.postgres.sql import INTEGERS, Place
+from vectrial.stores.postgres.sql import INTEGERS, TableNames
 
 _TYPES: Mapping[str, FieldType] = {
     **dict.fromkeys(INTEGERS, FieldType.INT),
@@ -54,7 +54,7 @@ class FoundTable:
     """A table. place: as searches name it."""
 
     description: Description
-    place: Place
+    place: TableNames
 
 
 def find(ask: Ask, existing: Existing) -> FoundTable:
@@ -86,7 +86,7 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
     over = used(ask, table, plain, existing.metric, expression)
     searched = over.searched if over else plain
     namespace, _, own_name = name.rpartition(".")
-    place = Place(
+    place = TableNames(
         own_name,
         id_name,
         vector,
@@ -160,7 +160,7 @@ def _notes(ask: Ask, over: Used | None, where: str) -> Iterator[str]:
     )
 
 
-def _dim(ask: Ask, place: Place, modifier: int) -> int:
+def _dim(ask: Ask, place: TableNames, modifier: int) -> int:
     """Components of what is searched.
 
     Raises:
@@ -179,7 +179,7 @@ def _dim(ask: Ask, place: Place, modifier: int) -> int:
     return int(found[0][0])
 
 
-def _check_ids(ask: Ask, place: Place) -> None:
+def _check_ids(ask: Ask, place: TableNames) -> None:
     """Check that a column that is no primary key tells rows apart.
 
     Raises:
@@ -195,7 +195,7 @@ def _check_ids(ask: Ask, place: Place) -> None:
         )
 
 
-def _has_negative(ask: Ask, place: Place) -> bool:
+def _has_negative(ask: Ask, place: TableNames) -> bool:
     """True if an id is below zero: such ids are numbered, as texts are."""
     below = f"SELECT EXISTS (SELECT 1 FROM {place.path} WHERE {quoted(place.id)} < 0)"
     return bool(ask(below).fetchone()[0])

@@ -17,7 +17,7 @@ import numpy as np
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
 from vectrial.stores.common.sql import quoted
-from vectrial.stores.postgres.sql import OPERATORS, Place
+from vectrial.stores.postgres.sql import OPERATORS, TableNames
 
 #: Runs SQL with values for $1, $2, …, and returns a cursor.
 Ask = Callable[..., Any]
@@ -62,7 +62,7 @@ _LIMIT = 10
 
 @dataclass(frozen=True)
 class Searched:
-    """What searches can compare with a query: see `Place`. metrics: under which an index may."""
+    """What searches can compare with a query (see `TableNames`). metrics: those an index serves."""
 
     column: str
     expression: str
@@ -230,7 +230,7 @@ def _planned(
     """
     from psycopg.errors import UndefinedColumn
 
-    near = Place("", "", searched.column, "", "", searched.expression, searched.operand)
+    near = TableNames("", "", searched.column, "", "", searched.expression, searched.operand)
     where = f" WHERE {searched.predicate}" if searched.predicate else ""
     text = (
         f"EXPLAIN (FORMAT JSON, VERBOSE) SELECT 1 FROM {table}{where}"

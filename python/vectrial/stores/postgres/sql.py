@@ -63,7 +63,7 @@ class _Build(Params):
         }
 
 
-class HnswBuild(_Build):
+class PgHnswBuild(_Build):
     """m, ef_construction: of the graph (the lowest layer has up to 2m links); the latter is at
     least 2m. memory_mb, workers: of building it."""
 
@@ -71,7 +71,7 @@ class HnswBuild(_Build):
     ef_construction: int = Bound(default=64, ge=4, le=1000)
 
     @model_validator(mode="after")
-    def _enough(self) -> HnswBuild:
+    def _enough(self) -> PgHnswBuild:
         if self.ef_construction < 2 * self.m:
             raise ValueError("ef_construction is at least 2 m")
         return self
@@ -86,7 +86,7 @@ class _Search(Params):
     seqscan: bool | None = None
 
 
-class HnswSearch(_Search):
+class PgHnswSearch(_Search):
     """ef_search: candidates held during the search. iterative_scan: whether it goes on for more;
     None: strict_order under a filter, else off. It ends after max_scan_tuples candidates, and where
     these take scan_mem_multiplier times the memory of work_mem."""
@@ -97,13 +97,13 @@ class HnswSearch(_Search):
     scan_mem_multiplier: float = Bound(default=1.0, ge=1.0, le=1000.0)
 
 
-class IvfBuild(_Build):
+class PgIvfBuild(_Build):
     """nlist: lists that the vectors are divided among. memory_mb, workers: of building them."""
 
     nlist: int = Bound(default=100, ge=1, le=32_768)
 
 
-class IvfSearch(_Search):
+class PgIvfSearch(_Search):
     """nprobe: lists that are looked at. iterative_scan: whether further ones are for more; None:
     relaxed_order under a filter, and sorted afterwards, else off."""
 
@@ -130,9 +130,9 @@ def build(table: str, schema: Schema, params: Params) -> Iterator[str]:
     yield f"DROP INDEX IF EXISTS {name}"
     on = f"CREATE INDEX {name} ON {table} USING"
     kind = f"(vector {_CLASSES[schema.metric]})"
-    if isinstance(params, HnswBuild):
+    if isinstance(params, PgHnswBuild):
         yield f"{on} hnsw {kind} WITH (m = {params.m}, ef_construction = {params.ef_construction})"
-    if isinstance(params, IvfBuild):
+    if isinstance(params, PgIvfBuild):
         yield f"{on} ivfflat {kind} WITH (lists = {params.nlist})"
     for field in schema.fields:
         if field.indexed:
@@ -153,7 +153,7 @@ def upsert(table: str, schema: Schema) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class TableNames:
     """A table and its columns with ids and vectors, by their names.
 
     namespace: the schema it is in; empty: the one that is found first. id_type: as PostgreSQL calls
@@ -216,13 +216,13 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Search:
+class TableSearch:
     """A search of a table with everything but the vector, as SQL and as the native lane says it.
 
     condition: SQL with its values written out. further: columns that come back too, by name.
     """
 
-    place: Place
+    place: TableNames
     schema: Schema
     k: int
     params: Params
@@ -238,7 +238,7 @@ class Search:
             return self._explicit_settings()
         filtered = self.condition is not None
         settings = {"enable_seqscan": "on" if params.seqscan else "off"}
-        if isinstance(params, HnswSearch):
+        if isinstance(params, PgHnswSearch):
             scan = params.iterative_scan or (HnswScan.STRICT if filtered else HnswScan.OFF)
             return settings | {
                 "hnsw.ef_search": str(params.ef_search),
@@ -246,7 +246,7 @@ class Search:
                 "hnsw.max_scan_tuples": str(params.max_scan_tuples),
                 "hnsw.scan_mem_multiplier": f"{params.scan_mem_multiplier:g}",
             }
-        assert isinstance(params, IvfSearch)
+        assert isinstance(params, PgIvfSearch)
         own = {"ivfflat.probes": str(params.nprobe), "ivfflat.iterative_scan": self._ivf().value}
         return settings | own
 
@@ -256,18 +256,18 @@ class Search:
         settings = {}
         if "seqscan" in given:
             settings["enable_seqscan"] = "on" if given.pop("seqscan") else "off"
-        prefix = "hnsw" if isinstance(self.params, HnswSearch) else "ivfflat"
+        prefix = "hnsw" if isinstance(self.params, PgHnswSearch) else "ivfflat"
         names = {"nprobe": "probes"}
         return settings | {f"{prefix}.{names.get(n, n)}": str(v) for n, v in given.items()}
 
     def _ivf(self) -> IvfScan:
-        assert isinstance(self.params, IvfSearch)
+        assert isinstance(self.params, PgIvfSearch)
         filtered = self.condition is not None and self.place.own
         return self.params.iterative_scan or (IvfScan.RELAXED if filtered else IvfScan.OFF)
 
     def _relaxed(self) -> bool:
         """Rows may come in another order than their distances'."""
-        if isinstance(self.params, IvfSearch):
+        if isinstance(self.params, PgIvfSearch):
             return self._ivf() is IvfScan.RELAXED
         return self.settings().get("hnsw.iterative_scan") == HnswScan.RELAXED
 

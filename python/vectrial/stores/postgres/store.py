@@ -22,7 +22,7 @@ from vectrial.stores.postgres import existing as pgvector_existing
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
 from vectrial.stores.postgres.sessions import Sessions, replayed
-from vectrial.stores.postgres.sql import HnswBuild, HnswSearch, IvfBuild, IvfSearch
+from vectrial.stores.postgres.sql import PgHnswBuild, PgHnswSearch, PgIvfBuild, PgIvfSearch
 
 #: Rows of one request that reads or deletes.
 _ROWS = 1_000
@@ -52,14 +52,14 @@ class PgVector(vt.ServerStore):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                PgHnswBuild,
+                PgHnswSearch,
                 high_recall_params={"ef_search": 1000, "iterative_scan": "strict_order"},
                 most_dim=_INDEXED_DIM,
             ),
             "ivf_flat": vt.IndexKind(
-                IvfBuild,
-                IvfSearch,
+                PgIvfBuild,
+                PgIvfSearch,
                 high_recall_params={"nprobe": 1024, "iterative_scan": "relaxed_order"},
                 most_dim=_INDEXED_DIM,
             ),
@@ -107,7 +107,7 @@ class PgVector(vt.ServerStore):
     )
 
     def _connect(self, address: vt.Address) -> Sessions:
-        self._place = sql.Place(self._name)
+        self._place = sql.TableNames(self._name)
         self._rows_with = ""
         return Sessions(address)
 
@@ -161,7 +161,7 @@ class PgVector(vt.ServerStore):
     def build(self) -> None:
         params = self._index.params
         with self._client.main.transaction():
-            if isinstance(params, HnswBuild | IvfBuild):
+            if isinstance(params, PgHnswBuild | PgIvfBuild):
                 for name, value in params.session().items():
                     self._sql(f"SELECT set_config('{name}', '{value}', true)")
             for statement in sql.build(self._name, self._schema, params):
@@ -193,7 +193,7 @@ class PgVector(vt.ServerStore):
         if valid is None or not valid[0]:
             raise vt.StoreError(f"there is no valid index {name}: was build called?")
         kind = self.capabilities.indexes[self._index.kind]
-        search = sql.Search(self._place, self._schema, 1, kind.search(), None, ())
+        search = sql.TableSearch(self._place, self._schema, 1, kind.search(), None, ())
         session = self._client.of(search.settings())
         zero = np.ones(self._schema.dim, np.float32)
         plan = session.execute(f"EXPLAIN {search.text()}", (zero,)).fetchall()
@@ -289,7 +289,7 @@ class PgVector(vt.ServerStore):
     def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
         near = self._search(vt.SearchRequest(k, params))
         column = f"t{self._names[blend.field][1:]}"
-        search = pgvector_text.HybridSearch(near, column, blend)
+        search = pgvector_text.TextAndVectorSearch(near, column, blend)
         text, settings, sessions = search.text(), search.settings(), self._client
         sessions.of(settings)
 
@@ -304,7 +304,7 @@ class PgVector(vt.ServerStore):
 
         return run
 
-    def _search(self, request: vt.SearchRequest) -> sql.Search:
+    def _search(self, request: vt.SearchRequest) -> sql.TableSearch:
         further = {
             vt.Returning.IDS: (),
             vt.Returning.METADATA: tuple(self._names.values()),
@@ -312,7 +312,9 @@ class PgVector(vt.ServerStore):
         }[request.returning]
         where = None if request.where is None else self._condition(request.where)
         condition = self._place.within(where) or None
-        return sql.Search(self._place, self._schema, request.k, request.params, condition, further)
+        return sql.TableSearch(
+            self._place, self._schema, request.k, request.params, condition, further
+        )
 
     def _condition(self, where: vt.Filter) -> str:
         named = vt.renamed(vt.coerce_values(where, self._schema), self._names)

@@ -15,7 +15,7 @@ from vectrial.model.capabilities import Hybrid
 from vectrial.model.fusion import RANK_CONSTANT, Blend, Fusion
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
-from vectrial.stores.postgres.sql import HnswSearch, Search
+from vectrial.stores.postgres.sql import PgHnswSearch, TableSearch
 
 HYBRID = Hybrid(
     fusions=MappingProxyType(
@@ -55,11 +55,11 @@ def any_of(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class HybridSearch:
+class TextAndVectorSearch:
     """A search by vector and text, as SQL. near: the search by vector, of k rows. column: that
     holds the words."""
 
-    near: Search
+    near: TableSearch
     column: str
     blend: Blend
 
@@ -67,9 +67,9 @@ class HybridSearch:
     def _rows(self) -> int:
         return max(self.near.k, self.blend.candidates)
 
-    def _dense(self) -> Search:
+    def _dense(self) -> TableSearch:
         params = self.near.params
-        if isinstance(params, HnswSearch):  # it finds no more rows than it holds candidates
+        if isinstance(params, PgHnswSearch):  # it finds no more rows than it holds candidates
             candidates = min(max(params.ef_search, self._rows), _MOST)
             params = params.model_copy(update={"ef_search": candidates})
         return replace(self.near, k=self._rows, params=params)

@@ -13,7 +13,7 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 
 
-class HnswBuild(vt.Params):
+class QdrantHnswBuild(vt.Params):
     """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
     than this qualify (all rows of a segment, or those a filter keeps), they are scanned exactly."""
 
@@ -22,7 +22,7 @@ class HnswBuild(vt.Params):
     full_scan_threshold_kb: int = Bound(default=10_000, ge=10, le=2**31 - 1)
 
 
-class HnswSearch(vt.Params):
+class QdrantHnswSearch(vt.Params):
     """ef_search: candidates held during the search; None means ef_construction."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)

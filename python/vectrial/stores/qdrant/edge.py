@@ -19,8 +19,8 @@ from vectrial.model.filters import Filter, Range, renamed
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant.common import (
     NORMS,
-    HnswBuild,
-    HnswSearch,
+    QdrantHnswBuild,
+    QdrantHnswSearch,
     points_batch,
     signed,
     unsigned,
@@ -51,7 +51,9 @@ class QdrantEdge(vt.Store):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "hnsw": vt.IndexKind(
+                QdrantHnswBuild, QdrantHnswSearch, high_recall_params={"ef_search": 512}
+            ),
             "flat": vt.IndexKind(exact=True),
         },
         filters=vt.ALL_OPERATORS,
@@ -120,7 +122,7 @@ class QdrantEdge(vt.Store):
             vt.Metric.IP: q.Distance.Dot,
         }[self._schema.metric]
         build = self._index.params
-        if isinstance(build, HnswBuild):
+        if isinstance(build, QdrantHnswBuild):
             hnsw = q.HnswIndexConfig(
                 m=build.m,
                 ef_construct=build.ef_construction,
@@ -166,7 +168,7 @@ class QdrantEdge(vt.Store):
         if loose * self._schema.dim * 4 > 1024:
             raise vt.StoreError(f"{loose} of {info.points_count} points are not indexed")
         build = self._index.params
-        assert isinstance(build, HnswBuild)
+        assert isinstance(build, QdrantHnswBuild)
         known = (
             f"optimize() finds nothing left to do; {info.indexed_vectors_count} of "
             f"{info.points_count} vectors indexed"
@@ -212,7 +214,7 @@ class QdrantEdge(vt.Store):
 
     def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
         q, search = self._q, self._shard.search
-        if isinstance(params, HnswSearch):
+        if isinstance(params, QdrantHnswSearch):
             settings = q.SearchParams(hnsw_ef=params.ef_search)
         else:
             assert isinstance(params, vt.NoParams)

@@ -21,8 +21,8 @@ from vectrial.stores import common as vt
 from vectrial.stores.qdrant import existing as qdrant_existing
 from vectrial.stores.qdrant.common import (
     NORMS,
-    HnswBuild,
-    HnswSearch,
+    QdrantHnswBuild,
+    QdrantHnswSearch,
     points_batch,
     signed,
     unsigned,
@@ -49,7 +49,7 @@ class Quantization(StrEnum):
     PRODUCT = "product"  # sixteenfold
 
 
-class ServerBuild(HnswBuild):
+class ServerBuild(QdrantHnswBuild):
     """segments: that the server keeps; 0: as many as it has processors."""
 
     segments: int = Bound(default=0, ge=0, le=1000)
@@ -61,7 +61,7 @@ class QuantizedBuild(ServerBuild):
     quantization: Quantization = Quantization.SCALAR
 
 
-class QuantizedSearch(HnswSearch):
+class QdrantQuantizedSearch(QdrantHnswSearch):
     """rescore: the best are compared again by their original vectors. oversampling: so many times
     k of them; None: the server's own."""
 
@@ -89,10 +89,12 @@ class Qdrant(vt.ServerStore):
         },
         default_index="hnsw",
         indexes={
-            "hnsw": vt.IndexKind(ServerBuild, HnswSearch, high_recall_params={"ef_search": 512}),
+            "hnsw": vt.IndexKind(
+                ServerBuild, QdrantHnswSearch, high_recall_params={"ef_search": 512}
+            ),
             "hnsw_quantized": vt.IndexKind(
                 QuantizedBuild,
-                QuantizedSearch,
+                QdrantQuantizedSearch,
                 recall_floor=0.5,
                 high_recall_params={"ef_search": 512, "oversampling": 4.0},
                 exact_scores=False,
@@ -261,7 +263,7 @@ class Qdrant(vt.ServerStore):
         self._client.delete_collection(self._name)
 
     def build(self) -> None:
-        if isinstance(self._index.params, HnswBuild):
+        if isinstance(self._index.params, QdrantHnswBuild):
             all_of_it = self._m.OptimizersConfigDiff(indexing_threshold=_INDEX_ALL_KB)
             self._client.update_collection(self._name, optimizers_config=all_of_it)
 
@@ -276,7 +278,7 @@ class Qdrant(vt.ServerStore):
         queued = info.update_queue.length if info.update_queue else 0
         points, indexed = info.points_count or 0, info.indexed_vectors_count or 0
         loose = 0
-        if isinstance(self._index.params, HnswBuild):
+        if isinstance(self._index.params, QdrantHnswBuild):
             loose = max(0, points - indexed) * self._schema.dim * 4
         state = f"the collection is {info.status}, {indexed} of {points} vectors indexed"
         if info.status == status.RED or info.optimizer_status != "ok":
@@ -360,12 +362,12 @@ class Qdrant(vt.ServerStore):
 
     def _settings(self, params: vt.Params) -> Any:
         models = self._m
-        if isinstance(params, QuantizedSearch):
+        if isinstance(params, QdrantQuantizedSearch):
             quantized = models.QuantizationSearchParams(
                 rescore=params.rescore, oversampling=params.oversampling
             )
             return models.SearchParams(hnsw_ef=params.ef_search, quantization=quantized)
-        if isinstance(params, HnswSearch):
+        if isinstance(params, QdrantHnswSearch):
             return models.SearchParams(hnsw_ef=params.ef_search)
         assert isinstance(params, vt.NoParams)
         return models.SearchParams(exact=True)

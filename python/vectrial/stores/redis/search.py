@@ -28,14 +28,14 @@ from vectrial.stores.redis.common import DURABILITY, FILES, ROWS, RedisStore
 from vectrial.stores.redis.existing import as_text, index_info
 
 
-class HnswBuild(vt.Params):
+class QueryEngineBuild(vt.Params):
     """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=2, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=4096)
 
 
-class HnswSearch(vt.Params):
+class QueryEngineSearch(vt.Params):
     """ef_search: candidates held during the search (EF_RUNTIME)."""
 
     ef_search: int = Bound(default=10, ge=1, le=4096)
@@ -60,8 +60,8 @@ class RedisSearch(RedisStore):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                QueryEngineBuild,
+                QueryEngineSearch,
                 recall_floors={vt.Metric.IP: 0.7},
                 high_recall_params={"ef_search": 1000},
             ),
@@ -261,7 +261,7 @@ class RedisSearch(RedisStore):
 
     def _ef(self, params: vt.Params) -> int | None:
         """What a search asks for; None: what the index has, which somebody else made."""
-        if not isinstance(params, HnswSearch):
+        if not isinstance(params, QueryEngineSearch):
             return None
         return params.ef_search if self._own or "ef_search" in params.model_fields_set else None
 

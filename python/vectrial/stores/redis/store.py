@@ -28,14 +28,14 @@ _ALL_CANDIDATES = 1 << 62
 _QUANTIZATION = {"hnsw": "noquant", "int8_hnsw": "q8", "binary_hnsw": "bin", "flat": "noquant"}
 
 
-class HnswBuild(vt.Params):
+class VectorSetBuild(vt.Params):
     """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=4, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=1_000_000)
 
 
-class HnswSearch(vt.Params):
+class VectorSetSearch(vt.Params):
     """ef_search: candidates held during the search, at least k; None: 100, or k if that is more.
     filter_ef: candidates that a filter may look at; None: all there are (Redis' own default is
     100 k, after which a selective filter's answer is short)."""
@@ -45,7 +45,9 @@ class HnswSearch(vt.Params):
 
 
 def _hnsw(**options: Any) -> vt.IndexKind:
-    return vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 1000}, **options)
+    return vt.IndexKind(
+        VectorSetBuild, VectorSetSearch, high_recall_params={"ef_search": 1000}, **options
+    )
 
 
 class Redis(RedisStore):
@@ -121,7 +123,7 @@ class Redis(RedisStore):
         settings: dict[str, Any] = {
             "quantization": QuantizationOptions(_QUANTIZATION[self._index.kind].upper())
         }
-        if isinstance(self._index.params, HnswBuild):
+        if isinstance(self._index.params, VectorSetBuild):
             params = self._index.params
             settings |= {"ef": params.ef_construction, "numlinks": params.m}
         for part in vt.slices(batch, ROWS):
@@ -196,14 +198,14 @@ class Redis(RedisStore):
     def _build_query(self, request: vt.SearchRequest) -> dict[str, Any]:
         """The search as arguments of the client's `vsim`."""
         params, query = request.params, dict[str, Any]()
-        if isinstance(params, HnswSearch):
+        if isinstance(params, VectorSetSearch):
             query["ef"] = params.ef_search
         else:
             assert isinstance(params, vt.NoParams)
             query["truth"] = True
         if request.where is not None:
             query["filter"] = expressions.expression(request.where, self._names, self._types)
-            if isinstance(params, HnswSearch):
+            if isinstance(params, VectorSetSearch):
                 query["filter_ef"] = str(params.filter_ef or _ALL_CANDIDATES)
         return {name: value for name, value in query.items() if value is not None}
 
@@ -221,7 +223,7 @@ class Redis(RedisStore):
 
     def native_rows(self) -> vt.NativeRows:
         options = {"collection": self._name, "quantization": _QUANTIZATION[self._index.kind]}
-        if isinstance(self._index.params, HnswBuild):
+        if isinstance(self._index.params, VectorSetBuild):
             params = self._index.params
             options |= {"ef_construction": str(params.ef_construction), "m": str(params.m)}
         return vt.NativeRows(self._target_with({}), options, self._names)

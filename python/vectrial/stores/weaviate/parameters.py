@@ -18,7 +18,7 @@ class FilterStrategy(StrEnum):
     ACORN = "acorn"
 
 
-class Consistency(StrEnum):
+class WeaviateConsistency(StrEnum):
     """Copies of a row that answer a request before the server does."""
 
     ONE = "one"
@@ -37,18 +37,18 @@ class Copies(vt.Spreading):
     """shards, replication_factor: see `Spreading`. write_consistency: of inserts and deletes; None
     leaves it to the server, which waits for a quorum."""
 
-    write_consistency: Consistency | None = None
+    write_consistency: WeaviateConsistency | None = None
 
 
-class Reads(vt.Params):
+class WeaviateReads(vt.Params):
     """consistency: of searches, whose rows are compared among so many copies; None leaves it to the
     server. protocol: of plain searches through the official client."""
 
-    consistency: Consistency | None = None
+    consistency: WeaviateConsistency | None = None
     protocol: Protocol = Protocol.GRPC
 
 
-class HnswBuild(Copies):
+class WeaviateHnswBuild(Copies):
     """m, ef_construction: of each shard's graph (the lowest layer has up to 2m links).
     filter_strategy: how the graph is searched under a filter. flat_search_cutoff: where a filter
     keeps fewer rows than this, these are scanned exactly instead of searching the graph. shards,
@@ -60,9 +60,9 @@ class HnswBuild(Copies):
     flat_search_cutoff: int = Bound(default=40_000, ge=0, le=2**31 - 1)
 
 
-class HnswSearch(Reads):
+class WeaviateHnswSearch(WeaviateReads):
     """ef_search: candidates held during the search, at least k; None lets the server choose
-    8k between 100 and 500 (its dynamic ef). consistency, protocol: see `Reads`."""
+    8k between 100 and 500 (its dynamic ef). consistency, protocol: see `WeaviateReads`."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
 
@@ -93,7 +93,7 @@ def vector_index(params: vt.Params, distance: Any) -> Any:
     from weaviate.classes.config import Configure, VectorFilterStrategy
 
     exact = Configure.VectorIndex.Quantizer.none()
-    if not isinstance(params, HnswBuild):
+    if not isinstance(params, WeaviateHnswBuild):
         return Configure.VectorIndex.flat(distance_metric=distance, quantizer=exact)
     return Configure.VectorIndex.hnsw(
         distance_metric=distance,

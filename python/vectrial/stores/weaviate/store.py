@@ -27,12 +27,12 @@ from vectrial.stores.weaviate import graphql
 from vectrial.stores.weaviate import text as weaviate_text
 from vectrial.stores.weaviate.filters import translate
 from vectrial.stores.weaviate.parameters import (
-    Consistency,
     Copies,
-    HnswBuild,
-    HnswSearch,
     Protocol,
-    Reads,
+    WeaviateConsistency,
+    WeaviateHnswBuild,
+    WeaviateHnswSearch,
+    WeaviateReads,
     property_of,
     vector_index,
 )
@@ -68,12 +68,12 @@ class Weaviate(vt.ServerStore):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                WeaviateHnswBuild,
+                WeaviateHnswSearch,
                 high_recall_params={"ef_search": 512},
                 not_native=_NOT_NATIVE,
             ),
-            "flat": vt.IndexKind(Copies, search=Reads, exact=True, not_native=_NOT_NATIVE),
+            "flat": vt.IndexKind(Copies, search=WeaviateReads, exact=True, not_native=_NOT_NATIVE),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
@@ -262,7 +262,7 @@ class Weaviate(vt.ServerStore):
         assert isinstance(params, Copies)
         return self._at(params.write_consistency)
 
-    def _at(self, level: Consistency | None) -> Any:
+    def _at(self, level: WeaviateConsistency | None) -> Any:
         """The collection at a level of consistency."""
         from weaviate.classes.config import ConsistencyLevel
 
@@ -384,13 +384,13 @@ class Weaviate(vt.ServerStore):
         key = self._address.secrets.get("api_key")
         return self._target(headers=[("authorization", f"Bearer {key}")] if key else ())
 
-    def _native_options(self, level: Consistency | None) -> dict[str, str]:
+    def _native_options(self, level: WeaviateConsistency | None) -> dict[str, str]:
         consistency = {} if level is None else {"consistency": level.value}
         return {"collection": self._name, "vector": _VECTOR, **consistency}
 
     def _apply_search_params(self, params: vt.Params) -> None:
         """Apply the search parameters, which the server stores with the collection."""
-        if not isinstance(params, HnswSearch):
+        if not isinstance(params, WeaviateHnswSearch):
             return
         if self._attached:
             if params.ef_search is not None:
@@ -424,13 +424,13 @@ class Weaviate(vt.ServerStore):
         return translate(where, self._names, self._types)
 
 
-def _level(params: vt.Params) -> Consistency | None:
-    assert isinstance(params, Reads)
+def _level(params: vt.Params) -> WeaviateConsistency | None:
+    assert isinstance(params, WeaviateReads)
     return params.consistency
 
 
 def _protocol(params: vt.Params) -> Protocol:
-    assert isinstance(params, Reads)
+    assert isinstance(params, WeaviateReads)
     return params.protocol
 
 

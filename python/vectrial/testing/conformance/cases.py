@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 Lack = Callable[[Case], str | None]
 
 
-class Scope(IntEnum):
+class CaseScope(IntEnum):
     """How many cases of a store a check runs on."""
 
     ONE = 0
@@ -36,27 +36,27 @@ class Scope(IntEnum):
 
 def each_index(test: T) -> T:
     """Mark a check that the kind of index can change: it runs on each, under its first metric."""
-    return _within(test, Scope.INDEXES)
+    return _within(test, CaseScope.INDEXES)
 
 
 def each_index_of_a_library(test: T) -> T:
     """Mark a check that the kind of index can change in a library, which has a way to write of its
     own for each, and in no server."""
-    return _within(test, Scope.INDEXES_OF_A_LIBRARY)
+    return _within(test, CaseScope.INDEXES_OF_A_LIBRARY)
 
 
 def each_index_and_metric(test: T) -> T:
     """Mark a check that the kind of index can change, and the metric by itself: it runs on each
     index under its first metric, and on the first index under each metric. Of a server, whose every
     step takes its time, on the first index under its first metric."""
-    return _within(test, Scope.INDEXES_AND_METRICS)
+    return _within(test, CaseScope.INDEXES_AND_METRICS)
 
 
 def each_metric(test: T) -> T:
     """Mark a check that the metric can change: it runs on each index under each metric. Of a
     server, whose every step takes its time, on each index under its first metric, and on the first
     index under each metric."""
-    return _within(test, Scope.METRICS)
+    return _within(test, CaseScope.METRICS)
 
 
 def bare_too(test: T) -> T:
@@ -91,17 +91,17 @@ def cases_of(check: Callable[..., Any], store: type[Store], *, every: bool) -> l
 
 def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -> list[Case]:
     able = [case for case in all_cases(store) if lack_of(check, case) is None]
-    scope = getattr(check, "scope", Scope.ONE)
+    scope = getattr(check, "scope", CaseScope.ONE)
     served = store.server is not None
-    if every or (scope is Scope.METRICS and not served):
+    if every or (scope is CaseScope.METRICS and not served):
         return able
     first_metric = [case for case in able if case.metric is next(iter(case.can.scores))]
-    if scope is Scope.INDEXES_AND_METRICS and served:
+    if scope is CaseScope.INDEXES_AND_METRICS and served:
         return first_metric[:1]
-    if scope >= Scope.INDEXES_AND_METRICS:
+    if scope >= CaseScope.INDEXES_AND_METRICS:
         first = next(iter(store.capabilities.indexes))
         return [case for case in able if case.index == first or case in first_metric]
-    if scope is Scope.INDEXES or (scope is Scope.INDEXES_OF_A_LIBRARY and not served):
+    if scope is CaseScope.INDEXES or (scope is CaseScope.INDEXES_OF_A_LIBRARY and not served):
         return first_metric
     return [max(first_metric, key=_says)] if first_metric else []
 
@@ -139,7 +139,7 @@ def _says(case: Case) -> tuple[int, bool]:
     return len(case.can.filters), case.kind.exact
 
 
-def _within(test: T, scope: Scope) -> T:
+def _within(test: T, scope: CaseScope) -> T:
     marked: Any = test
     marked.scope = scope
     return test

@@ -17,7 +17,7 @@ import pytest
 from vectrial.model.bm25 import Bm25
 from vectrial.model.capabilities import Hybrid
 from vectrial.model.errors import Unsupported
-from vectrial.model.fusion import Blend, Fusion, Ranking, best, fuse, similarity
+from vectrial.model.fusion import Blend, Fusion, RankedRows, best, fuse, similarity
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.testing.conformance.cases import needs
@@ -176,8 +176,8 @@ def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
 ) -> None:
     at = {int(id_): row for row, id_ in enumerate(texts_world.ids)}
 
-    def ranking(found: tuple[np.ndarray, np.ndarray]) -> Ranking:
-        return Ranking(np.array([at[int(id_)] for id_ in found[0]]), found[1].astype(np.float64))
+    def ranking(found: tuple[np.ndarray, np.ndarray]) -> RankedRows:
+        return RankedRows(np.array([at[int(id_)] for id_ in found[0]]), found[1].astype(np.float64))
 
     for fusion, alpha in product(hybrid.fusions, filter(hybrid.weighs, INNER_ALPHAS)):
         both = blend(hybrid, alpha, fusion)
@@ -193,7 +193,7 @@ def test_it_fuses_its_own_rankings_by_the_formula_it_declares(
         assert right / (10 * K) >= FUSES, (fusion, alpha)
 
 
-def accepted(texts_world: World, exact: Ranking, ids: np.ndarray) -> int:
+def accepted(texts_world: World, exact: RankedRows, ids: np.ndarray) -> int:
     """Number of ids in the answer that are among the k best, including ties with the last one."""
     least = exact.scores[min(K, len(exact.rows)) - 1]
     # Scores that are kept in fewer digits tie with more.

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate import Rows, Subject, check_loaded_rows
+from vectrial.gate import ExpectedRows, Subject, check_loaded_rows
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq
 from vectrial.model.refusals import alike, refuse, refuse_k, refuse_rows
@@ -70,7 +70,7 @@ def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
         store.wait_indexed()
         truth = exact_topk(one.vectors, one.ids, one.queries, case.metric, one.k)
         judge = Judge(one.k, truth.accept_offsets, truth.accept_ids, truth.available)
-        rows = Rows(one.ids, one.vectors, metadata)
+        rows = ExpectedRows(one.ids, one.vectors, metadata)
         subject = Subject(store, case.make, schema, case.build, rows, one.queries, judge, one.k)
         results, lost = check_loaded_rows(subject), not_found(case, store, one)
     except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer

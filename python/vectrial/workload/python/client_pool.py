@@ -39,7 +39,7 @@ _BLOCK = 250
 
 
 @dataclass(frozen=True)
-class Part:
+class RequestSpan:
     """Requests of a client in their order. first: of queries that nobody has asked before in the
     phase. ends_pass: with the last of them every query was asked as often as any other."""
 
@@ -164,32 +164,36 @@ class ClientPool:
             # Only the recorder raises here: what the searcher raises is caught and counted.
             raise StoreError(f"an answer cannot be judged: {error}") from error
 
-    def warm_up(self, client: int, rng: np.random.Generator) -> list[Part]:
+    def warm_up(self, client: int, rng: np.random.Generator) -> list[RequestSpan]:
         """Warm a client up; returns its first pass."""
         self._warm(client, rng)
         return list(self._first_pass(self.first + client, rng))
 
-    def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[Part]:
+    def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[RequestSpan]:
         """The first pass of the client of that number, of all: its share of the queries, then
         those that others begin with."""
         requests = self.rounds[number % len(self.rounds)]
         # All draw the same shares, so that no two of them begin with the same query.
         together = _order(requests, np.random.default_rng([self.seed, 1]))
         others = [one for at, one in enumerate(together) if at % self.of != number]
-        yield Part(_order(together[number :: self.of], rng), True, not others)
+        yield RequestSpan(_order(together[number :: self.of], rng), True, not others)
         if others:
-            yield Part(_order(others, rng), False, True)
+            yield RequestSpan(_order(others, rng), False, True)
 
-    def passes(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+    def passes(
+        self, client: int, begins: list[RequestSpan], rng: np.random.Generator
+    ) -> Iterator[RequestSpan]:
         """Passes over all queries, each round in an order drawn anew, without end."""
         yield from begins
         turn, rounds = self.first + client, len(self.rounds)
         while True:
             turn += self.of
             # Each goes on with rounds that are its own, every so many-th, until they end.
-            yield Part(_order(self.rounds[turn % rounds], rng), False, True)
+            yield RequestSpan(_order(self.rounds[turn % rounds], rng), False, True)
 
-    def _parts(self, client: int, begins: list[Part], rng: np.random.Generator) -> Iterator[Part]:
+    def _parts(
+        self, client: int, begins: list[RequestSpan], rng: np.random.Generator
+    ) -> Iterator[RequestSpan]:
         """Passes until this client has done its part."""
         if self.count is None:
             end = self.phase_start.started_ns + int(self.min_s * 1e9)
@@ -202,7 +206,7 @@ class ClientPool:
         for part in self.passes(client, begins, rng):
             if left <= 0:
                 return
-            yield Part(part.requests[:left], part.first, part.ends_pass)
+            yield RequestSpan(part.requests[:left], part.first, part.ends_pass)
             left -= len(part.requests)
 
     def _warm(self, client: int, rng: np.random.Generator) -> None:
@@ -235,7 +239,9 @@ class ClientPool:
 
         return take
 
-    def _search(self, client: int, part: Part, stop: int, report: Callable[[], None]) -> bool:
+    def _search(
+        self, client: int, part: RequestSpan, stop: int, report: Callable[[], None]
+    ) -> bool:
         """Send the requests of a part, block by block. Returns whether there is time for more."""
         for block in self.blocks(part):
             recorder = (self._firsts if part.first else self.recorders)[client]
@@ -243,7 +249,7 @@ class ClientPool:
                 return False
         return True
 
-    def blocks(self, part: Part) -> Iterator[list[Request]]:
+    def blocks(self, part: RequestSpan) -> Iterator[list[Request]]:
         """The requests of a part in blocks, which are logged, or not, as a whole."""
         length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
         for begin in range(0, len(part.requests), max(1, length)):

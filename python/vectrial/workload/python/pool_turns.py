@@ -16,7 +16,7 @@ from vectrial.engine.recorders import merge
 from vectrial.model.errors import StoreError
 from vectrial.workload.answer_log import AnswerLog
 from vectrial.workload.in_turns import Piece, Rest, mean_seconds
-from vectrial.workload.python.client_pool import ClientPool, Part, Request
+from vectrial.workload.python.client_pool import ClientPool, Request, RequestSpan
 from vectrial.workload.python.threads import Crew
 
 _NEVER_NS = 1 << 62
@@ -109,7 +109,7 @@ class PoolTurns:
         return Rest(pool.warmed_up(), sum(pool.warmup_errors), pool.logged(), gains)
 
 
-def _blocks(pool: ClientPool, parts: Iterator[Part]) -> Iterator[tuple[list[Request], bool]]:
+def _blocks(pool: ClientPool, parts: Iterator[RequestSpan]) -> Iterator[tuple[list[Request], bool]]:
     for part in parts:
         for block in pool.blocks(part):
             yield block, part.first

@@ -2,7 +2,7 @@
 inserts.
 
 `sdk_process` runs it by `vectrial.util.program` with FD PARENT; what it is to do comes over the
-pipe: a `Share` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
+pipe: a `ClientShare` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.open_loop import WorkerResult, serve
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Done, Failed, done, wait_for_start
-from vectrial.workload.python.sdk_search import Share
+from vectrial.workload.python.sdk_search import ClientShare
 from vectrial.workload.python.sdk_turns import PackedRest, take_turns
 from vectrial.workload.python.timed import describe
 from vectrial.workload.record import PhaseStart
 
 
-def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
+def _pool(share: ClientShare, store: Store, pipe: Connection) -> ClientPool:
     load = share.load
 
     def begin() -> PhaseStart:
@@ -54,7 +54,7 @@ def _pool(share: Share, store: Store, pipe: Connection) -> ClientPool:
     return pool
 
 
-def _measure(share: Share, pipe: Connection) -> Done | WorkerResult | PackedRest:
+def _measure(share: ClientShare, pipe: Connection) -> Done | WorkerResult | PackedRest:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
     store = share.question.opening.open(share.first)

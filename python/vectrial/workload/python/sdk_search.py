@@ -63,7 +63,7 @@ class SearchTask(Protocol):
 
 
 @dataclass(frozen=True)
-class Question:
+class VectorQuestion:
     """A question by vector: how to open the store, and the arguments of its searcher."""
 
     opening: Opening
@@ -93,7 +93,7 @@ class HybridQuestion:
 
 
 @dataclass(frozen=True)
-class Share:
+class ClientShare:
     """The task of one process: `clients` of those of `load`, numbered from `first`, on `cores`; in
     an open loop with the arrivals of `schedule`. judgments: by which answers of a closed loop are
     graded. logs_answers: some answers are logged, to be checked afterwards. in_turns: it sends when
@@ -148,7 +148,9 @@ def search(
         clients = min(load.in_flight, MAX_CLIENTS)
         closed = ClosedLoop(clients, load.duration_s, load.duration_s)
         warmup_queries = max(1, warmup_queries // clients)
-    whole = Share(question, queries, truth, closed, cores, warmup_queries, seed, name, judgments)
+    whole = ClientShare(
+        question, queries, truth, closed, cores, warmup_queries, seed, name, judgments
+    )
     whole = replace(whole, logs_answers=check is not None)
     width = len(cores) or len(os.sched_getaffinity(0))
     before = PhaseStart.now()
@@ -176,7 +178,7 @@ def search(
 
 
 def _closed_phase(
-    name: str, phase_start: PhaseStart, results: Sequence[Done], whole: Share
+    name: str, phase_start: PhaseStart, results: Sequence[Done], whole: ClientShare
 ) -> Phase:
     clients = whole.load.clients
     phase = phase_of(
@@ -202,7 +204,9 @@ def _closed_phase(
     return phase
 
 
-def split(whole: Share, processes: int, schedule: Schedule | None = None) -> list[Share]:
+def split(
+    whole: ClientShare, processes: int, schedule: Schedule | None = None
+) -> list[ClientShare]:
     """The shares of the processes: the clients as evenly as can be, and the arrivals dealt out
     in turn."""
     clients = whole.load.clients
@@ -214,7 +218,9 @@ def split(whole: Share, processes: int, schedule: Schedule | None = None) -> lis
     ]
 
 
-def _together(shares: Sequence[Share], kind: type[T], progress: Progress) -> tuple[int, list[T]]:
+def _together(
+    shares: Sequence[ClientShare], kind: type[T], progress: Progress
+) -> tuple[int, list[T]]:
     name, length_s = shares[0].name, shares[0].load.min_s
 
     def report(started_ns: int) -> None:

@@ -18,7 +18,7 @@ from vectrial.workload.ndcg import Gains
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.sdk_process import Ready, expect, processes
-from vectrial.workload.python.sdk_search import Share, split
+from vectrial.workload.python.sdk_search import ClientShare, split
 
 #: From the giving of a turn to its start: every process hears of it before.
 _LEAD_NS = 2_000_000
@@ -57,7 +57,7 @@ class SdkTurns:
         StoreError: a process could not connect.
     """
 
-    def __init__(self, whole: Share, judge: Judge, progress: Progress) -> None:
+    def __init__(self, whole: ClientShare, judge: Judge, progress: Progress) -> None:
         self.clients, self._judge = whole.load.clients, judge
         width = len(whole.cores) or len(os.sched_getaffinity(0))
         shares = split(replace(whole, in_turns=True), min(self.clients, width))

@@ -12,7 +12,7 @@ from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util import formatting
 from vectrial_reproduce.reports import cell_notes
 from vectrial_reproduce.reports.inconsistencies import inconsistencies
-from vectrial_reproduce.reports.matching import Measured, needs_their_phase, points_at
+from vectrial_reproduce.reports.matching import MeasuredPart, needs_their_phase, points_at
 from vectrial_reproduce.reports.model import Arm, Measure, NotYet, Part, Reproduction
 from vectrial_reproduce.reports.published import SECONDS, PublishedFigure, figures
 
@@ -98,7 +98,7 @@ class ComparedFigure:
 
 def cells(
     report: Reproduction,
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, MeasuredPart],
     *,
     known: Collection[str],
     stores: Collection[str] = (),
@@ -124,7 +124,9 @@ def cells(
     return found
 
 
-def _client(report: Reproduction, figure: PublishedFigure, measured: Mapping[str, Measured]) -> str:
+def _client(
+    report: Reproduction, figure: PublishedFigure, measured: Mapping[str, MeasuredPart]
+) -> str:
     """The client that the report called a figure's system through, if that was tried here."""
     for part, _ in places(report, figure):
         stores = measured[part.name].stores if part.name in measured else frozenset()
@@ -169,7 +171,7 @@ def wanting(report: Reproduction, figure: PublishedFigure) -> NotYet:
 def _cell(
     report: Reproduction,
     figure: PublishedFigure,
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, MeasuredPart],
     known: Collection[str],
     stores: Collection[str],
     faithful: bool,
@@ -220,7 +222,7 @@ def _compared(
     part: Part,
     measure: Measure,
     arm: Arm,
-    measured: Measured,
+    measured: MeasuredPart,
     faithful: bool,
 ) -> ComparedFigure:
     metric = measure.faithful if faithful and measure.faithful else measure.metric
@@ -347,7 +349,7 @@ def _why(
     part: Part,
     measure: Measure,
     arm: Arm,
-    measured: Measured,
+    measured: MeasuredPart,
     faithful: bool,
 ) -> str:
     """Reason for a missing value."""

@@ -20,11 +20,11 @@ from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 from vectrial_reproduce.reports import REPRODUCTIONS, claims, figure_text, methods
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.model import Absence, Claim, Reading, Reproduction
+from vectrial_reproduce.reports.model import Absence, Claim, Reproduction, RunReading
 from vectrial_reproduce.reports.page_tables import words
 from vectrial_reproduce.reports.planning import Settings
 from vectrial_reproduce.reports.published import figures
-from vectrial_reproduce.reports.verdicts import Outcome, Pair, Quantity, judged, pairs, word
+from vectrial_reproduce.reports.verdicts import ClaimOutcome, Pair, PairValue, judged, pairs, word
 
 PAGE = "reproduction.md"
 _ORIGIN = "Generated from the bundles of docs/results by `make results-pages`."
@@ -35,18 +35,18 @@ _ABOUT = (
     " dataset the reproduction with most rows, then with most repeats, then by the report's own"
     " method. What the others say is folded below."
 )
-_WORDS: Sequence[tuple[Outcome | Absence, str]] = (
-    (Outcome.HOLDS, "so in every pair of figures that decides"),
-    (Outcome.IN_SIZE, "so in every such pair, but by less or more than the report says"),
-    (Outcome.PARTLY, "so in some of them, and not in others"),
-    (Outcome.REVERSED, "the opposite is so in every such pair"),
+_WORDS: Sequence[tuple[ClaimOutcome | Absence, str]] = (
+    (ClaimOutcome.HOLDS, "so in every pair of figures that decides"),
+    (ClaimOutcome.IN_SIZE, "so in every such pair, but by less or more than the report says"),
+    (ClaimOutcome.PARTLY, "so in some of them, and not in others"),
+    (ClaimOutcome.REVERSED, "the opposite is so in every such pair"),
     (
-        Outcome.UNDECIDED,
+        ClaimOutcome.UNDECIDED,
         "most pairs do not decide: single runs that differ by 10 % or less (in recall by 0.01), or"
         f" ranges of repeats that overlap. {LEAST_REPEATS} repeats would decide the former, and"
         " more of them some of the latter (vectrial reproduce with --repeats)",
     ),
-    (Outcome.INVALID, "measured, but the store failed the correctness gate"),
+    (ClaimOutcome.INVALID, "measured, but the store failed the correctness gate"),
     (Absence.NOT_YET, "Vectrial can measure it, and no committed result has"),
     (Absence.CANNOT, "a system, a build or data that it takes are not to be had here"),
     (
@@ -75,7 +75,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClaimEvidence:
     """What one committed result says of a claim. result: its name. dataset: of the report; or the
     result where the pairs are no published figures."""
 
@@ -226,7 +226,7 @@ def _dataset(cell: ComparedFigure) -> object:
     return cell.figure.params.get("dataset")
 
 
-def _figures(claim: Claim, found: Sequence[Committed]) -> Iterator[Evidence]:
+def _figures(claim: Claim, found: Sequence[Committed]) -> Iterator[ClaimEvidence]:
     """What each reproduction says of a claim, by dataset."""
     for one in found:
         by_dataset: dict[str, list[Pair]] = {}
@@ -234,13 +234,13 @@ def _figures(claim: Claim, found: Sequence[Committed]) -> Iterator[Evidence]:
             dataset = str(_dataset(pair.cells[0]))
             by_dataset.setdefault(dataset, []).append(pair)
         for dataset, own in by_dataset.items():
-            yield Evidence(one.place.name, tuple(own), dataset, one.settings.faithful)
+            yield ClaimEvidence(one.place.name, tuple(own), dataset, one.settings.faithful)
 
 
-def _best(every: Sequence[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
+def _best(every: Sequence[ClaimEvidence]) -> tuple[list[ClaimEvidence], list[ClaimEvidence]]:
     """The best of each dataset that decides something, and the others."""
     able = [one for one in every if judged(one.pairs)]
-    by_dataset: Mapping[str, Evidence] = {
+    by_dataset: Mapping[str, ClaimEvidence] = {
         one.dataset: one for one in sorted(able, key=lambda one: one.rank)
     }
     best = [one for one in able if by_dataset[one.dataset] is one]
@@ -268,23 +268,23 @@ def _methods(own: Sequence[Committed]) -> Iterator[Table]:
 def _results(claim: Claim) -> list[str]:
     """Names of the results that a claim's readings are of."""
     every = (one for both in claim.readings for one in both)
-    return list(dict.fromkeys(one.result for one in every if isinstance(one, Reading)))
+    return list(dict.fromkeys(one.result for one in every if isinstance(one, RunReading)))
 
 
-def _readings(claim: Claim, run: Callable[[str], RunData]) -> Iterator[Evidence]:
+def _readings(claim: Claim, run: Callable[[str], RunData]) -> Iterator[ClaimEvidence]:
     """What other committed results say of a claim."""
     for name in _results(claim):
         found = tuple(
             Pair((_value(first, run),), (_value(second, run),), claim.least, claim.most)
             for first, second in claim.readings
-            if any(isinstance(one, Reading) and one.result == name for one in (first, second))
+            if any(isinstance(one, RunReading) and one.result == name for one in (first, second))
         )
-        yield Evidence(name, found, name)
+        yield ClaimEvidence(name, found, name)
 
 
-def _value(reading: Reading | float, run: Callable[[str], RunData]) -> Quantity:
-    if not isinstance(reading, Reading):
-        return Quantity(reading)
+def _value(reading: RunReading | float, run: Callable[[str], RunData]) -> PairValue:
+    if not isinstance(reading, RunReading):
+        return PairValue(reading)
     for point in run(reading.result).select(reading.experiment, reading.phase):
         own = {**point.index_params, **point.params}
         if (
@@ -294,7 +294,7 @@ def _value(reading: Reading | float, run: Callable[[str], RunData]) -> Quantity:
             and point.state == "ok"
             and (spread := point.spread(reading.metric)) is not None
         ):
-            return Quantity(spread.median, spread=spread, rows=point.rows)
+            return PairValue(spread.median, spread=spread, rows=point.rows)
     raise DataError(f"there is no such value: {reading}", where=reading.result)
 
 

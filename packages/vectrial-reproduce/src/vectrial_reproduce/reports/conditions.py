@@ -11,7 +11,7 @@ from vectrial.analysis.run_data import RunData
 from vectrial.stats.intervals import LEAST_REPEATS, RANGE_REPEATS
 from vectrial.util import formatting
 from vectrial_reproduce.reports.collect import ComparedFigure, stand_in
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.memory import OPTION, memory_in_words
 from vectrial_reproduce.reports.model import Reproduction, Scalar
 from vectrial_reproduce.reports.planning import Settings
@@ -66,7 +66,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Conditions:
+class ReportConditions:
     """The conditions of all parts. machine: ours. made: date and version of Vectrial. only: the
     parts that were asked for; none: all. builds: likewise of the grid. memory: what limited that of
     the servers, in words; empty where the report does not say what its systems had."""
@@ -116,8 +116,8 @@ class Conditions:
 
 
 def conditions_of(
-    report: Reproduction, measured: Mapping[str, Measured], settings: Settings
-) -> Conditions:
+    report: Reproduction, measured: Mapping[str, MeasuredPart], settings: Settings
+) -> ReportConditions:
     """The conditions of a reproduction. measured: by the name of the part."""
     parts = {part.name: part for part in report.parts}
     # Of some parts nothing was measured: no store can what they ask.
@@ -134,7 +134,7 @@ def conditions_of(
                 part.dataset if instead else "",
             )
         )  # fmt: skip
-    return Conditions(
+    return ReportConditions(
         settings.scale,
         _machine([run.run["environment"] for run in runs]),
         tuple(loaded),
@@ -149,7 +149,7 @@ def conditions_of(
     )
 
 
-def _queries(measured: Measured) -> int | None:
+def _queries(measured: MeasuredPart) -> int | None:
     """The number of queries of a part that was searched."""
     run = measured.run
     if not any(phase.name == "search" for trial in run.trials for phase in trial.phases):
@@ -158,7 +158,7 @@ def _queries(measured: Measured) -> int | None:
     return max(known, default=None)
 
 
-def _systems(report: Reproduction, measured: Mapping[str, Measured]) -> Iterator[System]:
+def _systems(report: Reproduction, measured: Mapping[str, MeasuredPart]) -> Iterator[System]:
     """Every system that was measured, in the report's order."""
     found: dict[tuple[str, str], list[System]] = {}
     for part in report.parts:

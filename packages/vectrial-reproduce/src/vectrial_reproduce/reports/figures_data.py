@@ -9,8 +9,8 @@ from vectrial.document.charts.moments import MOMENTS
 from vectrial.util import formatting
 from vectrial_reproduce.reports import figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.matching import Measured
-from vectrial_reproduce.reports.model import Arm, Curve, Drawing, Part, Reproduction
+from vectrial_reproduce.reports.matching import MeasuredPart
+from vectrial_reproduce.reports.model import Arm, Drawing, DrawnSeries, Part, Reproduction
 from vectrial_reproduce.reports.published import SECONDS, PublishedFigure
 
 #: Of `Drawing.given`: only the most rows that a system has of a dataset.
@@ -91,7 +91,7 @@ def plot(
     drawing: Drawing,
     report: Reproduction,
     cells: Sequence[ComparedFigure],
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, MeasuredPart],
 ) -> Plot:
     """The data of one drawing.
 
@@ -240,7 +240,7 @@ def _dots(
 
 
 def _curve(
-    curve: Curve, report: Reproduction, measured: Mapping[str, Measured]
+    curve: DrawnSeries, report: Reproduction, measured: Mapping[str, MeasuredPart]
 ) -> tuple[list[Dot], dict[tuple[str, str], list[str]]]:
     """Marks of a series that is no cell, and what of it is not drawn."""
     dots: list[Dot] = []
@@ -276,7 +276,7 @@ def _curve(
 
 
 def _moments(
-    curve: Curve, report: Reproduction, measured: Mapping[str, Measured]
+    curve: DrawnSeries, report: Reproduction, measured: Mapping[str, MeasuredPart]
 ) -> Iterator[Moment]:
     """Moments at which a measured series finished the steps of a load; only those that count."""
     part = next(part for part in report.parts if part.name == curve.part)
@@ -292,7 +292,7 @@ def _moments(
                 yield Moment(arm.published, metric, value)
 
 
-def _drawn_arms(part: Part, measured: Measured) -> dict[tuple[str, str], Arm]:
+def _drawn_arms(part: Part, measured: MeasuredPart) -> dict[tuple[str, str], Arm]:
     """By store and index, the arm that stands for each system in a drawing: the one called through
     the report's client only where the run has no other."""
     there = measured.stores

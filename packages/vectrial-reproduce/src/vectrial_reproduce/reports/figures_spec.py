@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vectrial.document.charts import moments
-from vectrial_reproduce.reports.model import Curve, Drawing, Scalar
+from vectrial_reproduce.reports.model import Drawing, DrawnSeries, Scalar
 
 _GLOVE: dict[str, Scalar] = {"dataset": "glove-100-angular"}
 _ARXIV: dict[str, Scalar] = {"dataset": "arxiv-titles-384"}
@@ -71,7 +71,7 @@ _MILVUS_WEAVIATE = (
     Drawing(
         "availability", "Availability over time: arXiv titles", "Figure 9", "ingest", "line",
         (), "seconds since the load began", "% of acknowledged rows found",
-        curve=Curve("arxiv", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0,
+        curve=DrawnSeries("arxiv", "time_to_searchable", "look", "elapsed_s", "share_found", 100.0,
                     moments="searchable"),
         note="The report's own curve is a sketch without numbers; it has Milvus ready at about"
         " 5,890 s, twice what its own load took, and is not repeated. " + moments.CAPTION,
@@ -141,14 +141,14 @@ _SIZES = Drawing(
     "crud", "line", ("rows",), "rows in the collection (log)",
     "mean latency of a find by vector in ms (log)", metrics=("find_by_vector",),
     given={"settings": "same"}, logs="xy", unit="ms", limit=300.0,
-    curve=Curve("same", "search", "search", "rows", "latency_mean", 1e-3),
+    curve=DrawnSeries("same", "search", "search", "rows", "latency_mean", 1e-3),
     note="Published latencies go through DocArray, which takes about a millisecond a call.",
 )  # fmt: skip
 _DOCARRAY_1M = (
     _SIZES,
     replace(_SIZES, name="latency-size-vendor", given={"settings": "vendor"},
             title="Find by vector against size: each vendor's defaults",
-            curve=Curve("vendor", "search", "search", "rows", "latency_mean", 1e-3)),
+            curve=DrawnSeries("vendor", "search", "search", "rows", "latency_mean", 1e-3)),
 )  # fmt: skip
 
 _BUILD: dict[str, Scalar] = {"m": 16, "ef_construction": 128}

@@ -12,7 +12,7 @@ from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.results.bundle import SUFFIX
 from vectrial.results.database import DATABASE
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
 from vectrial_reproduce.reports.planning import PartPlan, Settings
 from vectrial_reproduce.reports.registry import REPRODUCTIONS
@@ -22,7 +22,7 @@ MANIFEST = "reproduction.json"
 
 
 @dataclass(frozen=True)
-class Manifest:
+class ReproductionManifest:
     """What a reproduction was begun with. parts: name → "dataset" and "rows"."""
 
     report: Reproduction
@@ -30,7 +30,7 @@ class Manifest:
     parts: Mapping[str, Mapping[str, Any]]
 
 
-def read(folder: Path) -> Manifest:
+def read(folder: Path) -> ReproductionManifest:
     """What the reproduction in a folder was begun with.
 
     Raises:
@@ -53,7 +53,7 @@ def read(folder: Path) -> Manifest:
         told.get("memory_limit", False),
         told.get("builds", {}),
     )
-    return Manifest(REPRODUCTIONS.load(told["report"]), settings, told["parts"])
+    return ReproductionManifest(REPRODUCTIONS.load(told["report"]), settings, told["parts"])
 
 
 def begin(folder: Path, report: Reproduction, settings: Settings, parts: list[PartPlan]) -> None:
@@ -66,7 +66,7 @@ def begin(folder: Path, report: Reproduction, settings: Settings, parts: list[Pa
     path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
-def measured(folder: Path, manifest: Manifest) -> dict[str, Measured]:
+def measured(folder: Path, manifest: ReproductionManifest) -> dict[str, MeasuredPart]:
     """What was measured of each part: in a run folder of its name, or in a bundle in such a
     folder."""
     found = {}
@@ -74,5 +74,5 @@ def measured(folder: Path, manifest: Manifest) -> dict[str, Measured]:
         own = folder / name
         places = [own] if (own / DATABASE).is_file() else sorted(own.glob(f"*{SUFFIX}"))
         if places:
-            found[name] = Measured(load(places[0]), about["dataset"], about["rows"])
+            found[name] = MeasuredPart(load(places[0]), about["dataset"], about["rows"])
     return found

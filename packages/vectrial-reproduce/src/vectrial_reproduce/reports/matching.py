@@ -13,7 +13,7 @@ from vectrial_reproduce.reports.published import PublishedFigure
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPart:
     """A part that was measured: its run, and how many rows were loaded of which dataset."""
 
     run: RunData
@@ -31,7 +31,7 @@ def points_at(
     part: Part,
     measure: Measure,
     arm: Arm,
-    measured: Measured,
+    measured: MeasuredPart,
     faithful: bool,
 ) -> list[Point]:
     """The points measured at the figure's settings, the one preferred by `where` and `same_load`

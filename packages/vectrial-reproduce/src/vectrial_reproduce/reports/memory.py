@@ -16,7 +16,7 @@ from vectrial.plan.model import Plan
 from vectrial.servers.limits import no_limits
 from vectrial.servers.provide import choose, recipe_of
 from vectrial.util.cgroups import ROOT
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
 
 OPTION = "--memory-limit"
@@ -79,7 +79,7 @@ def _providers(plan: Plan) -> set[Provider]:
 
 
 def memory_in_words(
-    report: Reproduction, measured: Mapping[str, Measured], *, limited: bool
+    report: Reproduction, measured: Mapping[str, MeasuredPart], *, limited: bool
 ) -> str:
     """What limited the memory of the servers here, and of the report's; empty where it does not
     say. limited: whether `--memory-limit` was given."""

@@ -192,7 +192,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Curve:
+class DrawnSeries:
     """Source of a drawing's measured series, if not the cells: points of a part's run.
 
     x, metric: metrics of ours, or "rows" for x; times: what the metric is multiplied by.
@@ -250,11 +250,11 @@ class Drawing:
     names: Mapping[Scalar, str] = field(default_factory=dict)
     derived: str = ""
     note: str = ""
-    curve: Curve | None = None
+    curve: DrawnSeries | None = None
 
 
 @dataclass(frozen=True)
-class Side:
+class ClaimSide:
     """One side of a claim's pairs: the figures of a part of the report (`Figure.experiment`) with
     these published parameters, of which a tuple is any of its values. stores: of these systems
     alone; empty: of the same on both sides. metric: in place of the claim's."""
@@ -273,7 +273,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Reading:
+class RunReading:
     """One value in a committed run, for a conclusion that no published figure has.
 
     result: the folder of its bundle below docs/results. where: parameters of ours that must hold.
@@ -314,13 +314,13 @@ class Claim:
 
     text: str
     metric: str = ""
-    first: Side | None = None
-    second: Side | None = None
-    beside: tuple[Side, Side] | None = None
+    first: ClaimSide | None = None
+    second: ClaimSide | None = None
+    beside: tuple[ClaimSide, ClaimSide] | None = None
     against: float | None = None
     least: float = 1.0
     most: float = math.inf
-    readings: tuple[tuple[Reading | float, Reading | float], ...] = ()
+    readings: tuple[tuple[RunReading | float, RunReading | float], ...] = ()
     absent: tuple[Absence, str] | None = None
     note: str = ""
 

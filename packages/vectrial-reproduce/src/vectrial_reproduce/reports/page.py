@@ -13,11 +13,11 @@ from vectrial.document.charts.moments import MOMENTS
 from vectrial.util import formatting
 from vectrial_reproduce.reports import claims, crossings, interface
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.conditions import FEWER, Conditions, invalid_figures
+from vectrial_reproduce.reports.conditions import FEWER, ReportConditions, invalid_figures
 from vectrial_reproduce.reports.figures_data import Dot, Plot, plot
 from vectrial_reproduce.reports.figures_render import Palette, chart
 from vectrial_reproduce.reports.figures_spec import DRAWINGS
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
 from vectrial_reproduce.reports.page_tables import (
     Layout,
@@ -54,8 +54,8 @@ _ALONG = ("line", "tradeoff")
 def build(
     report: Reproduction,
     cells: Sequence[ComparedFigure],
-    about: Conditions,
-    measured: Mapping[str, Measured],
+    about: ReportConditions,
+    measured: Mapping[str, MeasuredPart],
     layout: Layout = Layout.COLUMNS,
 ) -> Report:
     """Everything that is shown of a reproduction; figures in all layouts but `LIST`."""
@@ -98,7 +98,7 @@ def build(
     )  # fmt: skip
 
 
-def _warnings(cells: Sequence[ComparedFigure], about: Conditions) -> Iterator[str]:
+def _warnings(cells: Sequence[ComparedFigure], about: ReportConditions) -> Iterator[str]:
     yield (
         "Another machine, other versions, another client: a ratio says how far two setups are"
         " apart, not that a store became faster or slower."
@@ -117,7 +117,7 @@ def _parts(
     cells: Sequence[ComparedFigure],
     plots: Sequence[Plot],
     palette: Palette,
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, MeasuredPart],
     layout: Layout,
 ) -> Iterator[Section]:
     """A section for each part of the report: its tables, what the runs have beside them, then its

@@ -21,11 +21,11 @@ from vectrial.util import (
 )
 from vectrial_reproduce.reports import figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.conditions import Conditions
+from vectrial_reproduce.reports.conditions import ReportConditions
 from vectrial_reproduce.reports.figures_render import Palette
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction, Scalar
-from vectrial_reproduce.reports.tables import Sheet, parted, system
+from vectrial_reproduce.reports.tables import ReportTable, parted, system
 
 #: By part of the report, the section of a run's report that its page has, too.
 _SECTIONS = {"anomaly": "anomaly", "scalar_index_overhead": "metadata-indexes"}
@@ -86,7 +86,7 @@ def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
     )
 
 
-def ran(about: Conditions) -> Iterator[Section]:
+def ran(about: ReportConditions) -> Iterator[Section]:
     """The data of each part, and the stand-in and version of each system."""
     parts = table_of(
         "loaded",
@@ -124,7 +124,7 @@ def ran(about: Conditions) -> Iterator[Section]:
         yield Section("ran", "What was measured", lead, blocks)
 
 
-def further(measured: Mapping[str, Measured]) -> Mapping[str, Sequence[Block]]:
+def further(measured: Mapping[str, MeasuredPart]) -> Mapping[str, Sequence[Block]]:
     """By part of the report, what its own figures do not ask but the runs have: how well anomalies
     were told, what every step of a load with indexes and without took, when loads were
     acknowledged, found and indexed, and what the files hold."""
@@ -150,7 +150,7 @@ def _section(slug: str, run: RunData) -> list[Block]:
     return found
 
 
-def _searchable(name: str, one: Measured) -> list[Table]:
+def _searchable(name: str, one: MeasuredPart) -> list[Table]:
     run = one.run
     return _plain(
         searchable.table(
@@ -162,7 +162,7 @@ def _searchable(name: str, one: Measured) -> list[Table]:
     )
 
 
-def _kinds(name: str, one: Measured) -> list[Table]:
+def _kinds(name: str, one: MeasuredPart) -> list[Table]:
     run = one.run
     return _plain(
         storage.table(
@@ -196,7 +196,7 @@ class Layout(StrEnum):
     LIST = "list"
 
 
-def sheet_tables(sheet: Sheet, palette: Palette, layout: Layout) -> list[Table]:
+def sheet_tables(sheet: ReportTable, palette: Palette, layout: Layout) -> list[Table]:
     """The tables of one table of the report."""
     if layout is Layout.LIST:
         return [table for table in [_listed(sheet)] if table.rows]
@@ -208,7 +208,7 @@ def sheet_tables(sheet: Sheet, palette: Palette, layout: Layout) -> list[Table]:
     ]  # fmt: skip
 
 
-def _sheet_table(sheet: Sheet, palette: Palette, layout: Layout, title: str) -> Table:
+def _sheet_table(sheet: ReportTable, palette: Palette, layout: Layout, title: str) -> Table:
     """One row per line; every parameter in which the rows differ has a column."""
     heads = [*columns("store")]
     for name in sheet.settings:
@@ -254,7 +254,7 @@ def _metric_columns(
     yield Column(f"{metric}_{beside}", beside, "1", title)
 
 
-def _listed(sheet: Sheet) -> Table:
+def _listed(sheet: ReportTable) -> Table:
     heads = columns(
         "store", "setting", "metric",
         published=("Published", ""), measured=("Measured", ""), ratio=("Ratio", ""),

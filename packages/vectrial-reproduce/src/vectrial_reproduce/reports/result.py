@@ -9,8 +9,8 @@ from pathlib import Path
 from vectrial.document.blocks import Report
 from vectrial_reproduce.reports import folder
 from vectrial_reproduce.reports.collect import ComparedFigure, cells
-from vectrial_reproduce.reports.conditions import Conditions, conditions_of
-from vectrial_reproduce.reports.matching import Measured
+from vectrial_reproduce.reports.conditions import ReportConditions, conditions_of
+from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
 from vectrial_reproduce.reports.page import build
 from vectrial_reproduce.reports.page_tables import Layout
@@ -18,21 +18,21 @@ from vectrial_reproduce.reports.planning import Settings
 
 
 @dataclass(frozen=True)
-class Result:
+class ReportResult:
     """What was measured of a report. measured: by the name of the part."""
 
     report: Reproduction
     settings: Settings
     cells: tuple[ComparedFigure, ...]
-    conditions: Conditions
-    measured: Mapping[str, Measured]
+    conditions: ReportConditions
+    measured: Mapping[str, MeasuredPart]
 
     def page(self, layout: Layout) -> Report:
         """Everything that is shown of it."""
         return build(self.report, self.cells, self.conditions, self.measured, layout)
 
 
-def result_of(place: Path, known: Collection[str]) -> Result:
+def result_of(place: Path, known: Collection[str]) -> ReportResult:
     """The result in a folder. known: names of the stores there are.
 
     Raises:
@@ -43,4 +43,4 @@ def result_of(place: Path, known: Collection[str]) -> Result:
     measured = folder.measured(place, manifest)
     found = cells(report, measured, known=known, stores=settings.stores, faithful=settings.faithful)
     about = conditions_of(report, measured, settings)
-    return Result(report, settings, tuple(found), about, measured)
+    return ReportResult(report, settings, tuple(found), about, measured)

@@ -19,7 +19,7 @@ _LONG = 40
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One row of a table: a system at a setting (published parameters), its cells by metric."""
 
     store: str
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ReportTable:
     """One table of a part of the report: a column for each published metric.
 
     metrics: each with its unit, empty where rows have different ones and every cell says its own.
@@ -42,7 +42,7 @@ class Sheet:
     experiment: str
     title: str
     metrics: tuple[tuple[str, str], ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
 
     @property
     def section(self) -> str:
@@ -65,16 +65,16 @@ class Sheet:
             found[metric] = _shared(cell.notes for cell in measured or held)
         return found
 
-    def of_line(self, line: Line) -> tuple[str, ...]:
+    def of_line(self, line: TableLine) -> tuple[str, ...]:
         """Notes on every cell of a row, besides those on its columns."""
         return _shared(self._beyond_column(line, metric) for metric in line.cells)
 
-    def of_cell(self, line: Line, metric: str) -> tuple[str, ...]:
+    def of_cell(self, line: TableLine, metric: str) -> tuple[str, ...]:
         """Notes on one cell alone."""
         row = self.of_line(line)
         return tuple(note for note in self._beyond_column(line, metric) if note not in row)
 
-    def _beyond_column(self, line: Line, metric: str) -> tuple[str, ...]:
+    def _beyond_column(self, line: TableLine, metric: str) -> tuple[str, ...]:
         column = self.of_metrics[metric]
         return tuple(note for note in line.cells[metric].notes if note not in column)
 
@@ -89,7 +89,7 @@ def section_of(experiment: str) -> str:
     return f"part-{experiment}".replace("_", "-")
 
 
-def sheets(cells: Sequence[ComparedFigure]) -> list[Sheet]:
+def sheets(cells: Sequence[ComparedFigure]) -> list[ReportTable]:
     """The cells as tables, in the report's order."""
     groups: dict[tuple[str, ...], list[ComparedFigure]] = {}
     for cell in cells:
@@ -98,7 +98,7 @@ def sheets(cells: Sequence[ComparedFigure]) -> list[Sheet]:
     return [_sheet(key, members) for key, members in groups.items()]
 
 
-def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> Sheet:
+def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> ReportTable:
     experiment, dataset, settings, k = key
     title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
     rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, ComparedFigure]] = {}
@@ -107,9 +107,9 @@ def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> Sheet:
         setting = (*_setting(cell.figure, shared), *client)
         row = rows.setdefault((cell.figure.store, setting), {})
         row[cell.figure.metric] = cell
-    lines = [Line(store, dict(setting), held) for (store, setting), held in rows.items()]
+    lines = [TableLine(store, dict(setting), held) for (store, setting), held in rows.items()]
     joined = " · ".join(part for part in title if part)
-    return Sheet(experiment, joined, _metrics(cells), tuple(_ordered(lines)))
+    return ReportTable(experiment, joined, _metrics(cells), tuple(_ordered(lines)))
 
 
 def _by_client(
@@ -124,7 +124,7 @@ def _by_client(
         yield cell.through, (("client", cell.through.client),)
 
 
-def parted(sheet: Sheet) -> list[Sheet]:
+def parted(sheet: ReportTable) -> list[ReportTable]:
     """A table for each system, called after it, where a long one has them one after the other; else
     the one."""
     stores = list(dict.fromkeys(line.store for line in sheet.lines))
@@ -133,7 +133,7 @@ def parted(sheet: Sheet) -> list[Sheet]:
     if len(sheet.lines) <= _LONG or whole != list(sheet.lines):
         return [sheet]
     return [
-        Sheet(
+        ReportTable(
             sheet.experiment,
             lines[0].system,
             _metrics([cell for line in lines for cell in line.cells.values()]),
@@ -162,7 +162,7 @@ def _setting(figure: PublishedFigure, shared: frozenset[str]) -> tuple[tuple[str
     return tuple((name, value) for name, value in figure.params.items() if name not in shared)
 
 
-def _ordered(lines: Sequence[Line]) -> list[Line]:
+def _ordered(lines: Sequence[TableLine]) -> list[TableLine]:
     """Rows of each system by their settings' numbers, as they come in files only by name; the
     systems take turns as in the report."""
     ranks: dict[str, dict[Scalar | None, float]] = {}
@@ -173,7 +173,7 @@ def _ordered(lines: Sequence[Line]) -> list[Line]:
         else:
             ranks[name] = {value: float(at) for at, value in enumerate(values)}
 
-    def place(line: Line) -> list[float]:
+    def place(line: TableLine) -> list[float]:
         return [known[line.setting.get(name)] for name, known in ranks.items()]
 
     turns = {

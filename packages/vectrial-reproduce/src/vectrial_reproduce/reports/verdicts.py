@@ -13,13 +13,13 @@ from vectrial.stats.intervals import LEAST_REPEATS, Spread
 from vectrial.util import formatting
 from vectrial_reproduce.reports import figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.model import Absence, Claim, Side
+from vectrial_reproduce.reports.model import Absence, Claim, ClaimSide
 
 #: A single run decides nothing within such a share; of a recall within such a difference.
 _SHARE, _RECALL = 0.1, 0.01
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """Whether the first value of a measured pair is the larger one."""
 
     YES = "yes"
@@ -31,7 +31,7 @@ class Verdict(Enum):
     NONE = "not measured"
 
 
-class Outcome(Enum):
+class ClaimOutcome(Enum):
     """What came of a claim."""
 
     HOLDS = "holds"
@@ -43,7 +43,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True)
-class Quantity:
+class PairValue:
     """One value of a pair. published: None where the report has no figure of it. why: it has no
     value that counts. cell: the figure that it is of."""
 
@@ -56,7 +56,7 @@ class Quantity:
     cell: ComparedFigure | None = None
 
 
-def quantity(cell: ComparedFigure) -> Quantity:
+def quantity(cell: ComparedFigure) -> PairValue:
     """A figure as a value of a pair."""
     figure, measured, why = cell.figure, cell.measured, cell.why
     if measured is not None and cell.few_calls:
@@ -66,7 +66,7 @@ def quantity(cell: ComparedFigure) -> Quantity:
     factor, spread = figure.in_comparable_unit(1.0), cell.spread
     if spread is not None:
         spread = replace(spread, low=spread.low * factor, high=spread.high * factor)
-    return Quantity(
+    return PairValue(
         measured * factor if measured is not None and cell.valid else None,
         figure.comparable_value,
         spread,
@@ -84,14 +84,14 @@ class Pair:
     least, most: as of `Claim`. again: what was measured for them was measured for another pair.
     """
 
-    over: tuple[Quantity, ...]
-    under: tuple[Quantity, ...]
+    over: tuple[PairValue, ...]
+    under: tuple[PairValue, ...]
     least: float = 1.0
     most: float = math.inf
     again: bool = False
 
     @property
-    def values(self) -> tuple[Quantity, ...]:
+    def values(self) -> tuple[PairValue, ...]:
         """All of them."""
         return (*self.over, *self.under)
 
@@ -128,26 +128,26 @@ class Pair:
         return min((1 if q.spread is None else q.spread.n for q in self._measured), default=1)
 
     @property
-    def _measured(self) -> list[Quantity]:
+    def _measured(self) -> list[PairValue]:
         """Without numbers that the report gives."""
         return [q for q in self.values if q.rows is not None or q.spread is not None]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """Whether the claim is so here."""
         ratio = self.measured
         if ratio is None:
-            return Verdict.NONE
+            return ClaimVerdict.NONE
         if self.again:
-            return Verdict.AGAIN
+            return ClaimVerdict.AGAIN
         bounds = [1.0, *(one for one in (self.least, self.most) if one != 1 and one < math.inf)]
         if any(self._is_near(ratio, bound) for bound in bounds):
-            return Verdict.OPEN
+            return ClaimVerdict.OPEN
         if ratio <= 1:
-            return Verdict.NO
+            return ClaimVerdict.NO
         if ratio > self.most:
-            return Verdict.MORE
-        return Verdict.YES if ratio >= self.least else Verdict.LESS
+            return ClaimVerdict.MORE
+        return ClaimVerdict.YES if ratio >= self.least else ClaimVerdict.LESS
 
     def _is_near(self, ratio: float, bound: float) -> bool:
         """True if what was measured does not decide on which side of a bound the ratio is."""
@@ -194,7 +194,7 @@ def _ratio(over: Sequence[float | None], under: Sequence[float | None]) -> float
     return math.prod(known[: len(over)]) / math.prod(known[len(over) :])
 
 
-def _end(of: Quantity, which: str) -> float | None:
+def _end(of: PairValue, which: str) -> float | None:
     """An end of the range of its repeats; itself of a number."""
     return of.value if of.spread is None else float(getattr(of.spread, which))
 
@@ -206,7 +206,7 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
     first = list(_of(claim, claim.first, cells))
     if claim.against is not None:
         values = [quantity(cell) for _, cell in first]
-        number = Quantity(claim.against, claim.against)
+        number = PairValue(claim.against, claim.against)
         return [
             Pair((one,), (replace(number, is_recall=one.is_recall),), claim.least, claim.most)
             for one in values
@@ -232,7 +232,7 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
 
 
 def _of(
-    claim: Claim, side: Side, cells: Sequence[ComparedFigure]
+    claim: Claim, side: ClaimSide, cells: Sequence[ComparedFigure]
 ) -> Iterator[tuple[tuple[object, ...], ComparedFigure]]:
     """The figures of a side, each with what it shares with its counterparts."""
     for cell in cells:
@@ -245,25 +245,29 @@ def _of(
 
 def judged(found: Sequence[Pair]) -> list[Pair]:
     """The pairs that have a verdict of their own."""
-    return [pair for pair in found if pair.verdict not in (Verdict.NONE, Verdict.AGAIN)]
+    return [pair for pair in found if pair.verdict not in (ClaimVerdict.NONE, ClaimVerdict.AGAIN)]
 
 
-def outcome(found: Sequence[Pair]) -> Outcome | None:
+def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
     """The verdict on a claim, out of those on its pairs; None where no pair has one."""
     verdicts = [pair.verdict for pair in judged(found)]
     if not verdicts:
         return None
-    no, undecided = verdicts.count(Verdict.NO), verdicts.count(Verdict.OPEN)
+    no, undecided = verdicts.count(ClaimVerdict.NO), verdicts.count(ClaimVerdict.OPEN)
     decided = len(verdicts) - undecided
     if undecided > decided:
-        return Outcome.UNDECIDED
+        return ClaimOutcome.UNDECIDED
     if no == decided:
-        return Outcome.REVERSED
+        return ClaimOutcome.REVERSED
     if no:
-        return Outcome.PARTLY
-    if Verdict.YES in verdicts:
-        return Outcome.HOLDS if verdicts.count(Verdict.YES) == decided else Outcome.PARTLY
-    return Outcome.IN_SIZE
+        return ClaimOutcome.PARTLY
+    if ClaimVerdict.YES in verdicts:
+        return (
+            ClaimOutcome.HOLDS
+            if verdicts.count(ClaimVerdict.YES) == decided
+            else ClaimOutcome.PARTLY
+        )
+    return ClaimOutcome.IN_SIZE
 
 
 def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
@@ -276,10 +280,10 @@ def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
         return kind.value, why
     for pair in found:  # valid, and yet without a ratio
         if pair.cells and all(cell.valid for cell in pair.cells):
-            return Outcome.UNDECIDED.value, _sentence(pair.why)
+            return ClaimOutcome.UNDECIDED.value, _sentence(pair.why)
     wrong = [c for pair in found for c in pair.cells if c.measured is not None and not c.valid]
     if wrong:
-        return Outcome.INVALID.value, f"Because {in_words(wrong[0].why, wrong[0].store)}."
+        return ClaimOutcome.INVALID.value, f"Because {in_words(wrong[0].why, wrong[0].store)}."
     why = next((pair.why for pair in found if pair.why), "")
     return Absence.NOT_YET.value, _sentence(why)
 
@@ -305,10 +309,12 @@ def details(found: Sequence[Pair]) -> str:
     known = [pair.published for pair in found if pair.published is not None]
     theirs = sum(one > 1 and one >= pair.least for pair in found if (one := pair.published))
     published = f"; as published in {theirs} of {len(known)}" if known else ""
-    said = f"In {verdicts.count(Verdict.YES)} of {formatting.plural(len(each), 'measured pair')}"
+    said = (
+        f"In {verdicts.count(ClaimVerdict.YES)} of {formatting.plural(len(each), 'measured pair')}"
+    )
     for verdict, how in (
-        (Verdict.LESS, "by less than that"), (Verdict.MORE, "by more than that"),
-        (Verdict.OPEN, "undecided"),
+        (ClaimVerdict.LESS, "by less than that"), (ClaimVerdict.MORE, "by more than that"),
+        (ClaimVerdict.OPEN, "undecided"),
     ):  # fmt: skip
         if count := verdicts.count(verdict):
             said += f", {how} in {count}"

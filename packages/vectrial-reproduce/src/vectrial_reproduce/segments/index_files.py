@@ -27,7 +27,7 @@ _SPARE = 4
 
 
 @dataclass(frozen=True)
-class Builder:
+class SegmentBuilder:
     """Builds and opens the indexes of segments.
 
     make: a store at a folder. Anything that an embedded store writes into its folder is the index;

@@ -21,7 +21,7 @@ from vectrial.model.errors import StoreError
 from vectrial.model.progress import Progress
 from vectrial.model.store import Store
 from vectrial_reproduce.segments import index_files
-from vectrial_reproduce.segments.index_files import Builder
+from vectrial_reproduce.segments.index_files import SegmentBuilder
 from vectrial_reproduce.segments.objects import (
     Objects,
     Receipt,
@@ -36,7 +36,7 @@ _MOST_SAID = 5
 
 
 @dataclass(frozen=True)
-class Settings:
+class PipelineSettings:
     """workers: threads that build, each one segment at a time. prefetch: segments that are got
     ahead of them, one of which may be under way. segment_rows: of each segment but the last."""
 
@@ -51,7 +51,7 @@ class Settings:
 
 
 @dataclass
-class Outcome:
+class StepOutcome:
     """What came of a step for all segments.
 
     failed: the reason by segment. resumed: segments that were done before.
@@ -89,8 +89,8 @@ class Pipeline:
         self,
         dataset: Dataset,
         objects: Objects,
-        builder: Builder,
-        settings: Settings,
+        builder: SegmentBuilder,
+        settings: PipelineSettings,
         folder: Path,
         progress: Progress,
         embed: Callable[[int, int], int] | None = None,
@@ -109,9 +109,9 @@ class Pipeline:
         """Of a whole segment, without its metadata."""
         return min(self._settings.segment_rows, self._dataset.rows) * (self._dataset.dim * 4 + 8)
 
-    def put(self) -> Outcome:
+    def put(self) -> StepOutcome:
         """Embed the texts of each segment, if there are any, cut it and put it as an object."""
-        outcome, there = Outcome(), self._receipts(_SEGMENTS)
+        outcome, there = StepOutcome(), self._receipts(_SEGMENTS)
         for number, (start, stop) in enumerate(self.bounds):
             self._progress(number, len(self.bounds), "putting segments")
             if number in there:
@@ -134,10 +134,10 @@ class Pipeline:
                 outcome.failed[number] = str(error)
         return outcome
 
-    def index(self) -> Outcome:
+    def index(self) -> StepOutcome:
         """Get every segment, index it, and write the index back; several at once."""
         done = self._receipts(_INDEXES)
-        outcome = Outcome(resumed=sorted(done))
+        outcome = StepOutcome(resumed=sorted(done))
         todo = [number for number in range(len(self.bounds)) if number not in done]
         with index_files.scratch(
             self.segment_bytes, self._settings.workers + 2, self._folder
@@ -145,9 +145,9 @@ class Pipeline:
             _Workers(self, todo, outcome, folder).run()
         return outcome
 
-    def load(self, folder: Path) -> tuple[list[Store], Outcome]:
+    def load(self, folder: Path) -> tuple[list[Store], StepOutcome]:
         """Get every index into a folder and open it. The stores are the caller's to close."""
-        outcome, stores = Outcome(), []
+        outcome, stores = StepOutcome(), []
         receipts = self._receipts(_INDEXES)
         for number in range(len(self.bounds)):
             self._progress(number, len(self.bounds), "loading indexes")
@@ -212,7 +212,7 @@ class Pipeline:
         self._progress(done, of, "indexing segments")
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> PipelineSettings:
         """How many at once."""
         return self._settings
 
@@ -257,7 +257,7 @@ class _Workers:
     """One thread that gets, some that build, and one that writes back, with bounded queues between
     them: a stage that is slow holds up those before it, and memory with them."""
 
-    def __init__(self, pipeline: Pipeline, todo: Sequence[int], outcome: Outcome, folder: Path):
+    def __init__(self, pipeline: Pipeline, todo: Sequence[int], outcome: StepOutcome, folder: Path):
         self._pipeline, self._todo, self._outcome = pipeline, todo, outcome
         self._folder, settings = folder, pipeline.settings
         self._workers = settings.workers

@@ -65,7 +65,7 @@ class CagraSearch(vt.Params):
     search_width: int = Bound(default=1, ge=1, le=1024)
 
 
-class IvfPqBuild(vt.Params):
+class CuvsIvfPqBuild(vt.Params):
     """nlist: coarse cells; m_pq: codes per vector, cuVS's pq_dim; nbits: bits of each code.
 
     nlist None means 1,024, cuVS's own number, or fewer where they would have less than 40 rows
@@ -77,13 +77,13 @@ class IvfPqBuild(vt.Params):
     nbits: int = Bound(default=8, ge=4, le=8)
 
     @model_validator(mode="after")
-    def _whole_bytes(self) -> IvfPqBuild:
+    def _whole_bytes(self) -> CuvsIvfPqBuild:
         if self.m_pq is not None and self.m_pq * self.nbits % 8:
             raise ValueError("m_pq times nbits is a multiple of 8")
         return self
 
 
-class IvfPqSearch(vt.Params):
+class CuvsIvfPqSearch(vt.Params):
     """nprobe: cells looked into."""
 
     nprobe: int = Bound(default=20, ge=1, le=1_000_000)
@@ -112,8 +112,8 @@ class CuvsStore(vt.LibraryIndex):
                 tuning_ranges={"graph_degree": (16, 128)},
             ),
             "ivf_pq": vt.IndexKind(
-                build=IvfPqBuild,
-                search=IvfPqSearch,
+                build=CuvsIvfPqBuild,
+                search=CuvsIvfPqSearch,
                 recall_floor=0.5,
                 high_recall_params={"nprobe": 4096},
                 filters=frozenset(),
@@ -229,7 +229,7 @@ class CuvsStore(vt.LibraryIndex):
                 settings = module.IndexParams(metric=metric, **params.model_dump())
                 self._held = self._on_device(vectors)
                 self._index = module.build(settings, self._held)
-            case IvfPqBuild() as params:
+            case CuvsIvfPqBuild() as params:
                 settings = module.IndexParams(
                     metric=metric,
                     n_lists=params.nlist or max(1, min(_LISTS, len(vectors) // _ROWS_PER_LIST)),
@@ -260,7 +260,7 @@ class CuvsStore(vt.LibraryIndex):
                 )
                 search = partial(module.search, settings, self._index, filter=bits)
                 positions = np.uint32
-            case IvfPqSearch():
+            case CuvsIvfPqSearch():
                 lists = self._index.n_lists
                 if most > _FILLED_UP and params.nprobe < lists:
                     raise vt.Unsupported(
@@ -276,7 +276,7 @@ class CuvsStore(vt.LibraryIndex):
         run = _searcher(
             search, self._resources(), self._on_device, found, scores, rows.ids, rows.schema.dim
         )
-        if isinstance(params, IvfPqSearch):
+        if isinstance(params, CuvsIvfPqSearch):
             return _sorted(run, highest_first=rows.schema.metric is vt.Metric.IP)
         return run
 

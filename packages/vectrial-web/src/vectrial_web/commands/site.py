@@ -70,13 +70,13 @@ def site(
     Exit codes: 0 written, 2 no run can be read, or DIR holds something else.
     """  # fmt: skip
     # Imported here: the charts of pages take a while.
-    from vectrial_web.site.build import Options, build, check, processors
+    from vectrial_web.site.build import SiteOptions, build, check, processors
     from vectrial_web.site.places import HOME
 
     check(out)
     if base_url and "://" not in base_url:
         raise UserError(f"'{base_url}' is not an address", where="--base-url", remedy="https://…")
-    chosen = Options(title, base_url.rstrip("/"), figures, jobs or processors())
+    chosen = SiteOptions(title, base_url.rstrip("/"), figures, jobs or processors())
     with progress_bars() as progress:
         results = build(runs or [options.RUNS], out, chosen, progress)
     console = stderr_console()

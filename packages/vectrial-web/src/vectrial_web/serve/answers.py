@@ -14,7 +14,7 @@ from vectrial_web.serve.urls import Document
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def page(document: Document) -> html.Page:
+def page(document: Document) -> html.HtmlPage:
     """A document, laid out by its template."""
     return html.page(
         document.report,
@@ -33,7 +33,7 @@ def rendered(
 
 
 def answer(
-    page: html.Page, status: int = 200, headers: Mapping[str, str] | None = None
+    page: html.HtmlPage, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The answer that shows a page, under the policy that it needs."""
     policy = {"content-security-policy": page.policy}

@@ -37,7 +37,7 @@ from vectrial_web.serve.changes_chart import changes
 from vectrial_web.serve.files import DATA, figure_file, logs_of, table_file
 from vectrial_web.serve.launcher import Launcher
 from vectrial_web.serve.live import Streams, version_of
-from vectrial_web.serve.runs import Run, Runs
+from vectrial_web.serve.runs import ListedRun, Runs
 from vectrial_web.serve.start_pages import StartPages
 from vectrial_web.serve.trial import trial_report
 from vectrial_web.serve.trials import trials_report, values_report
@@ -81,7 +81,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
 
 def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     """The routes of a document: itself, its figures, its tables."""
-    drawn: LruCache[html.Page] = LruCache(_KEPT)
+    drawn: LruCache[html.HtmlPage] = LruCache(_KEPT)
 
     def page(request: Request) -> Response:
         document = make(request)
@@ -234,7 +234,7 @@ class _Pages:
             raise HTTPException(404, "the run has no such log")
         return answers.file(log.read_bytes(), name)
 
-    def _found(self, request: Request) -> Run:
+    def _found(self, request: Request) -> ListedRun:
         run = self._runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(404, "there is no such run")
@@ -282,10 +282,10 @@ class _Pages:
         )
         return document.report(found, changes), (run_address(run.id), run_address(other.id))
 
-    def _report(self, run: Run) -> Report:
+    def _report(self, run: ListedRun) -> Report:
         return self._reports.get((run.id, run.changed), lambda: build(self._data(run)))
 
-    def _data(self, run: Run) -> RunData:
+    def _data(self, run: ListedRun) -> RunData:
         return self._loaded.get((run.id, run.changed), lambda: load(run.folder))
 
 
@@ -309,7 +309,7 @@ def _threshold(given: str) -> float:
     return found[0]
 
 
-def _under_way(run: Run, stop: Mapping[str, str] | None) -> Document:
+def _under_way(run: ListedRun, stop: Mapping[str, str] | None) -> Document:
     """The page of a run under way. stop: the fields of the form that stops it."""
     address = run_address(run.id)
     about = "" if run.status else run.why
@@ -318,14 +318,14 @@ def _under_way(run: Run, stop: Mapping[str, str] | None) -> Document:
     return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
 
 
-def _crumb(run: Run) -> tuple[str, str]:
+def _crumb(run: ListedRun) -> tuple[str, str]:
     return run.title, run_address(run.id)
 
 
 #: What is offered beside a run's title.
 _OFFERED = ("measurements.csv", "measurements.parquet", "measurements.jsonl", "suite.toml")
 _TRIAL_FILTERS = ("store", "experiment", "dataset", "status")
-_FILTERS: dict[str, Callable[[Run], tuple[str, ...]]] = {
+_FILTERS: dict[str, Callable[[ListedRun], tuple[str, ...]]] = {
     "store": lambda run: run.summary.stores if run.summary else (),
     "dataset": lambda run: run.summary.datasets if run.summary else (),
     "experiment": lambda run: run.summary.experiments if run.summary else (),
@@ -337,7 +337,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _matches(run: Run, parameters: dict[str, str]) -> bool:
+def _matches(run: ListedRun, parameters: dict[str, str]) -> bool:
     words = parameters["q"].lower().split()
     title = f"{run.title} {run.name} {run.summary.note if run.summary else ''}".lower()
     return all(word in title for word in words) and all(
@@ -350,5 +350,5 @@ def _number(given: str) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
 
 
-def _began(run: Run) -> str:
+def _began(run: ListedRun) -> str:
     return f"{datetime.fromtimestamp(run.at, UTC):%Y-%m-%d %H:%M}"

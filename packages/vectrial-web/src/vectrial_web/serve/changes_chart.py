@@ -10,14 +10,14 @@ from vectrial.compare.judge import Verdict
 from vectrial.document.blocks import Figure
 from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink, legend
 from vectrial.document.charts.vegalite import Settings, channel, layer
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 from vectrial.util import formatting
 
 _INKS = {
-    Kind.WORSE: "wrong",
-    Kind.BETTER: "step1",
-    Kind.TIE: "muted",
-    Kind.UNDECIDED: "axis",
+    VerdictKind.WORSE: "wrong",
+    VerdictKind.BETTER: "step1",
+    VerdictKind.TIE: "muted",
+    VerdictKind.UNDECIDED: "axis",
 }
 #: Changes are drawn between these ratios; the table has all.
 _DRAWN = (0.1, 10.0)

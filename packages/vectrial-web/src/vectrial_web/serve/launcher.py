@@ -30,7 +30,7 @@ from vectrial.util.children import python
 from vectrial.util.locks import file_lock
 from vectrial.util.paths import home
 from vectrial.util.process import same_process, tail
-from vectrial_web.serve.runs import Run, Runs
+from vectrial_web.serve.runs import ListedRun, Runs
 from vectrial_web.serve.urls import STARTED, run_address
 
 #: Lines of a log that a page shows.
@@ -59,7 +59,7 @@ class Started(BaseModel):
 
 
 @dataclass(frozen=True)
-class Busy:
+class OngoingRun:
     """A run under way, which a second one would disturb. href: its page; empty if it has none."""
 
     what: str
@@ -69,7 +69,7 @@ class Busy:
 class RunUnderWay(UserError):
     """A second run was asked for while one is under way."""
 
-    def __init__(self, busy: Busy) -> None:
+    def __init__(self, busy: OngoingRun) -> None:
         super().__init__(f"{busy.what}: a second one would disturb its measurements")
         self.busy = busy
 
@@ -108,7 +108,7 @@ class Launcher:
             arguments = ("run", str(path), "--out", str(self._runs.root))
             self._launch(arguments, log, f"vectrial run {path.name}")
 
-    def resume(self, run: Run) -> None:
+    def resume(self, run: ListedRun) -> None:
         """Continue an interrupted run.
 
         Raises:
@@ -154,7 +154,7 @@ class Launcher:
             return False
         return same_process(started.pid, started.created) is not None
 
-    def run_of(self, started: Started) -> Run | None:
+    def run_of(self, started: Started) -> ListedRun | None:
         """The run that the process measures or measured; None before it has begun, or if it is in
         another folder."""
         for run in self._runs.listing():
@@ -163,23 +163,23 @@ class Launcher:
                 return run
         return None
 
-    def stoppable(self, run: Run) -> Started | None:
+    def stoppable(self, run: ListedRun) -> Started | None:
         """The process of a run under way, if a page started it."""
         started = self.started()
         if started is None or run.status is None or run.status.pid != started.pid:
             return None
         return started if self.alive(started) else None
 
-    def busy(self) -> Busy | None:
+    def busy(self) -> OngoingRun | None:
         """The run under way, if there is one: of a page, or in the folder served."""
         started = self.started()
         if started is not None and self.alive(started):
             if started.root == self._runs.root:
-                return Busy(f"A run is under way ({started.says})", STARTED)
-            return Busy(f"A run is under way in {started.root} ({started.says})")
+                return OngoingRun(f"A run is under way ({started.says})", STARTED)
+            return OngoingRun(f"A run is under way in {started.root} ({started.says})")
         for run in self._runs.listing():
             if run.state == "running" and run.status is not None:
-                return Busy(f"A run is under way ({run.name})", run_address(run.id))
+                return OngoingRun(f"A run is under way ({run.name})", run_address(run.id))
         return None
 
     def tail(self, started: Started) -> str:

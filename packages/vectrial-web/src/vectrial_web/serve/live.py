@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from vectrial_web.serve.auth import Access
-from vectrial_web.serve.runs import Run, Runs
+from vectrial_web.serve.runs import ListedRun, Runs
 
 #: Pages that are told at once; each looks at a few files every so often.
 _MOST = 32
@@ -98,13 +98,13 @@ class Streams:
         return StreamingResponse(events(), media_type="text/event-stream")
 
 
-def version_of(listing: Iterable[Run]) -> str:
+def version_of(listing: Iterable[ListedRun]) -> str:
     """Another one whenever a page of these runs is to be made anew."""
     states = [(run.id, run.state, run.changed if run.summary else 0) for run in listing]
     return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
 
 
-def status_of(run: Run) -> dict[str, object]:
+def status_of(run: ListedRun) -> dict[str, object]:
     """The status of a run under way, for its page; times are seconds since 1970."""
     status = run.status
     if status is None:

@@ -74,7 +74,7 @@ _KEPT = TypeAdapter(tuple[int, dict[str, _Known]])
 
 
 @dataclass(frozen=True)
-class Run:
+class ListedRun:
     """A run of the listing. id: for addresses. name: its place below the root. why: the reason of a
     bad state. status: of a run that is under way."""
 
@@ -121,14 +121,14 @@ class Runs:
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
 
-    def listing(self) -> list[Run]:
+    def listing(self) -> list[ListedRun]:
         """Every run, the newest first; those that are not read yet are read meanwhile."""
         found = [self._run(folder) for folder in _folders(self.root)]
         self._places = {run.id: run.folder for run in found}
         self._look_into(found)
         return sorted(found, key=lambda run: (run.at, run.name), reverse=True)
 
-    def get(self, run_id: str) -> Run | None:
+    def get(self, run_id: str) -> ListedRun | None:
         """The run of this id."""
         folder = self._places.get(run_id)
         if folder is None:
@@ -151,24 +151,24 @@ class Runs:
         if reader is not None:
             reader.join()
 
-    def _run(self, folder: Path) -> Run:
+    def _run(self, folder: Path) -> ListedRun:
         files = _files(folder)
         name = folder.relative_to(self.root).as_posix()
         run_id, changed = _id(self.root, folder), max((f[0] for f in files), default=0) / 1e9
         status = read_status(folder)
         if status is not None and under_way(status):
-            return Run(run_id, folder, name, "running", status=status, changed=status.began)
+            return ListedRun(run_id, folder, name, "running", status=status, changed=status.began)
         known = self._known.get(name)
         if known is None or known.files != files:
-            return Run(run_id, folder, name, "unread", status=status, changed=changed)
+            return ListedRun(run_id, folder, name, "unread", status=status, changed=changed)
         if known.written:
-            return Run(run_id, folder, name, "running", why=known.why, changed=changed)
+            return ListedRun(run_id, folder, name, "running", why=known.why, changed=changed)
         if known.summary is None:
-            return Run(run_id, folder, name, "unreadable", why=known.why, changed=changed)
+            return ListedRun(run_id, folder, name, "unreadable", why=known.why, changed=changed)
         state: State = "interrupted" if known.summary.finished is None else "finished"
-        return Run(run_id, folder, name, state, known.summary, changed=changed)
+        return ListedRun(run_id, folder, name, state, known.summary, changed=changed)
 
-    def _look_into(self, found: list[Run]) -> None:
+    def _look_into(self, found: list[ListedRun]) -> None:
         """Read what is unread, and again what another process had open: closing it changes no
         file."""
         left = [r for r in found if r.state == "unread" or (r.state == "running" and not r.status)]
@@ -177,7 +177,7 @@ class Runs:
                 self._reader = threading.Thread(target=self._read, args=(left,), daemon=True)
                 self._reader.start()
 
-    def _read(self, left: list[Run]) -> None:
+    def _read(self, left: list[ListedRun]) -> None:
         news = False
         # Several at once, so that one that takes its time to be refused keeps no other waiting.
         with ThreadPoolExecutor(_READERS) as readers:

@@ -22,9 +22,9 @@ from vectrial_web.serve import answers, choices
 from vectrial_web.serve.auth import Access
 from vectrial_web.serve.form_data import fields
 from vectrial_web.serve.form_data import is_own as is_own_form
-from vectrial_web.serve.launcher import Busy, Launcher, RunUnderWay
+from vectrial_web.serve.launcher import Launcher, OngoingRun, RunUnderWay
 from vectrial_web.serve.run_form import Filled, FormFaults, Planned, on_this_machine, planned
-from vectrial_web.serve.runs import Run, Runs, summary_of
+from vectrial_web.serve.runs import ListedRun, Runs, summary_of
 from vectrial_web.serve.urls import NEW, STARTED, At, Document, run_address
 
 #: What is done with a form: the request, and the values of its fields.
@@ -60,7 +60,7 @@ class StartPages:
         """Why no run can be started; empty if one can."""
         return self._launcher.off if self._access.from_this_machine(request.headers) else _NOT_LOCAL
 
-    def stop_form(self, request: Request, run: Run) -> Mapping[str, str] | None:
+    def stop_form(self, request: Request, run: ListedRun) -> Mapping[str, str] | None:
         """The fields of the form that stops a run under way; None if that is not for this page."""
         if self.off(request) or (started := self._launcher.stoppable(run)) is None:
             return None
@@ -180,7 +180,7 @@ class StartPages:
             return _second(error.busy)
         return RedirectResponse(STARTED, status_code=303)
 
-    def _interrupted(self, request: Request) -> Run:
+    def _interrupted(self, request: Request) -> ListedRun:
         run = self._runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(404, "there is no such run")
@@ -190,7 +190,7 @@ class StartPages:
         return run
 
 
-def _remainder_of(run: Run) -> tuple[Planned, int]:
+def _remainder_of(run: ListedRun) -> tuple[Planned, int]:
     """The plan of what an interrupted run has not measured, and the number of trials that it has.
 
     Raises:
@@ -219,7 +219,7 @@ def _message(title: str, text: str, status: int = 200) -> Response:
     return answers.rendered(Document(Report(title, text), At(NEW, crumbs=_HOME)), status)
 
 
-def _second(busy: Busy, status: int = 409) -> Response:
+def _second(busy: OngoingRun, status: int = 409) -> Response:
     """The refusal of a second run."""
     report = Report(
         "One run at a time", f"{busy.what}. A second one would disturb its measurements."

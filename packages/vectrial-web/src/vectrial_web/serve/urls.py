@@ -27,7 +27,7 @@ def data_address(run_id: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class At:
-    """The address of a document: a `vectrial.document.render.html.Place`.
+    """The address of a document: a `vectrial.document.render.html.PagePlace`.
 
     base: its address. runs: those of the runs whose trials its values come from. query: of `base`.
     """

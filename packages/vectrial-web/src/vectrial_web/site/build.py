@@ -22,7 +22,7 @@ from vectrial_web.site import pages, places, subject_pages, versions
 from vectrial_web.site.inputs import Input, inputs_of
 from vectrial_web.site.places import SitePlace
 from vectrial_web.site.questions import QUESTIONS
-from vectrial_web.site.run_pages import RunResult, Task, write_files, write_page, write_run
+from vectrial_web.site.run_pages import PageTask, RunResult, write_files, write_page, write_run
 
 #: Present in every site: a folder with it may be replaced.
 MARKER = ".vectrial-site"
@@ -31,7 +31,7 @@ FIGURES = 300
 
 
 @dataclass(frozen=True)
-class Options:
+class SiteOptions:
     """title: of the site. base_url: its address, for figures to embed; empty: none. figures: of
     each run; None: as many as `FIGURES` allows. processes: that read runs."""
 
@@ -42,7 +42,7 @@ class Options:
 
 
 def build(
-    paths: Sequence[Path], out: Path, options: Options, progress: Progress
+    paths: Sequence[Path], out: Path, options: SiteOptions, progress: Progress
 ) -> list[RunResult]:
     """Write the site of all runs below the paths into a folder. Returns what came of each run.
 
@@ -95,12 +95,12 @@ def _swap(root: Path, out: Path, before: Path) -> None:
 
 
 def _runs(
-    inputs: Sequence[Input], root: Path, options: Options, progress: Progress
+    inputs: Sequence[Input], root: Path, options: SiteOptions, progress: Progress
 ) -> list[RunResult]:
     figures = options.figures
     if figures is None:
         figures = max(1, FIGURES // len(inputs))
-    tasks = [Task(one, root, options.title, figures, options.base_url) for one in inputs]
+    tasks = [PageTask(one, root, options.title, figures, options.base_url) for one in inputs]
     progress(0, len(tasks), "reading runs")
     if options.processes <= 1 or len(tasks) == 1:
         results = []
@@ -157,7 +157,7 @@ def processors() -> int:
     return min(8, len(os.sched_getaffinity(0)))
 
 
-def write_site(site: pages.Site, root: Path, options: Options) -> None:
+def write_site(site: pages.Site, root: Path, options: SiteOptions) -> None:
     """Write the pages of many runs below the root."""
     report, cards = pages.front(site)
     _write(site, root, options, places.HOME, report, "index.html.j2", cards=cards)
@@ -185,7 +185,7 @@ _ABOVE = {"questions": ("Questions", places.HOME), "stores": ("Stores", "stores.
 def _write(
     site: pages.Site,
     root: Path,
-    options: Options,
+    options: SiteOptions,
     page: str,
     report: Report,
     template: str = "site.html.j2",

@@ -11,13 +11,13 @@ from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.experiments.registry import all_metrics
 from vectrial.stats.intervals import spread_of
 from vectrial.util import formatting
-from vectrial_web.site.ranking import Ranking
+from vectrial_web.site.ranking import TermRanking
 
 #: Fewer answers need no picture; more do not fit one.
 _LEAST, _MOST = 3, 24
 
 
-def ranking_figure(ranking: Ranking, name: str) -> Figure | None:
+def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
     """The ranked answers of a sheet with their intervals; None where there are few, or where they
     are no values of one metric."""
     question = ranking.question

@@ -54,7 +54,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoreEntry:
     """One store's answer in one run.
 
     question: its name. like: the terms. store, version, label: of the store; label with index and
@@ -96,7 +96,7 @@ def linked(cell: Cell, address: Address) -> Cell:
 
 def entries_of(
     run: RunData, facts: RunFacts, address: Address, questions: Sequence[Question] = QUESTIONS
-) -> list[Entry]:
+) -> list[StoreEntry]:
     """Every answer of a run to every question."""
     reader = _Reader(run, facts, address)
     return [entry for question in questions for entry in reader.answers(question)]
@@ -113,7 +113,7 @@ class _Reader:
         signs = machine_interference(run, run.trials)
         self._disturbed = {phase.phase_id: sign.seen for sign in signs for _, phase in sign.where}
 
-    def answers(self, question: Question) -> Iterator[Entry]:
+    def answers(self, question: Question) -> Iterator[StoreEntry]:
         """For each series on each sheet the best point, or why there is none."""
         if question.priced and (found := list(self._priced(question))):
             yield from found
@@ -141,7 +141,7 @@ class _Reader:
 
     # -- one answer ------------------------------------------------------------------------------
 
-    def _answer(self, question: Question, like: Like, points: list[Point]) -> Entry | None:
+    def _answer(self, question: Question, like: Like, points: list[Point]) -> StoreEntry | None:
         metric = all_metrics()[question.metric]
         base = None
         if (against := question.against) is not None:
@@ -174,7 +174,7 @@ class _Reader:
         sign = 1 if metric.better == "higher" else -1
         return max(able, key=lambda p: sign * (p.value(metric.name) or 0.0), default=None)
 
-    def _none(self, question: Question, like: Like, points: list[Point]) -> Entry:
+    def _none(self, question: Question, like: Like, points: list[Point]) -> StoreEntry:
         """The answer of a series of which no point counts."""
         state: Tone
         sound = [p for p in points if p.ranked]
@@ -227,12 +227,12 @@ class _Reader:
         cells: tuple[Cell, ...],
         why: str,
         tone: Tone = "ok",
-    ) -> Entry:
+    ) -> StoreEntry:
         trial = self._trials[point.phases[0].phase_id]
         quiet = tuple(plain(one) for one in quiet_of(question, point))
         label = label_of(self._run, point.series)
         setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
-        return Entry(
+        return StoreEntry(
             question.name, self._facts, like, point.series.store, trial.store_version or "", label,
             point.series, setting, (*quiet, *cells), {}, {}, None, point.repeats, tone, why,
             self._address(source_of(point, metric=question.metric)),
@@ -298,7 +298,7 @@ class _Reader:
 
     # -- prices ----------------------------------------------------------------------------------
 
-    def _priced(self, question: Question) -> Iterator[Entry]:
+    def _priced(self, question: Question) -> Iterator[StoreEntry]:
         for one in priced(self._run):
             point = one.point
             if point is None or point.rows < question.rows:

@@ -18,14 +18,14 @@ from vectrial.document.blocks import (
     Text,
     absent_cell,
 )
-from vectrial.stats.verdict import THRESHOLD, Kind
+from vectrial.stats.verdict import THRESHOLD, VerdictKind
 from vectrial.util import formatting
 from vectrial_web.site import tables
 from vectrial_web.site.charts import ranking_figure
-from vectrial_web.site.entries import Entry
+from vectrial_web.site.entries import StoreEntry
 from vectrial_web.site.places import dataset_page, question_page
 from vectrial_web.site.questions import QUESTIONS, Question
-from vectrial_web.site.ranking import Place, Ranking, rankings
+from vectrial_web.site.ranking import Rank, TermRanking, rankings
 from vectrial_web.site.run_pages import RunResult
 
 #: Sheets of a question that have their tables on its page, and of these a figure.
@@ -42,12 +42,12 @@ class Site:
     results: tuple[RunResult, ...]
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[StoreEntry, ...]:
         """The answers of all runs."""
         return tuple(entry for one in self.results for entry in one.entries)
 
     @cached_property
-    def rankings(self) -> dict[str, list[Ranking]]:
+    def rankings(self) -> dict[str, list[TermRanking]]:
         """By the name of the question."""
         return {q.name: rankings(q, self.entries) for q in QUESTIONS}
 
@@ -118,8 +118,8 @@ def front(site: Site) -> tuple[Report, list[Card]]:
 def _card(site: Site, question: Question) -> Card:
     found = site.rankings[question.name]
     seen: set[str] = set()
-    first: list[Ranking] = []
-    more: list[Ranking] = []
+    first: list[TermRanking] = []
+    more: list[TermRanking] = []
     for one in found:  # of different data, where there are
         (more if one.like.dataset in seen else first).append(one)
         seen.add(one.like.dataset)
@@ -130,7 +130,7 @@ def _card(site: Site, question: Question) -> Card:
     return Card(question.title, question_page(question.name), tuple(answers), len(found), why)
 
 
-def _answer(ranking: Ranking) -> Answer | None:
+def _answer(ranking: TermRanking) -> Answer | None:
     """The answer of one sheet in short; None where nothing on it is ranked."""
     question, page = ranking.question, question_page(ranking.question.name)
     href = f"{page}#table-{tables.ranking_table(ranking).name}"
@@ -141,10 +141,10 @@ def _answer(ranking: Ranking) -> Answer | None:
         ratios = [f"{p.entry.label}{_nodes(p.entry)} {p.entry.cells[-1].text}" for p in judged]
         kinds = [place.verdict.kind for place in judged if place.verdict is not None]
         words = {
-            Kind.BETTER: "faster",
-            Kind.TIE: "tie",
-            Kind.UNDECIDED: "undecided",
-            Kind.WORSE: "slower",
+            VerdictKind.BETTER: "faster",
+            VerdictKind.TIE: "tie",
+            VerdictKind.UNDECIDED: "undecided",
+            VerdictKind.WORSE: "slower",
         }
         said = [f"{kinds.count(k)} {word}" for k, word in words.items() if kinds.count(k)]
         more = [f"{len(ratios) - 3} more"] if len(ratios) > 3 else []
@@ -167,7 +167,7 @@ def _answer(ranking: Ranking) -> Answer | None:
     return Answer(ranking.like.title, names, figure, bound, href=href)
 
 
-def _promises(ranking: Ranking, href: str) -> Answer | None:
+def _promises(ranking: TermRanking, href: str) -> Answer | None:
     """Who kept every promise, and who did not."""
     judged = [p.entry for p in ranking.places if not p.entry.why]
     if not judged:
@@ -180,12 +180,12 @@ def _promises(ranking: Ranking, href: str) -> Answer | None:
                   "", href=href)  # fmt: skip
 
 
-def _nodes(entry: Entry) -> str:
+def _nodes(entry: StoreEntry) -> str:
     nodes = entry.series.nodes
     return f" ({formatting.plural(nodes, 'node')})" if nodes > 1 else ""
 
 
-def _figure(question: Question, place: Place) -> str:
+def _figure(question: Question, place: Rank) -> str:
     entry = place.entry
     cell = entry.cells[len(question.quiet)]
     if question.metric != "qps" or question.priced:
@@ -242,7 +242,7 @@ def _how(question: Question) -> str:
     )
 
 
-def _overview(question: Question, found: Sequence[Ranking]) -> Table:
+def _overview(question: Question, found: Sequence[TermRanking]) -> Table:
     ranked = tables.is_ranked(question)
     heads = (
         Column("sheet", "Terms", numeric=False),

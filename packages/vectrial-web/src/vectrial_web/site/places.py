@@ -37,7 +37,7 @@ def run_page(run_id: str) -> str:
 
 @dataclass(frozen=True)
 class SitePlace:
-    """The place of a page in a site: a `vectrial.document.render.html.Place`.
+    """The place of a page in a site: a `vectrial.document.render.html.PagePlace`.
 
     page: its address below the root. files: the folder of its tables and figures, below the root;
     empty: tables have no files. base_url: the address of the site; empty: not known.

@@ -11,8 +11,8 @@ from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Verdict, judge
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.results_schema import MetricName
-from vectrial.stats.verdict import THRESHOLD, Kind
-from vectrial_web.site.entries import Entry
+from vectrial.stats.verdict import THRESHOLD, VerdictKind
+from vectrial_web.site.entries import StoreEntry
 from vectrial_web.site.questions import QUESTIONS, Question
 from vectrial_web.site.terms import Like
 
@@ -23,27 +23,27 @@ _PRICE = MetricName("price_per_million", "", "lower", "price of a million querie
 
 
 @dataclass(frozen=True)
-class Place:
+class Rank:
     """An entry's place. rank: 1 plus the number of entries shown to be better; None where it is
     not ranked. level: labels of entries that are shown to be neither better nor worse. verdict:
     against the baseline, where the question has one."""
 
-    entry: Entry
+    entry: StoreEntry
     rank: int | None = None
     level: tuple[str, ...] = ()
     verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)
-class Ranking:
+class TermRanking:
     """The answers on one set of terms. places: ranked ones first, then the others."""
 
     question: Question
     like: Like
-    places: tuple[Place, ...]
+    places: tuple[Rank, ...]
 
     @property
-    def first(self) -> tuple[Place, ...]:
+    def first(self) -> tuple[Rank, ...]:
         """Those of the first rank."""
         return tuple(place for place in self.places if place.rank == 1)
 
@@ -55,13 +55,13 @@ class Ranking:
         return sum(p.rank is not None or p.verdict is not None for p in self.places)
 
 
-def rankings(question: Question, entries: Iterable[Entry]) -> list[Ranking]:
+def rankings(question: Question, entries: Iterable[StoreEntry]) -> list[TermRanking]:
     """Every set of terms with its answers: those with the most of them first.
 
     Of a store that was measured in several runs on the same terms the newest run counts; of those
     that may be ranked where there is one.
     """
-    grouped: dict[Like, list[Entry]] = defaultdict(list)
+    grouped: dict[Like, list[StoreEntry]] = defaultdict(list)
     for entry in entries:
         if entry.question == question.name:
             grouped[entry.like].append(entry)
@@ -70,13 +70,13 @@ def rankings(question: Question, entries: Iterable[Entry]) -> list[Ranking]:
     return _with_distinct_titles(found)
 
 
-def _with_distinct_titles(found: Sequence[Ranking]) -> list[Ranking]:
+def _with_distinct_titles(found: Sequence[TermRanking]) -> list[TermRanking]:
     """The same, with the terms in which those of one title differ added to it."""
-    titled: dict[str, list[Ranking]] = defaultdict(list)
+    titled: dict[str, list[TermRanking]] = defaultdict(list)
     for one in found:
         titled[one.like.title].append(one)
 
-    def title(one: Ranking) -> str:
+    def title(one: TermRanking) -> str:
         terms = dict(one.like.terms)
         others = [dict(other.like.terms) for other in titled[one.like.title]]
         names = [n for n in terms if len({other.get(n) for other in others}) > 1]
@@ -86,9 +86,9 @@ def _with_distinct_titles(found: Sequence[Ranking]) -> list[Ranking]:
     return [replace(one, like=replace(one.like, title=title(one))) for one in found]
 
 
-def newest(entries: Iterable[Entry]) -> list[Entry]:
+def newest(entries: Iterable[StoreEntry]) -> list[StoreEntry]:
     """Of each series that of the newest run."""
-    last: dict[tuple[object, ...], Entry] = {}
+    last: dict[tuple[object, ...], StoreEntry] = {}
     for entry in entries:
         key = entry.series, tuple(cell.text for cell in entry.cells[: _quiet_count(entry)])
         other = last.get(key)
@@ -97,19 +97,19 @@ def newest(entries: Iterable[Entry]) -> list[Entry]:
     return list(last.values())
 
 
-def _newness(entry: Entry) -> tuple[bool, float, str]:
+def _newness(entry: StoreEntry) -> tuple[bool, float, str]:
     return not entry.why, entry.run.started_s, entry.run.id
 
 
-def _quiet_count(entry: Entry) -> int:
+def _quiet_count(entry: StoreEntry) -> int:
     return next(len(q.quiet) for q in QUESTIONS if q.name == entry.question)
 
 
-def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Ranking:
+def _ranking(question: Question, like: Like, entries: Sequence[StoreEntry]) -> TermRanking:
     if question.against is not None:
-        return Ranking(question, like, tuple(_against(question, entries)))
+        return TermRanking(question, like, tuple(_against(question, entries)))
     if question.among:
-        return Ranking(question, like, tuple(_by_broken_share(entries)))
+        return TermRanking(question, like, tuple(_by_broken_share(entries)))
     metric = _PRICE if question.priced else all_metrics()[question.metric]
     able = [e for e in entries if not e.why]
     better = _better(metric, able)
@@ -121,56 +121,56 @@ def _ranking(question: Question, like: Like, entries: Sequence[Entry]) -> Rankin
             for j, other in enumerate(able)
             if j != i and not better[i, j] and not better[j, i]
         )
-        places.append(Place(entry, rank, level))
+        places.append(Rank(entry, rank, level))
     places.sort(key=lambda place: (place.rank or 0, _first(metric, place.entry)))
-    rest = [Place(entry) for entry in entries if entry.why]
+    rest = [Rank(entry) for entry in entries if entry.why]
     rest.sort(key=lambda p: ({"ok": 0, "absent": 1}.get(p.entry.tone, 2), p.entry.label))
-    return Ranking(question, like, (*places, *rest))
+    return TermRanking(question, like, (*places, *rest))
 
 
-def _by_broken_share(entries: Sequence[Entry]) -> list[Place]:
+def _by_broken_share(entries: Sequence[StoreEntry]) -> list[Rank]:
     """Those that kept every promise first, side by side; then by the share of those broken."""
 
-    def broken(entry: Entry) -> float:
+    def broken(entry: StoreEntry) -> float:
         count, among = entry.share or (0, 0)
         return count / max(1, among)
 
     ordered = sorted(entries, key=lambda e: (bool(e.why), broken(e), e.label))
-    return [Place(entry) for entry in ordered]
+    return [Rank(entry) for entry in ordered]
 
 
-def _first(metric: MetricName, entry: Entry) -> float:
+def _first(metric: MetricName, entry: StoreEntry) -> float:
     """What sorts entries of one rank: the best first."""
     values = sorted(entry.values.values())
     middle = values[len(values) // 2] if values else 0.0
     return -middle if metric.better == "higher" else middle
 
 
-def _better(metric: MetricName, entries: Sequence[Entry]) -> dict[tuple[int, int], bool]:
+def _better(metric: MetricName, entries: Sequence[StoreEntry]) -> dict[tuple[int, int], bool]:
     """For each ordered pair, whether the first is shown to be better than the second."""
     pairs = list(combinations(range(len(entries)), 2))
     better = {(i, j): False for a, b in pairs for i, j in ((a, b), (b, a))}
     cells = [_cell(entries[i], entries[j], metric) for i, j in pairs]
     for (i, j), verdict in zip(pairs, judge(cells, THRESHOLD), strict=True):
-        better[i, j] = verdict.kind is Kind.WORSE  # the second against the first
-        better[j, i] = verdict.kind is Kind.BETTER
+        better[i, j] = verdict.kind is VerdictKind.WORSE  # the second against the first
+        better[j, i] = verdict.kind is VerdictKind.BETTER
     return better
 
 
-def _cell(a: Entry, b: Entry, metric: MetricName) -> ComparedCell:
+def _cell(a: StoreEntry, b: StoreEntry, metric: MetricName) -> ComparedCell:
     return ComparedCell(
         f"{a.label} → {b.label}", a.question, "", {}, metric, a=a.values, b=b.values
     )
 
 
-def _against(question: Question, entries: Sequence[Entry]) -> list[Place]:
+def _against(question: Question, entries: Sequence[StoreEntry]) -> list[Rank]:
     """Each entry with its verdict against its own baseline, all of the sheet as one family."""
     metric = all_metrics()[question.metric]
     able = [entry for entry in entries if not entry.why and entry.base]
     cells = [ComparedCell(e.label, e.question, "", {}, metric, a=e.base, b=e.values) for e in able]
     places = [
-        Place(entry, verdict=verdict)
+        Rank(entry, verdict=verdict)
         for entry, verdict in zip(able, judge(cells, THRESHOLD), strict=True)
     ]
-    rest = [Place(entry) for entry in entries if entry.why or not entry.base]
+    rest = [Rank(entry) for entry in entries if entry.why or not entry.base]
     return sorted([*places, *rest], key=lambda p: (p.entry.label, p.entry.setting))

@@ -20,7 +20,7 @@ from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial.util.version import version
 from vectrial_web.serve.files import DATA, table_file, tables_of
-from vectrial_web.site.entries import Entry, RunFacts, entries_of
+from vectrial_web.site.entries import RunFacts, StoreEntry, entries_of
 from vectrial_web.site.inputs import Input
 from vectrial_web.site.measured import FrontPoint, Glance, fronts_of, glances_of
 from vectrial_web.site.places import SitePlace, run_page
@@ -49,14 +49,14 @@ class RunResult:
     trials: int = 0
     counts: tuple[tuple[str, int], ...] = ()
     wrong: tuple[str, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[StoreEntry, ...] = ()
     glances: tuple[Glance, ...] = ()
     fronts: tuple[FrontPoint, ...] = ()
     run: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True)
-class Task:
+class PageTask:
     """What a process is asked for: a run, the root of the site, its title, how many figures of the
     run are drawn, and the address of the site, for figures to embed."""
 
@@ -67,7 +67,7 @@ class Task:
     base_url: str = ""
 
 
-def write_run(task: Task) -> RunResult:
+def write_run(task: PageTask) -> RunResult:
     """Write the pages of a run below the root; a run that cannot be read leaves none."""
     source = task.source
     folder = task.root / "runs" / source.id
@@ -106,7 +106,7 @@ def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
     return written
 
 
-def _written(task: Task, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
+def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
     source = task.source
     below = f"runs/{source.id}"
     began = run.run["started_at"]
@@ -150,7 +150,7 @@ def _shortened(report: Report, most: int) -> Report:
     return replace(report, sections=tuple(s for s in sections if s.blocks), warnings=warnings)
 
 
-def _write_report(task: Task, report: Report, values: Values, raw: Sequence[str]) -> None:
+def _write_report(task: PageTask, report: Report, values: Values, raw: Sequence[str]) -> None:
     below = f"runs/{task.source.id}"
     links = [("Values", values.page_of(1).rpartition("/")[2])] if values.pages else []
     place = SitePlace(
@@ -165,7 +165,7 @@ def _write_report(task: Task, report: Report, values: Values, raw: Sequence[str]
     write_files(task.root, place, report)
 
 
-def _write_values(task: Task, report: Report, values: Values) -> None:
+def _write_values(task: PageTask, report: Report, values: Values) -> None:
     below = f"runs/{task.source.id}"
     crumbs = (
         ("Home", "../../index.html"), ("Runs", "../../runs.html"), (report.title, "index.html"),

@@ -9,24 +9,24 @@ from datetime import UTC, datetime
 from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, plain
 from vectrial.experiments.registry import all_metrics
 from vectrial.report.sections.overview import GLANCE
-from vectrial.stats.verdict import Kind
+from vectrial.stats.verdict import VerdictKind
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
-from vectrial_web.site.entries import Entry, RunFacts, price_columns
+from vectrial_web.site.entries import RunFacts, StoreEntry, price_columns
 from vectrial_web.site.measured import POINTS, FrontPoint, Glance
 from vectrial_web.site.places import dataset_page, store_page
 from vectrial_web.site.questions import Question
-from vectrial_web.site.ranking import Place, Ranking
+from vectrial_web.site.ranking import Rank, TermRanking
 from vectrial_web.site.run_pages import RunResult
 
 #: Rows of one table on a page; all are in the files beside it.
 MOST_ROWS = 400
-_WORDS: dict[Kind, tuple[str, Tone]] = {
-    Kind.BETTER: ("faster", "good"),
-    Kind.WORSE: ("slower", "wrong"),
-    Kind.TIE: ("tie", "ok"),
-    Kind.UNDECIDED: ("undecided", "invalid"),
-    Kind.NOT_COMPARABLE: ("not comparable", "absent"),
+_WORDS: dict[VerdictKind, tuple[str, Tone]] = {
+    VerdictKind.BETTER: ("faster", "good"),
+    VerdictKind.WORSE: ("slower", "wrong"),
+    VerdictKind.TIE: ("tie", "ok"),
+    VerdictKind.UNDECIDED: ("undecided", "invalid"),
+    VerdictKind.NOT_COMPARABLE: ("not comparable", "absent"),
 }
 _STORE = Column("store", "Store", numeric=False)
 _RUN = Column("run", "Run", numeric=False)
@@ -50,7 +50,7 @@ def store_cell(store: str, label: str, version: str = "") -> Cell:
 # -- rankings ----------------------------------------------------------------------------------
 
 
-def ranking_table(ranking: Ranking, name: str = "") -> Table:
+def ranking_table(ranking: TermRanking, name: str = "") -> Table:
     """The answers on one set of terms."""
     question = ranking.question
     heads = (
@@ -75,7 +75,7 @@ def ranking_table(ranking: Ranking, name: str = "") -> Table:
     )  # fmt: skip
 
 
-def _mark(ranking: Ranking) -> str:
+def _mark(ranking: TermRanking) -> str:
     """A few letters that tell apart sheets of one title."""
     return slug("|".join(f"{k}={v}" for k, v in ranking.like.terms)).rpartition("-")[2]
 
@@ -93,7 +93,7 @@ def _columns(question: Question) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _place_row(question: Question, place: Place) -> Row:
+def _place_row(question: Question, place: Rank) -> Row:
     entry = place.entry
     store = store_cell(entry.store, entry.label, entry.version)
     repeats = Cell(str(entry.repeats), entry.repeats, href=entry.address)
@@ -121,7 +121,7 @@ def is_ranked(question: Question) -> bool:
     return question.against is None and not question.among
 
 
-def _promise(entry: Entry) -> Cell:
+def _promise(entry: StoreEntry) -> Cell:
     """Whether a promise was kept."""
     broken, outages = entry.share or (0, 0)
     if entry.why:
@@ -131,7 +131,7 @@ def _promise(entry: Entry) -> Cell:
     return Cell("kept", "kept", f"in {outages} of {outages}", tone="good")
 
 
-def _rank(place: Place) -> Cell:
+def _rank(place: Rank) -> Cell:
     entry = place.entry
     if place.rank is None:  # a row without figures has its reason beside them
         note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
@@ -141,7 +141,7 @@ def _rank(place: Place) -> Cell:
     return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
 
 
-def _verdict(place: Place) -> Cell:
+def _verdict(place: Rank) -> Cell:
     if place.verdict is None:
         note = place.entry.why or "there is no baseline with enough repeats"
         return Cell("not judged", "not judged", note=f"Not judged: {note}", tone="absent")
@@ -266,7 +266,7 @@ def matrix_table(results: Sequence[RunResult]) -> Table:
 
 
 def versions_table(
-    name: str, title: str, question: Question, steps: Sequence[tuple[Entry, Cell]]
+    name: str, title: str, question: Question, steps: Sequence[tuple[StoreEntry, Cell]]
 ) -> Table:
     """One store on one set of terms over time. steps: each entry with its verdict."""
     heads = (

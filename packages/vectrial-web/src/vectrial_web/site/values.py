@@ -18,7 +18,7 @@ _PAGE = 60
 
 
 @dataclass(frozen=True)
-class Line:
+class MetricLine:
     """A metric of a point, with the values of the repeats: (shown, state, reason) each."""
 
     anchor: str
@@ -37,7 +37,7 @@ class PointValues:
     reason: str
     conditions: tuple[tuple[str, str], ...]
     repeats: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[MetricLine, ...]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Values:
             if server.get(name) not in (None, ""):
                 yield f"Server: {name.replace('_', ' ')}", str(server[name])
 
-    def _lines(self, point: Point, anchor: str) -> tuple[Line, ...]:
+    def _lines(self, point: Point, anchor: str) -> tuple[MetricLine, ...]:
         known = all_metrics()
         names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
         lines = []
@@ -168,5 +168,5 @@ class Values:
                     shown = formatting.figure(name, found.value, found.unit)
                     values.append((shown, "ok" if good else "invalid", found.reason or ""))
             meaning = known[name].meaning if name in known else ""
-            lines.append(Line(f"{anchor}-{name}", name, meaning, tuple(values)))
+            lines.append(MetricLine(f"{anchor}-{name}", name, meaning, tuple(values)))
         return tuple(lines)

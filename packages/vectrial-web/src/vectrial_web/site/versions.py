@@ -24,7 +24,7 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.stats.verdict import THRESHOLD
 from vectrial.util import formatting
 from vectrial_web.site import tables
-from vectrial_web.site.entries import Entry
+from vectrial_web.site.entries import StoreEntry
 from vectrial_web.site.pages import SHEETS, Site
 from vectrial_web.site.places import store_page
 from vectrial_web.site.questions import QUESTIONS, Question
@@ -33,7 +33,7 @@ from vectrial_web.site.questions import QUESTIONS, Question
 def versions_report(site: Site) -> Report:
     """Stores that were measured more than once on equal terms, over time; and every version."""
     question = QUESTIONS[0]
-    grouped: dict[object, list[Entry]] = defaultdict(list)
+    grouped: dict[object, list[StoreEntry]] = defaultdict(list)
     for entry in site.entries:
         if entry.question == question.name and entry.tone == "ok":  # it has figures
             grouped[entry.like, entry.series].append(entry)
@@ -58,7 +58,7 @@ def versions_report(site: Site) -> Report:
     return Report("Versions", sections=sections)
 
 
-def _steps(question: Question, entries: Sequence[Entry]) -> list[tuple[Entry, Cell]]:
+def _steps(question: Question, entries: Sequence[StoreEntry]) -> list[tuple[StoreEntry, Cell]]:
     """Each entry with its verdict against the one before."""
     metric = all_metrics()[question.metric]
     pairs = [
@@ -77,8 +77,8 @@ def _steps(question: Question, entries: Sequence[Entry]) -> list[tuple[Entry, Ce
     return steps
 
 
-def _versions(entries: Iterable[Entry]) -> Table:
-    seen: dict[tuple[str, str], dict[str, Entry]] = defaultdict(dict)
+def _versions(entries: Iterable[StoreEntry]) -> Table:
+    seen: dict[tuple[str, str], dict[str, StoreEntry]] = defaultdict(dict)
     for entry in entries:
         seen[entry.store, entry.version][entry.run.id] = entry
     heads = (

@@ -27,7 +27,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import PositiveSeconds, Seconds
 from vectrial.model.lane import Lane
 from vectrial.model.metric import LARGER_IS_CLOSER
-from vectrial.model.objects import ObjectsKind, ObjectsRequest, Transport
+from vectrial.model.objects import ObjectsKind, ObjectsRequest, ObjectTransport
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.model.schema import FieldType
@@ -40,16 +40,16 @@ from vectrial_reproduce.experiments.index_pipeline import imported
 from vectrial_reproduce.experiments.index_pipeline.embedding import of_texts
 from vectrial_reproduce.experiments.index_pipeline.metrics import METRICS
 from vectrial_reproduce.experiments.index_pipeline.phases import phase_of, steps
-from vectrial_reproduce.segments.index_files import Builder
+from vectrial_reproduce.segments.index_files import SegmentBuilder
 from vectrial_reproduce.segments.objects import Objects
-from vectrial_reproduce.segments.pipeline import Pipeline, Settings
+from vectrial_reproduce.segments.pipeline import Pipeline, PipelineSettings
 from vectrial_reproduce.segments.spans import Stage
 
 _DEFAULT_TRANSPORT = {
-    ObjectsKind.FOLDER: Transport.LOCAL,
-    ObjectsKind.MINIO: Transport.LOOPBACK,
-    ObjectsKind.MINIO_DRIVES: Transport.LOOPBACK,
-    ObjectsKind.S3: Transport.NETWORK,
+    ObjectsKind.FOLDER: ObjectTransport.LOCAL,
+    ObjectsKind.MINIO: ObjectTransport.LOOPBACK,
+    ObjectsKind.MINIO_DRIVES: ObjectTransport.LOOPBACK,
+    ObjectsKind.S3: ObjectTransport.NETWORK,
 }
 Kinds = Annotated[tuple[ObjectsKind, ...], BeforeValidator(as_list), Field(min_length=1)]
 RowCounts = Annotated[
@@ -163,9 +163,15 @@ class IndexPipeline(Experiment):
             for kind in dict.fromkeys(self.objects)
         ]
         if self.tls:
-            places.append({"objects": str(ObjectsKind.MINIO), "transport": str(Transport.TLS)})
+            places.append(
+                {"objects": str(ObjectsKind.MINIO), "transport": str(ObjectTransport.TLS)}
+            )
         places += [
-            {"objects": str(ObjectsKind.MINIO), "transport": str(Transport.LINK), "link_mbit": rate}
+            {
+                "objects": str(ObjectsKind.MINIO),
+                "transport": str(ObjectTransport.LINK),
+                "link_mbit": rate,
+            }
             for rate in dict.fromkeys(self.link_mbit)
         ]
         return [
@@ -186,13 +192,15 @@ class IndexPipeline(Experiment):
             return
         assert context.objects is not None
         request = ObjectsRequest(
-            ObjectsKind(point["objects"]), Transport(point["transport"]), point.get("link_mbit")
+            ObjectsKind(point["objects"]),
+            ObjectTransport(point["transport"]),
+            point.get("link_mbit"),
         )
         store, folder = context.store, context.data_dirs[0].with_name("segments")
-        settings = Settings(
+        settings = PipelineSettings(
             int(point["builders"]), int(point["prefetch"]), int(point["segment_rows"])
         )
-        builder = Builder(type(store), context.schema, context.index, context.batch_rows)
+        builder = SegmentBuilder(type(store), context.schema, context.index, context.batch_rows)
         with ExitStack() as stack:
             access = stack.enter_context(context.objects(request))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -247,7 +255,7 @@ class IndexPipeline(Experiment):
             shutil.rmtree(folder / "loaded", ignore_errors=True)
 
     def _merged(
-        self, context: Context, point: Mapping[str, Any], builder: Builder, folder: Path
+        self, context: Context, point: Mapping[str, Any], builder: SegmentBuilder, folder: Path
     ) -> Iterator[Phase]:
         """One index of all rows, for comparison."""
         place = folder / "merged"

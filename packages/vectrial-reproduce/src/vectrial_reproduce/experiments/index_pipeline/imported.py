@@ -14,7 +14,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.objects import ObjectsAccess
 from vectrial.model.phase import Phase
 from vectrial.model.store import Address
-from vectrial.servers.minio import Traffic, traffic
+from vectrial.servers.minio import S3Traffic, traffic
 from vectrial.workload import ingest
 from vectrial_reproduce.experiments.index_pipeline.phases import steps, totals
 from vectrial_reproduce.segments.objects import Objects
@@ -121,7 +121,7 @@ class _TrafficMeter:
         self._service = service
         self._before = self._now()
 
-    def _now(self) -> Traffic:
+    def _now(self) -> S3Traffic:
         time.sleep(_COUNTED_S)
         return traffic(self._service)
 

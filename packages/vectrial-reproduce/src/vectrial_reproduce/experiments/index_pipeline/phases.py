@@ -8,7 +8,7 @@ from typing import Any
 
 from vectrial.model.phase import Phase, Role
 from vectrial_reproduce.segments import spans as of_spans
-from vectrial_reproduce.segments.pipeline import Outcome, Pipeline
+from vectrial_reproduce.segments.pipeline import Pipeline, StepOutcome
 from vectrial_reproduce.segments.spans import Span, Stage
 
 _NOT_SAMPLED = "other steps ran at the same time"
@@ -35,7 +35,7 @@ def phase_of(
     point: Mapping[str, Any],
     began_ns: int,
     pipeline: Pipeline,
-    outcome: Outcome,
+    outcome: StepOutcome,
     stages: Sequence[Stage],
 ) -> Phase:
     """A phase of our own pipeline, from `began_ns` until now, with the totals of its stages. Where

@@ -9,12 +9,12 @@ from vectrial_reproduce.reports.model import (
     Arm,
     Ask,
     Claim,
+    ClaimSide,
     Measure,
     Note,
     NotYet,
     Part,
     Reproduction,
-    Side,
 )
 
 #: Of the report's 884 segments; as many as a machine of ours builds in its time.
@@ -139,8 +139,8 @@ REPORT = Reproduction(
         Claim(
             "GPUs build the indexes in four minutes instead of two hours",
             "index_time",
-            Side("index_pipeline", _CPU),
-            Side("index_pipeline", _GPU),
+            ClaimSide("index_pipeline", _CPU),
+            ClaimSide("index_pipeline", _GPU),
             least=27.0,
             absent=(
                 Absence.NOT_YET,

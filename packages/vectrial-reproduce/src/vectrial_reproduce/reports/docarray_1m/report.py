@@ -12,12 +12,12 @@ from vectrial_reproduce.reports.model import (
     Arm,
     Ask,
     Claim,
+    ClaimSide,
     Note,
     Part,
-    Reading,
     Reproduction,
+    RunReading,
     Scalar,
-    Side,
 )
 
 _SAME: dict[str, Scalar | list[Scalar]] = {"m": 16, "ef_construction": 100}
@@ -149,7 +149,7 @@ REPORT = Reproduction(
             "In memory a search takes more than 0.3 s of a million rows",
             readings=(
                 (
-                    Reading(
+                    RunReading(
                         "docarray-1m-full-size/same",
                         "docarray-memory",
                         "search",
@@ -166,15 +166,15 @@ REPORT = Reproduction(
         Claim(
             "Weaviate and Qdrant find faster than the others",
             "find_by_vector",
-            Side("crud", stores=("None", "Sqlite", "Annlite", "ElasticSearch")),
-            Side("crud", stores=("Weaviate", "Qdrant")),
+            ClaimSide("crud", stores=("None", "Sqlite", "Annlite", "ElasticSearch")),
+            ClaimSide("crud", stores=("Weaviate", "Qdrant")),
         ),
         *(
             Claim(
                 f"A server {verb} slower than memory does",
                 operation,
-                Side("crud", stores=("Qdrant", "Weaviate", "ElasticSearch")),
-                Side("crud", stores=("None",)),
+                ClaimSide("crud", stores=("Qdrant", "Weaviate", "ElasticSearch")),
+                ClaimSide("crud", stores=("None",)),
             )
             for operation, verb in (
                 ("read", "reads a row"),
@@ -192,34 +192,34 @@ REPORT = Reproduction(
         Claim(
             "Elasticsearch finds the most of those with a graph",
             "recall",
-            Side("crud", stores=("ElasticSearch",)),
-            Side("crud", stores=("Annlite", "Qdrant", "Weaviate")),
+            ClaimSide("crud", stores=("ElasticSearch",)),
+            ClaimSide("crud", stores=("Annlite", "Qdrant", "Weaviate")),
             note="it looked at 10,000 candidates, whatever ef the others had",
         ),
         Claim(
             "Elasticsearch finds slower than the other servers",
             "find_by_vector",
-            Side("crud", stores=("ElasticSearch",)),
-            Side("crud", stores=("Qdrant", "Weaviate")),
+            ClaimSide("crud", stores=("ElasticSearch",)),
+            ClaimSide("crud", stores=("Qdrant", "Weaviate")),
             note="it looked at 10,000 candidates, whatever ef the others had",
         ),
         Claim(
             "SQLite finds slower than memory",
             "find_by_vector",
-            Side("crud", stores=("Sqlite",)),
-            Side("crud", stores=("None",)),
+            ClaimSide("crud", stores=("Sqlite",)),
+            ClaimSide("crud", stores=("None",)),
         ),
         Claim(
             "A server takes longer to load than AnnLite",
             "create",
-            Side("crud", stores=("Qdrant", "Weaviate", "ElasticSearch")),
-            Side("crud", stores=("Annlite",)),
+            ClaimSide("crud", stores=("Qdrant", "Weaviate", "ElasticSearch")),
+            ClaimSide("crud", stores=("Annlite",)),
         ),
         Claim(
             "Finding by condition takes a server longer than memory",
             "find_by_condition",
-            Side("crud", {"settings": "vendor"}, ("Qdrant", "Weaviate", "ElasticSearch")),
-            Side("crud", {"settings": "vendor"}, ("None",)),
+            ClaimSide("crud", {"settings": "vendor"}, ("Qdrant", "Weaviate", "ElasticSearch")),
+            ClaimSide("crud", {"settings": "vendor"}, ("None",)),
             note="theirs were never asked: DocArray fetched a million documents and chose itself",
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial_reproduce.reports.model import Absence, Claim, Reading, Side
+from vectrial_reproduce.reports.model import Absence, Claim, ClaimSide, RunReading
 
 _SLOWER = ("Qdrant", "Weaviate", "ElasticSearch")
 _SERVERS = (*_SLOWER, "Redis")
@@ -15,7 +15,7 @@ FEW_ROWS = Claim(
     readings=(
         (
             20_000.0,
-            Reading(
+            RunReading(
                 "docarray-1m-full-size/same", "docarray-memory", "search", "search",
                 "latency_mean", rows=10_000,
             ),
@@ -37,8 +37,8 @@ def _changes(system: str, others: tuple[str, ...], operation: str, verb: str) ->
     return Claim(
         f"{system} {verb} faster than Weaviate and Elasticsearch",
         operation,
-        Side("crud", stores=others),
-        Side("crud", stores=(system,)),
+        ClaimSide("crud", stores=others),
+        ClaimSide("crud", stores=(system,)),
         note=_NO_NETWORK if system == "AnnLite" else "",
     )
 
@@ -58,8 +58,8 @@ CLAIMS = (
     Claim(
         "A larger ef_construction finds more",
         "recall",
-        Side("crud", {"ef_construction": 256}),
-        Side("crud", {"ef_construction": 64}),
+        ClaimSide("crud", {"ef_construction": 256}),
+        ClaimSide("crud", {"ef_construction": 64}),
     ),
     Claim(
         "More links are for data of a high intrinsic dimension",
@@ -84,85 +84,85 @@ CLAIMS = (
     Claim(
         "AnnLite finds faster than every server",
         "find_by_vector",
-        Side("crud", stores=_SERVERS),
-        Side("crud", stores=("AnnLite",)),
+        ClaimSide("crud", stores=_SERVERS),
+        ClaimSide("crud", stores=("AnnLite",)),
         note=_NO_NETWORK,
     ),
     Claim(
         "AnnLite reads a row faster than every server",
         "read",
-        Side("crud", stores=_SERVERS),
-        Side("crud", stores=("AnnLite",)),
+        ClaimSide("crud", stores=_SERVERS),
+        ClaimSide("crud", stores=("AnnLite",)),
         note=_NO_NETWORK,
     ),
     Claim(
         "Redis reads a row faster than the other servers",
         "read",
-        Side("crud", stores=_SLOWER),
-        Side("crud", stores=("Redis",)),
+        ClaimSide("crud", stores=_SLOWER),
+        ClaimSide("crud", stores=("Redis",)),
     ),
     Claim(
         "Redis finds faster than the other servers",
         "find_by_vector",
-        Side("crud", stores=_SLOWER),
-        Side("crud", stores=("Redis",)),
+        ClaimSide("crud", stores=_SLOWER),
+        ClaimSide("crud", stores=("Redis",)),
         note="at equal ef, which is not equal recall",
     ),
     Claim(
         "Redis finds rows by condition faster than the other servers",
         "find_by_condition",
-        Side("crud", stores=_SLOWER),
-        Side("crud", stores=("Redis",)),
+        ClaimSide("crud", stores=_SLOWER),
+        ClaimSide("crud", stores=("Redis",)),
     ),
     Claim(
         "Qdrant finds the most at an ef of 32",
         "recall",
-        Side("crud", {"ef_search": 32}, ("Qdrant",)),
-        Side("crud", {"ef_search": 32}, ("AnnLite", "Weaviate", "ElasticSearch", "Redis")),
+        ClaimSide("crud", {"ef_search": 32}, ("Qdrant",)),
+        ClaimSide("crud", {"ef_search": 32}, ("AnnLite", "Weaviate", "ElasticSearch", "Redis")),
         note="its index was not waited for: what is not indexed is searched exactly",
     ),
     Claim(
         "A larger ef finds more",
         "recall",
-        Side("crud", {"ef_search": 256}),
-        Side("crud", {"ef_search": 32}),
+        ClaimSide("crud", {"ef_search": 256}),
+        ClaimSide("crud", {"ef_search": 32}),
     ),
     Claim(
         "A larger ef takes longer",
         "find_by_vector",
-        Side("crud", {"ef_search": 256}),
-        Side("crud", {"ef_search": 32}),
+        ClaimSide("crud", {"ef_search": 256}),
+        ClaimSide("crud", {"ef_search": 32}),
     ),
     Claim(
         "More links find more",
         "recall",
-        Side("crud", {"m": 32}),
-        Side("crud", {"m": 16}),
+        ClaimSide("crud", {"m": 32}),
+        ClaimSide("crud", {"m": 16}),
     ),
     Claim(
         "More links make a build longer",
         "create",
-        Side("crud", {"m": 32}),
-        Side("crud", {"m": 16}),
+        ClaimSide("crud", {"m": 32}),
+        ClaimSide("crud", {"m": 16}),
         note=_BUILDS,
     ),
     Claim(
         "A larger ef_construction makes a build longer",
         "create",
-        Side("crud", {"ef_construction": 256}),
-        Side("crud", {"ef_construction": 64}),
+        ClaimSide("crud", {"ef_construction": 256}),
+        ClaimSide("crud", {"ef_construction": 64}),
         note=_BUILDS,
     ),
     Claim(
         "SQLite finds slower than memory",
         "find_by_vector",
-        Side("crud", stores=("SQLite",)),
-        Side("crud", stores=("In-Memory",)),
+        ClaimSide("crud", stores=("SQLite",)),
+        ClaimSide("crud", stores=("In-Memory",)),
     ),
     Claim(
         "SQLite deletes slower than memory",
         "delete",
-        Side("crud", stores=("SQLite",)),
-        Side("crud", stores=("In-Memory",)),
+        ClaimSide("crud", stores=("SQLite",)),
+        ClaimSide("crud", stores=("In-Memory",)),
     ),
 )

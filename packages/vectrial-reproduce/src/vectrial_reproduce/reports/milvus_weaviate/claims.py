@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vectrial_reproduce.reports.model import Absence, Claim, Reading, Scalar, Side
+from vectrial_reproduce.reports.model import Absence, Claim, ClaimSide, RunReading, Scalar
 
 #: Shards of a collection in its cluster.
 SHARDS = 2
@@ -27,7 +27,12 @@ def _milvus(
     """Milvus' figure is the larger one."""
     own = given or {}
     return Claim(
-        text, metric, Side(part, own, _MILVUS), Side(part, own, _WEAVIATE), least=least, note=note
+        text,
+        metric,
+        ClaimSide(part, own, _MILVUS),
+        ClaimSide(part, own, _WEAVIATE),
+        least=least,
+        note=note,
     )
 
 
@@ -40,10 +45,12 @@ def _weaviate(
 ) -> Claim:
     """Weaviate's figure is the larger one."""
     own = given or {}
-    return Claim(text, metric, Side(part, own, _WEAVIATE), Side(part, own, _MILVUS), note=note)
+    return Claim(
+        text, metric, ClaimSide(part, own, _WEAVIATE), ClaimSide(part, own, _MILVUS), note=note
+    )
 
 
-def _ahead(text: str, metric: str, one: Side, other: Side, note: str = "") -> Claim:
+def _ahead(text: str, metric: str, one: ClaimSide, other: ClaimSide, note: str = "") -> Claim:
     """Milvus' figure over Weaviate's is larger on one side than on the other."""
     sides = [
         replace(side, stores=stores) for side in (one, other) for stores in (_MILVUS, _WEAVIATE)
@@ -61,19 +68,19 @@ _CLUSTER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _cost(store: str, nodes: int) -> Reading:
+def _cost(store: str, nodes: int) -> RunReading:
     """Processor time of the servers for a query."""
-    return Reading(store=store, metric="server_cpu_us_per_op", nodes=nodes, **_CLUSTER)
+    return RunReading(store=store, metric="server_cpu_us_per_op", nodes=nodes, **_CLUSTER)
 
 
-def _available(store: str, metric: str) -> Reading:
-    return Reading(
+def _available(store: str, metric: str) -> RunReading:
+    return RunReading(
         "milvus-weaviate/arxiv", store, "time_to_searchable", "searchable", metric, rows=42_772
     )
 
 
-def _disk(store: str) -> Reading:
-    return Reading(
+def _disk(store: str) -> RunReading:
+    return RunReading(
         "milvus-weaviate-glove/glove", store, "ingest", "settled", "disk_bytes", rows=336_479
     )
 
@@ -94,23 +101,23 @@ CLAIMS = (
     ),
     _ahead(
         "Weaviate's loads slow down more with their size than Milvus'", "throughput",
-        Side("ingest", {"rows": _FULL}), Side("ingest", {"rows": _SMALL}),
+        ClaimSide("ingest", {"rows": _FULL}), ClaimSide("ingest", {"rows": _SMALL}),
     ),
     Claim(
         "Milvus' load of H&M gets faster from 1,000 to 10,000 rows", "throughput",
-        Side("ingest", {**_HM, "rows": 10_000}, _MILVUS),
-        Side("ingest", {**_HM, "rows": 1_000}, _MILVUS),
+        ClaimSide("ingest", {**_HM, "rows": 10_000}, _MILVUS),
+        ClaimSide("ingest", {**_HM, "rows": 1_000}, _MILVUS),
     ),
     Claim(
         "Weaviate's throughput on arXiv halves from 20,000 rows to all", "throughput",
-        Side("ingest", {**_ARXIV, "rows": 20_000}, _WEAVIATE),
-        Side("ingest", {**_ARXIV, "rows": 2_138_591}, _WEAVIATE),
+        ClaimSide("ingest", {**_ARXIV, "rows": 20_000}, _WEAVIATE),
+        ClaimSide("ingest", {**_ARXIV, "rows": 2_138_591}, _WEAVIATE),
         least=1.9,
     ),
     Claim(
         "Milvus' index takes 6.2 times as long as its load (86.1 % against 13.9 %)", "index_time",
-        Side("load_vs_index", {**_GLOVE, "rows": 1_183_514}),
-        Side("load_vs_index", {**_GLOVE, "rows": 1_183_514}, metric="load_time"),
+        ClaimSide("load_vs_index", {**_GLOVE, "rows": 1_183_514}),
+        ClaimSide("load_vs_index", {**_GLOVE, "rows": 1_183_514}, metric="load_time"),
         least=5.0,
         note="the report's load is until the flush, its index what comes after",
     ),
@@ -127,7 +134,7 @@ CLAIMS = (
         "Milvus loads more than 0.5 MB of vectors a second",
         readings=tuple(
             (
-                Reading(result, "milvus", "ingest", "ingest", "ready_rows_per_s", rows=rows),
+                RunReading(result, "milvus", "ingest", "ingest", "ready_rows_per_s", rows=rows),
                 0.5e6 / (4 * dimensions),
             )
             for result, rows, dimensions in (
@@ -140,20 +147,20 @@ CLAIMS = (
     ),
     Claim(
         "Indexes on all columns make the load longer", "ingest_time",
-        Side("scalar_index_overhead", {"indexed": True}),
-        Side("scalar_index_overhead", {"indexed": False}),
+        ClaimSide("scalar_index_overhead", {"indexed": True}),
+        ClaimSide("scalar_index_overhead", {"indexed": False}),
         note="Weaviate was loaded in batches of 100 with them, of 2,000 without",
     ),
     Claim(
         "Indexes on all columns double Weaviate's load (+109.8 %)", "ingest_time",
-        Side("scalar_index_overhead", {"indexed": True}, _WEAVIATE),
-        Side("scalar_index_overhead", {"indexed": False}, _WEAVIATE),
+        ClaimSide("scalar_index_overhead", {"indexed": True}, _WEAVIATE),
+        ClaimSide("scalar_index_overhead", {"indexed": False}, _WEAVIATE),
         least=2.0,
     ),
     Claim(
         "Indexes on all columns make Milvus' load a quarter longer (+25.9 %)", "ingest_time",
-        Side("scalar_index_overhead", {"indexed": True}, _MILVUS),
-        Side("scalar_index_overhead", {"indexed": False}, _MILVUS),
+        ClaimSide("scalar_index_overhead", {"indexed": True}, _MILVUS),
+        ClaimSide("scalar_index_overhead", {"indexed": False}, _MILVUS),
         least=1.25,
     ),
     _weaviate(
@@ -184,51 +191,52 @@ CLAIMS = (
     ),
     _ahead(
         "Milvus' lead in searches per second grows with the dimensions", "qps",
-        Side("concurrency", {**_ARXIV, "rows": 2_138_591, "k": 10}),
-        Side("concurrency", {**_GLOVE, "rows": 1_183_514, "k": 100}),
+        ClaimSide("concurrency", {**_ARXIV, "rows": 2_138_591, "k": 10}),
+        ClaimSide("concurrency", {**_GLOVE, "rows": 1_183_514, "k": 100}),
         note="the two datasets differ in k and size, too",
     ),
     Claim(
         "Eight clients get more than one", "qps",
-        Side("concurrency", {"clients": 8}), Side("concurrency", {"clients": 1}),
+        ClaimSide("concurrency", {"clients": 8}), ClaimSide("concurrency", {"clients": 1}),
         note="theirs had eight cores, beyond which more clients brought nothing",
     ),
     Claim(
         "Thirty-two clients get less than sixteen", "qps",
-        Side("concurrency", {"clients": 16}), Side("concurrency", {"clients": 32}),
+        ClaimSide("concurrency", {"clients": 16}), ClaimSide("concurrency", {"clients": 32}),
     ),
     Claim(
         "A larger ef finds more", "recall",
-        Side("ef_sweep", {"ef_search": 512}), Side("ef_sweep", {"ef_search": 128}),
+        ClaimSide("ef_sweep", {"ef_search": 512}), ClaimSide("ef_sweep", {"ef_search": 128}),
     ),
     Claim(
         "A larger ef finds ever less more", "recall",
-        Side("ef_sweep", {"ef_search": 256}), Side("ef_sweep", {"ef_search": 128}),
-        (Side("ef_sweep", {"ef_search": 512}), Side("ef_sweep", {"ef_search": 256})),
+        ClaimSide("ef_sweep", {"ef_search": 256}), ClaimSide("ef_sweep", {"ef_search": 128}),
+        (ClaimSide("ef_sweep", {"ef_search": 512}), ClaimSide("ef_sweep", {"ef_search": 256})),
         note="the gain from 128 to 256 over that from 256 to 512",
     ),
     Claim(
-        "On arXiv both find nearly all", "recall", Side("ef_sweep", _ARXIV), against=0.98,
+        "On arXiv both find nearly all", "recall", ClaimSide("ef_sweep", _ARXIV), against=0.98,
         note="a recall above 0.98 at every ef",
     ),
     Claim(
         "A larger ef answers fewer searches per second", "qps",
-        Side("ef_sweep", {"ef_search": 128}), Side("ef_sweep", {"ef_search": 512}),
+        ClaimSide("ef_sweep", {"ef_search": 128}), ClaimSide("ef_sweep", {"ef_search": 512}),
     ),
     Claim(
         "Latency grows in proportion to ef", "latency_mean",
-        Side("ef_sweep", {"ef_search": 512}), Side("ef_sweep", {"ef_search": 128}),
+        ClaimSide("ef_sweep", {"ef_search": 512}), ClaimSide("ef_sweep", {"ef_search": 128}),
         least=3.0,
         note="fourfold from 128 to 512, or threefold at least; its own figures have ×1.8",
     ),
     Claim(
         "Weaviate takes longer to answer than Milvus", "latency_mean",
-        Side("ef_sweep", stores=_WEAVIATE), Side("ef_sweep", stores=_MILVUS), note=_AT_EQUAL_EF,
+        ClaimSide("ef_sweep", stores=_WEAVIATE), ClaimSide("ef_sweep", stores=_MILVUS),
+        note=_AT_EQUAL_EF,
     ),
     _milvus("Milvus finds more than Weaviate at equal ef", "recall", "ef_sweep"),
     Claim(
         "An index on the column makes a filtered search faster", "qps",
-        Side("filtered", {"indexed": True}), Side("filtered", {"indexed": False}),
+        ClaimSide("filtered", {"indexed": True}), ClaimSide("filtered", {"indexed": False}),
     ),
     _milvus(
         "With an index on the column, Milvus filters faster than Weaviate", "qps", "filtered",
@@ -253,16 +261,16 @@ CLAIMS = (
     Claim(
         "One node answers more searches than two that share its machine",
         "qps",
-        Side("sharded_concurrency", {"shards": 1}),
-        Side("sharded_concurrency", {"shards": SHARDS}),
+        ClaimSide("sharded_concurrency", {"shards": 1}),
+        ClaimSide("sharded_concurrency", {"shards": SHARDS}),
         note="both have all processors of the machine; at equal ef, of which each of two shards"
         " looks at as many, so that two find more",
     ),
     Claim(
         "One node loads faster than two that share its machine",
         "throughput",
-        Side("ingest"),
-        Side("sharded_ingest", {"shards": SHARDS}),
+        ClaimSide("ingest"),
+        ClaimSide("sharded_ingest", {"shards": SHARDS}),
         note="its section X.B speaks of searches per second alone, XII of a “lower performance”;"
         " its figure 22 shows the opposite for loads, and its script for one node had left the"
         " shards on",
@@ -277,7 +285,8 @@ CLAIMS = (
     ),
     _ahead(
         "In two shards Weaviate's loads slow down more with their size", "throughput",
-        Side("sharded_ingest", {"rows": 1_183_514}), Side("sharded_ingest", {"rows": 10_000}),
+        ClaimSide("sharded_ingest", {"rows": 1_183_514}),
+        ClaimSide("sharded_ingest", {"rows": 10_000}),
     ),
     Claim(
         "The memory of 7.6 GB is the reason why loads in two shards slow down",

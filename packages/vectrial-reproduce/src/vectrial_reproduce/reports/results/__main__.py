@@ -27,9 +27,9 @@ from vectrial.report.pages import save
 from vectrial.util import formatting, interrupts
 from vectrial_reproduce.reports import committed, conclusions
 from vectrial_reproduce.reports.results import code, quiet, table
-from vectrial_reproduce.reports.results.declared import Result, chosen, read
+from vectrial_reproduce.reports.results.declared import CommittedResult, chosen, read
 from vectrial_reproduce.reports.results.measure import Places, measure
-from vectrial_reproduce.reports.results.sealed import State
+from vectrial_reproduce.reports.results.sealed import CommittedState
 from vectrial_reproduce.reports.results.sealed import committed as state_of
 
 #: Seconds that a run has to stop its servers after Ctrl-C.
@@ -88,7 +88,7 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _selection(options: argparse.Namespace) -> list[Result]:
+def _selection(options: argparse.Namespace) -> list[CommittedResult]:
     return chosen(read(options.results), options.only)
 
 
@@ -116,7 +116,7 @@ def _measure(options: argparse.Namespace) -> int:
     return _ended(failed, results)
 
 
-def _announced(result: Result, state: State) -> str:
+def _announced(result: CommittedResult, state: CommittedState) -> str:
     needs = f"; it needs {result.needs}" if result.needs else ""
     if state.started is None:
         return f"{result.name}: measured for the first time{needs}"
@@ -126,7 +126,7 @@ def _announced(result: Result, state: State) -> str:
     return f"{result.name}: measured {age}, in {took}; measuring again{needs}"
 
 
-def _pages(result: Result, results: Path) -> None:
+def _pages(result: CommittedResult, results: Path) -> None:
     """The pages that depend on several bundles."""
     if result.is_reproduction:
         found = committed.reproductions(results)
@@ -138,7 +138,7 @@ def _pages(result: Result, results: Path) -> None:
         _say(f"{result.name}: it has a bundle now; remove `pending` from its entry")
 
 
-def _ended(failed: dict[str, str], results: Sequence[Result]) -> int:
+def _ended(failed: dict[str, str], results: Sequence[CommittedResult]) -> int:
     for name, why in failed.items():
         _say(f"failed: {name}: {why}")
     if failed:

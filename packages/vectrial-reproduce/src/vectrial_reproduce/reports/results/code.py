@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from vectrial_reproduce.reports.results.declared import Result
+from vectrial_reproduce.reports.results.declared import CommittedResult
 
 #: The checkout of this package.
 _HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ _REPORTS = (
 )
 
 
-def behind(result: Result, revisions: Iterable[str | None]) -> int | None:
+def behind(result: CommittedResult, revisions: Iterable[str | None]) -> int | None:
     """Commits since the oldest of some revisions that touch what measures a result; None if one is
     unknown here. 0: measuring again would do the same."""
     found = [_since(one, result) for one in set(revisions)]
@@ -56,7 +56,7 @@ def changes() -> list[str]:
     return (output or "").splitlines()
 
 
-def _since(revision: str | None, result: Result) -> frozenset[str] | None:
+def _since(revision: str | None, result: CommittedResult) -> frozenset[str] | None:
     """The commits since a revision that touch what measures a result; None if it is unknown."""
     # Asked for apart: what git leaves out of a listing, no other path of it brings back.
     parts = [_commits(revision, paths) for paths in (_MEASURES, _own(result)) if paths]
@@ -64,7 +64,7 @@ def _since(revision: str | None, result: Result) -> frozenset[str] | None:
     return frozenset().union(*known) if len(known) == len(parts) else None
 
 
-def _own(result: Result) -> tuple[str, ...]:
+def _own(result: CommittedResult) -> tuple[str, ...]:
     """What measures this result alone."""
     if not result.is_reproduction:
         return tuple(_suites(result))
@@ -72,7 +72,7 @@ def _own(result: Result) -> tuple[str, ...]:
     return tuple(f"{place}/{name}" for place in _REPORTS for name in ("planning.py", folder))
 
 
-def _suites(result: Result) -> list[str]:
+def _suites(result: CommittedResult) -> list[str]:
     """The suites that its command names, as far as they are the checkout's."""
     root = Path(_git("rev-parse", "--show-toplevel") or "/").resolve()
     named = [Path(word).resolve() for word in result.words if word.endswith(".toml")]

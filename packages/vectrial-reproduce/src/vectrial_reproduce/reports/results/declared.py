@@ -20,7 +20,7 @@ RUN, REPRODUCE, FIT = "run", "reproduce", "fit"
 _OWN = ("--out", "--resume", "--dry-run", "--show", "--note")
 
 
-class _Entry(BaseModel):
+class _ResultEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str
@@ -29,7 +29,7 @@ class _Entry(BaseModel):
 
 
 @dataclass(frozen=True)
-class Result:
+class CommittedResult:
     """A committed result.
 
     name: its folder, relative to that of all results. words: the command that measures it, without
@@ -53,7 +53,7 @@ class Result:
         return self.words[0] == RUN
 
 
-def read(results: Path) -> list[Result]:
+def read(results: Path) -> list[CommittedResult]:
     """The list in a folder, in its order.
 
     Raises:
@@ -69,10 +69,10 @@ def read(results: Path) -> list[Result]:
     return [_result(name, table, path) for name, table in tables.items()]
 
 
-def _result(name: str, table: object, path: Path) -> Result:
+def _result(name: str, table: object, path: Path) -> CommittedResult:
     where = f"{path}: [{name}]"
     try:
-        entry = _Entry.model_validate(table)
+        entry = _ResultEntry.model_validate(table)
         words = tuple(shlex.split(entry.command))
     except ValidationError as error:
         fault = error.errors()[0]
@@ -89,10 +89,10 @@ def _result(name: str, table: object, path: Path) -> Result:
     for word in words:
         if word.partition("=")[0] in _OWN:
             raise UserError(f"{word} is given when it is measured", where=where, remedy="remove it")
-    return Result(name, words, entry.needs, entry.pending)
+    return CommittedResult(name, words, entry.needs, entry.pending)
 
 
-def chosen(results: Sequence[Result], names: Sequence[str]) -> list[Result]:
+def chosen(results: Sequence[CommittedResult], names: Sequence[str]) -> list[CommittedResult]:
     """Those with these names, or within a folder of such a name; all if there are no names.
 
     Raises:
@@ -105,5 +105,5 @@ def chosen(results: Sequence[Result], names: Sequence[str]) -> list[Result]:
     return [one for one in results if not names or any(_within(one, name) for name in names)]
 
 
-def _within(result: Result, name: str) -> bool:
+def _within(result: CommittedResult, name: str) -> bool:
     return result.name == name or result.name.startswith(f"{name}/")

@@ -18,7 +18,7 @@ from vectrial.results.database import BeingWritten
 from vectrial.util.children import python
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
-from vectrial_reproduce.reports.results.declared import Result
+from vectrial_reproduce.reports.results.declared import CommittedResult
 from vectrial_reproduce.reports.results.sealed import Facts, bundles, committed, facts, runs
 
 #: Name of a bundle in its folder.
@@ -40,7 +40,7 @@ class Places:
 
 
 def measure(
-    result: Result,
+    result: CommittedResult,
     places: Places,
     *,
     wait: Callable[[], None] | None = None,
@@ -75,7 +75,7 @@ def measure(
     seal_into(result, begun, places.results, accept_fewer=accept_fewer)
 
 
-def command(result: Result, own: Path, begun: Path | None) -> list[str]:
+def command(result: CommittedResult, own: Path, begun: Path | None) -> list[str]:
     """The words after `vectrial` that measure a result into its folder of runs, or that complete
     one."""
     form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
@@ -95,7 +95,7 @@ def _repeated(words: Sequence[str]) -> list[str]:
     return found
 
 
-def unsealed(result: Result, places: Places) -> Path | None:
+def unsealed(result: CommittedResult, places: Places) -> Path | None:
     """The newest run of a result that is not committed, and that was begun by the code of now.
 
     Raises:
@@ -119,7 +119,7 @@ def unsealed(result: Result, places: Places) -> Path | None:
     return None
 
 
-def _is_complete(result: Result, run: Path) -> bool:
+def _is_complete(result: CommittedResult, run: Path) -> bool:
     """A run that only has to be sealed. A reproduction's parts to come are not known here."""
     return not result.is_reproduction and all(facts(one).finished for one in runs(run).values())
 
@@ -137,7 +137,9 @@ def _run(words: Sequence[str]) -> None:
         raise NotMeasured(f"exit code {status} of: vectrial {' '.join(words)}")
 
 
-def seal_into(result: Result, run: Path, results: Path, *, accept_fewer: bool = False) -> None:
+def seal_into(
+    result: CommittedResult, run: Path, results: Path, *, accept_fewer: bool = False
+) -> None:
     """Seal the parts of a run into a result's folder, with their pages.
 
     Raises:
@@ -159,7 +161,12 @@ def seal_into(result: Result, run: Path, results: Path, *, accept_fewer: bool = 
 
 
 def _require_as_many(
-    result: Result, found: Mapping[str, Facts], results: Path, run: Path, *, accept_fewer: bool
+    result: CommittedResult,
+    found: Mapping[str, Facts],
+    results: Path,
+    run: Path,
+    *,
+    accept_fewer: bool,
 ) -> None:
     before = committed(result, results).measured
     now = sum(part.measured for part in found.values())

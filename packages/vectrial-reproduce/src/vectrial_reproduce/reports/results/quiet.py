@@ -20,7 +20,7 @@ _NAMED, _LEAST_CORES = 3, 0.02
 
 
 @dataclass(frozen=True)
-class Process:
+class BusyProcess:
     """A process that used processors. cores: how many, on average."""
 
     pid: int
@@ -40,7 +40,7 @@ class Activity:
     cores: float | None
     processors: int
     steal_share: float = 0.0
-    processes: Sequence[Process] = ()
+    processes: Sequence[BusyProcess] = ()
 
     @property
     def quiet(self) -> bool:
@@ -71,7 +71,7 @@ def look(seconds: float = LOOK_S) -> Activity:
     }
     ours = sum(used for (pid, _), used in grown.items() if pid == own)
     processes = [
-        Process(pid, name, used / span_s) for (pid, name), used in grown.items() if pid != own
+        BusyProcess(pid, name, used / span_s) for (pid, name), used in grown.items() if pid != own
     ]
     busy = _grown(machine.busy_s, later.busy_s)
     return Activity(

@@ -12,7 +12,7 @@ from vectrial.results.database import DATABASE
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial_reproduce.reports.folder import MANIFEST
-from vectrial_reproduce.reports.results.declared import Result
+from vectrial_reproduce.reports.results.declared import CommittedResult
 
 #: Trials follow each other within the start of a server: a longer gap is a run that stood still,
 #: to be resumed later.
@@ -52,10 +52,10 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class State:
+class CommittedState:
     """A result as it is committed. parts: by folder within its own; "" for a run's bundle."""
 
-    result: Result
+    result: CommittedResult
     parts: dict[str, Facts]
 
     @property
@@ -125,13 +125,15 @@ def _machine(environment: dict[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def committed(result: Result, results: Path) -> State:
+def committed(result: CommittedResult, results: Path) -> CommittedState:
     """What is committed of a result.
 
     Raises:
         VectrialError: a bundle cannot be read.
     """
-    return State(result, {name: facts(path) for name, path in bundles(results / result.name)})
+    return CommittedState(
+        result, {name: facts(path) for name, path in bundles(results / result.name)}
+    )
 
 
 def bundles(folder: Path) -> list[tuple[str, Path]]:

@@ -8,7 +8,7 @@ from typing import Any
 from vectrial.document.blocks import Column, Report, Row, Section, Table, plain
 from vectrial.util import formatting
 from vectrial_reproduce.reports.results import code
-from vectrial_reproduce.reports.results.sealed import State
+from vectrial_reproduce.reports.results.sealed import CommittedState
 
 _COLUMNS = (
     Column("result", "Result", numeric=False),
@@ -27,13 +27,13 @@ _NOTES = (
 )
 
 
-def page(states: Sequence[State]) -> Report:
+def page(states: Sequence[CommittedState]) -> Report:
     """Each result in a row."""
     table = Table("results", "", _COLUMNS, tuple(_row(one) for one in states), _NOTES)
     return Report("Committed results", "", sections=(Section("results", "", "", (table,)),))
 
 
-def _row(state: State) -> Row:
+def _row(state: CommittedState) -> Row:
     about = described(state)
     if state.started is None:
         cells = ["", "", "not yet", "", "", ""]
@@ -54,7 +54,7 @@ def _row(state: State) -> Row:
     )
 
 
-def described(state: State) -> dict[str, Any]:
+def described(state: CommittedState) -> dict[str, Any]:
     """A row as an object. behind: None if it is unknown, or nothing is measured."""
     return {
         "result": state.result.name,
@@ -70,17 +70,17 @@ def described(state: State) -> dict[str, Any]:
     }
 
 
-def behind(state: State) -> int | None:
+def behind(state: CommittedState) -> int | None:
     """Commits since it was measured; see `vectrial_reproduce.reports.results.code`."""
     return code.behind(state.result, state.revisions) if state.parts else None
 
 
-def is_stale(state: State, older: int = 0) -> bool:
+def is_stale(state: CommittedState, older: int = 0) -> bool:
     """It is not measured, by an unknown revision, or by one of more than `older` commits ago."""
     count = behind(state)
     return count is None or count > older
 
 
-def objects(states: Sequence[State]) -> Iterator[dict[str, Any]]:
+def objects(states: Sequence[CommittedState]) -> Iterator[dict[str, Any]]:
     """Each result as an object."""
     return map(described, states)

@@ -34,7 +34,7 @@ _COLUMNS = {
 }
 
 
-class HnswBuild(vt.Params):
+class AnnLiteHnswBuild(vt.Params):
     """m: links of a node per layer (`max_connection`). ef_construction: candidates kept while
     a node is linked. Defaults are AnnLite's."""
 
@@ -42,7 +42,7 @@ class HnswBuild(vt.Params):
     ef_construction: int = Bounded(200, ge=1)
 
 
-class HnswSearch(vt.Params):
+class AnnLiteHnswSearch(vt.Params):
     """ef_search: candidates kept during a search; AnnLite raises it to k where it is smaller."""
 
     ef_search: int = Bounded(50, ge=1)
@@ -69,8 +69,8 @@ class AnnLiteStore(vt.Store):
         },
         indexes={
             "hnsw": vt.IndexKind(
-                build=HnswBuild,
-                search=HnswSearch,
+                build=AnnLiteHnswBuild,
+                search=AnnLiteHnswSearch,
                 high_recall_params={"ef_search": 400},
                 recall_floor=0.95,
                 recall_floors={vt.Metric.IP: 0.9},
@@ -111,7 +111,7 @@ class AnnLiteStore(vt.Store):
         self.open(schema, index)
 
     def open(self, schema: vt.Schema, index: vt.Index) -> None:
-        assert isinstance(index.params, HnswBuild)
+        assert isinstance(index.params, AnnLiteHnswBuild)
         self._schema = schema
         self._ann = self._module.AnnLite(
             schema.dim,
@@ -180,7 +180,7 @@ class AnnLiteStore(vt.Store):
             yield to_batch(documents, self._schema)
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, AnnLiteHnswSearch)
         if where is not None:
             raise vt.Unsupported(f"{self.name} does not search under a filter")
         search, graph, ef = self._ann.search_numpy, self._ann.vec_index(0), params.ef_search

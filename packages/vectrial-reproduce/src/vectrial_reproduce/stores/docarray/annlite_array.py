@@ -13,9 +13,9 @@ from vectrial.stores import common as vt
 from vectrial_reproduce.stores.docarray.annlite import (
     METRICS,
     NORMS,
+    AnnLiteHnswBuild,
+    AnnLiteHnswSearch,
     AnnLiteStore,
-    HnswBuild,
-    HnswSearch,
 )
 from vectrial_reproduce.stores.docarray.documents import to_query
 from vectrial_reproduce.stores.docarray.indexed import CAVEATS, IndexedDocumentArray
@@ -83,7 +83,7 @@ class DocArrayAnnLite(IndexedDocumentArray):
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
-        assert isinstance(params, HnswBuild)
+        assert isinstance(params, AnnLiteHnswBuild)
         return {
             "n_dim": self._schema.dim,
             "metric": METRICS[self._schema.metric],
@@ -111,7 +111,7 @@ class DocArrayAnnLite(IndexedDocumentArray):
             super()._replace(document)
 
     def _finder(self, k: int, params: vt.Params) -> Callable[..., Any]:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, AnnLiteHnswSearch)
         find, graph, ef = self._rows.find, self._rows._annlite.vec_index(0), params.ef_search
 
         def run(vector: Any, **arguments: Any) -> Any:

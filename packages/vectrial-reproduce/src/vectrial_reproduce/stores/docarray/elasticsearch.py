@@ -34,14 +34,14 @@ _MOST_CANDIDATES = 10_000
 _MOST_ROWS = 1_000_000
 
 
-class HnswBuild(vt.Params):
+class ElasticsearchArrayHnswBuild(vt.Params):
     """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=100, ge=2, le=3200)
 
 
-class HnswSearch(vt.Params):
+class ElasticsearchArrayHnswSearch(vt.Params):
     """ef_search: `num_candidates`, which each segment's graph is searched for, at least k; None
     leaves it to DocArray, which asks for 10,000."""
 
@@ -62,7 +62,11 @@ class DocArrayElasticsearch(ServedDocumentArray):
         scores=SCORES,
         score_error=SCORE_ERROR,
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 500})
+            "hnsw": vt.IndexKind(
+                ElasticsearchArrayHnswBuild,
+                ElasticsearchArrayHnswSearch,
+                high_recall_params={"ef_search": 500},
+            )
         },
         filters=OPERATORS,
         find=OPERATORS,
@@ -108,7 +112,7 @@ class DocArrayElasticsearch(ServedDocumentArray):
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
-        assert isinstance(params, HnswBuild)
+        assert isinstance(params, ElasticsearchArrayHnswBuild)
         return {
             "n_dim": self._schema.dim,
             "distance": _SIMILARITIES[self._schema.metric],
@@ -160,7 +164,7 @@ class DocArrayElasticsearch(ServedDocumentArray):
             rows._offset2ids = whole
 
     def _finder(self, k: int, params: vt.Params) -> Callable[..., Any]:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, ElasticsearchArrayHnswSearch)
         find: Callable[..., Any] = self._rows.find
         if params.ef_search is None:
             return find

@@ -43,7 +43,7 @@ _WORDS = Words(
 )
 
 
-class HnswBuild(vt.Params):
+class QdrantArrayHnswBuild(vt.Params):
     """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
     than this qualify, they are scanned exactly; None leaves it to the server."""
 
@@ -52,7 +52,7 @@ class HnswBuild(vt.Params):
     full_scan_threshold_kb: int | None = Bound(default=None, ge=10, le=2**31 - 1)
 
 
-class HnswSearch(vt.Params):
+class QdrantArrayHnswSearch(vt.Params):
     """ef_search: candidates held during the search; None means ef_construction."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
@@ -73,7 +73,9 @@ class DocArrayQdrant(ServedDocumentArray):
             vt.Metric.IP: vt.ScoreKind.INNER_PRODUCT,
         },
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512})
+            "hnsw": vt.IndexKind(
+                QdrantArrayHnswBuild, QdrantArrayHnswSearch, high_recall_params={"ef_search": 512}
+            )
         },
         find=vt.ALL_OPERATORS,
         find_brings_rows=True,
@@ -101,7 +103,7 @@ class DocArrayQdrant(ServedDocumentArray):
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
-        assert isinstance(params, HnswBuild)
+        assert isinstance(params, QdrantArrayHnswBuild)
         self.score = f"{_SCORES[self._schema.metric]}_similarity"
         return {
             **_connection(self._address),
@@ -129,7 +131,7 @@ class DocArrayQdrant(ServedDocumentArray):
         return vt.wait_until(state)
 
     def _finder(self, k: int, params: vt.Params) -> Callable[..., Any]:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, QdrantArrayHnswSearch)
         find: Callable[..., Any] = self._rows.find
         if params.ef_search is None:
             return find

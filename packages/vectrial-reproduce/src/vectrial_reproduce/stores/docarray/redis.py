@@ -36,8 +36,8 @@ class DocArrayRedis(ServedDocumentArray):
         scores=engine.RedisSearch.capabilities.scores,
         indexes={
             "hnsw": vt.IndexKind(
-                engine.HnswBuild,
-                engine.HnswSearch,
+                engine.QueryEngineBuild,
+                engine.QueryEngineSearch,
                 recall_floors={vt.Metric.IP: 0.7},
                 high_recall_params={"ef_search": 1000},
             )
@@ -70,7 +70,7 @@ class DocArrayRedis(ServedDocumentArray):
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
-        assert isinstance(params, engine.HnswBuild)
+        assert isinstance(params, engine.QueryEngineBuild)
         secrets = self._address.secrets
         return {
             "n_dim": self._schema.dim,
@@ -92,7 +92,7 @@ class DocArrayRedis(ServedDocumentArray):
 
     def _new(self) -> Any:
         engine.without_time_limit(self._client)
-        self._ef = engine.HnswSearch().ef_search
+        self._ef = engine.QueryEngineSearch().ef_search
         rows = super()._new()
         send = rows._client.execute_command
 
@@ -127,7 +127,7 @@ class DocArrayRedis(ServedDocumentArray):
         return engine.wait_indexed(self._client, self._name)
 
     def _finder(self, k: int, params: vt.Params) -> Callable[..., Any]:
-        assert isinstance(params, engine.HnswSearch)
+        assert isinstance(params, engine.QueryEngineSearch)
         find, ef = self._rows.find, params.ef_search
 
         def run(vector: Any, **arguments: Any) -> Any:

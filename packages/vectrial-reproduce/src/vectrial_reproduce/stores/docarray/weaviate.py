@@ -35,14 +35,14 @@ _OPPOSITE = {
 }
 
 
-class HnswBuild(vt.Params):
+class WeaviateArrayHnswBuild(vt.Params):
     """m, ef_construction: of the graph."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class WeaviateArrayHnswSearch(vt.Params):
     """ef_search: candidates held during the search, at least k; None lets the server choose
     8k between 100 and 500 (its dynamic ef)."""
 
@@ -66,7 +66,11 @@ class DocArrayWeaviate(ServedDocumentArray):
             vt.Metric.IP: vt.ScoreKind.NEGATIVE_INNER_PRODUCT,
         },
         indexes={
-            "hnsw": vt.IndexKind(HnswBuild, HnswSearch, high_recall_params={"ef_search": 512})
+            "hnsw": vt.IndexKind(
+                WeaviateArrayHnswBuild,
+                WeaviateArrayHnswSearch,
+                high_recall_params={"ef_search": 512},
+            )
         },
         filters=OPERATORS - {"is_null"},
         find=OPERATORS - {"is_null"},
@@ -106,7 +110,7 @@ class DocArrayWeaviate(ServedDocumentArray):
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
-        assert isinstance(params, HnswBuild)
+        assert isinstance(params, WeaviateArrayHnswBuild)
         return {
             "host": self._address.host,
             "port": self._address.ports["http"],
@@ -146,7 +150,7 @@ class DocArrayWeaviate(ServedDocumentArray):
         return vt.wait_until(state)
 
     def _finder(self, k: int, params: vt.Params) -> Callable[..., Any]:
-        assert isinstance(params, HnswSearch)
+        assert isinstance(params, WeaviateArrayHnswSearch)
         self._set_ef(_DYNAMIC if params.ef_search is None else params.ef_search)
         find: Callable[..., Any] = self._rows.find
         return find

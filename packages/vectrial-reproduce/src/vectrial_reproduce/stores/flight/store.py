@@ -40,14 +40,14 @@ _RETURNING: Mapping[vt.Returning, Mapping[str, bool]] = {
 _ASK_S = 300.0
 
 
-class HnswBuild(vt.Params):
+class FlightHnswBuild(vt.Params):
     """m: links per node and level; ef_construction: candidates while building."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
 
 
-class HnswSearch(vt.Params):
+class FlightHnswSearch(vt.Params):
     """ef_search: candidates held during the search; None leaves it to the server (10)."""
 
     ef_search: int | None = Bound(default=None, ge=1, le=1_000_000)
@@ -71,8 +71,8 @@ class FlightStore(vt.ServerStore):
         default_index="hnsw",
         indexes={
             "hnsw": vt.IndexKind(
-                HnswBuild,
-                HnswSearch,
+                FlightHnswBuild,
+                FlightHnswSearch,
                 high_recall_params={"ef_search": 512},
                 # After replacements and deletes under inner product, 0.7 was seen under a filter.
                 filtered_floors={vt.Metric.IP: 0.5},
@@ -304,7 +304,7 @@ def _json(value: Any) -> bytes:
 def _members(params: vt.Params, returning: vt.Returning) -> dict[str, Any]:
     """Members of a search beside what every search has."""
     members: dict[str, Any] = dict(_RETURNING[returning])
-    if isinstance(params, HnswSearch) and params.ef_search is not None:
+    if isinstance(params, FlightHnswSearch) and params.ef_search is not None:
         members["ef"] = params.ef_search
     return members
 

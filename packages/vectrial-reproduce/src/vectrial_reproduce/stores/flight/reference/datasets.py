@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Eq, In, IsNull, Not, Or
-from vectrial.model.fusion import Ranking
+from vectrial.model.fusion import RankedRows
 from vectrial.model.metric import Metric, ScoreKind, score_from_distance
 from vectrial.model.schema import ARROW_TYPES
 from vectrial.model.store import Hits, Searcher
@@ -47,7 +47,7 @@ _ABOUT = "dataset.json"
 _PREFIX = "dataset-"
 
 
-class Dataset:
+class ServedDataset:
     """One dataset: any number of searches at a time, or one write."""
 
     def __init__(self, folder: Path, about: About, *, saved: bool) -> None:
@@ -197,7 +197,7 @@ class Dataset:
         dense = text = NOTHING
         if text_query.alpha > 0:
             ids, closeness = self._nearest(vector, text_query.candidates, ef, ())
-            dense = Ranking(ids, closeness.astype(np.float64))
+            dense = RankedRows(ids, closeness.astype(np.float64))
         if text_query.alpha < 1:
             if self._texts is None:
                 raise StoreError("the dataset has no column with a full-text index")
@@ -287,19 +287,19 @@ class Datasets:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._lock = threading.Lock()
-        self._datasets: dict[str, Dataset] = {}
+        self._datasets: dict[str, ServedDataset] = {}
         for place in sorted(folder.iterdir()):
             if place.name.startswith(_PREFIX) and (place / _ABOUT).exists():
                 about = About.of_text((place / _ABOUT).read_text())
                 name = unquote(place.name.removeprefix(_PREFIX))
-                self._datasets[name] = Dataset(place, about, saved=True)
+                self._datasets[name] = ServedDataset(place, about, saved=True)
 
     def names(self) -> list[str]:
         """All names."""
         with self._lock:
             return sorted(self._datasets)
 
-    def get(self, name: str) -> Dataset:
+    def get(self, name: str) -> ServedDataset:
         """A dataset.
 
         Raises:
@@ -311,12 +311,12 @@ class Datasets:
             raise StoreError(f"no dataset '{name}'")
         return found
 
-    def get_or_create(self, name: str, schema: pa.Schema) -> Dataset:
+    def get_or_create(self, name: str, schema: pa.Schema) -> ServedDataset:
         """The dataset, made for rows of this schema if it is not there yet."""
         with self._lock:
             if name not in self._datasets:
                 place = self._folder / f"{_PREFIX}{quote(name, safe='')}"
-                self._datasets[name] = Dataset(place, About.of_put(schema), saved=False)
+                self._datasets[name] = ServedDataset(place, About.of_put(schema), saved=False)
             return self._datasets[name]
 
     def drop(self, name: str) -> None:

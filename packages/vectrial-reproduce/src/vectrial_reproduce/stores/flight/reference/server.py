@@ -52,7 +52,7 @@ import pyarrow.flight as flight
 
 from vectrial.model.errors import VectrialError
 from vectrial.util.arrow import load_without_pandas
-from vectrial_reproduce.stores.flight.reference.datasets import Dataset, Datasets
+from vectrial_reproduce.stores.flight.reference.datasets import Datasets, ServedDataset
 from vectrial_reproduce.stores.flight.reference.text import TextQuery
 
 SERVER = "vectrial flight reference"
@@ -110,7 +110,7 @@ class Reference(flight.FlightServerBase):
             name = _path(descriptor)
             return self._info(name, self._datasets.get(name))
 
-    def _info(self, name: str, dataset: Dataset) -> flight.FlightInfo:
+    def _info(self, name: str, dataset: ServedDataset) -> flight.FlightInfo:
         endpoint = flight.FlightEndpoint(json.dumps({"name": name}).encode(), [self._where])
         descriptor = flight.FlightDescriptor.for_path(name)
         return flight.FlightInfo(dataset.schema, descriptor, [endpoint], dataset.count(), -1)

@@ -26,13 +26,13 @@ import tantivy
 from numpy.typing import NDArray
 
 from vectrial.model.errors import StoreError
-from vectrial.model.fusion import Fusion, Ranking
+from vectrial.model.fusion import Fusion, RankedRows
 from vectrial.model.fusion import fuse as fuse_rankings
 from vectrial.model.schema import Schema
 from vectrial.stores.common.arrow import ids_of
 
 #: The ranking of a side without weight.
-NOTHING = Ranking(np.empty(0, np.int64), np.empty(0, np.float64))
+NOTHING = RankedRows(np.empty(0, np.int64), np.empty(0, np.float64))
 _ID = "id"
 #: What texts are cut into words by: runs of letters and digits, in lower case.
 _WORDS = "words"
@@ -70,14 +70,14 @@ class TextQuery:
         candidates = max(k, int(members.get("candidates", 2 * k)))
         return TextQuery(str(members["text_query"]), alpha, members.get("text_field"), candidates)
 
-    def fuse(self, dense: Ranking, text: Ranking, k: int) -> Ranking:
+    def fuse(self, dense: RankedRows, text: RankedRows, k: int) -> RankedRows:
         """The k best of both rankings, by reciprocal ranks; at α = 1 and 0 those of one side, with
         its scores."""
         if self.alpha in (0.0, 1.0):
             only = dense if self.alpha else text
-            return Ranking(only.rows[:k], only.scores[:k])
+            return RankedRows(only.rows[:k], only.scores[:k])
         both = fuse_rankings(dense, text, self.alpha, Fusion.RECIPROCAL_RANK)
-        return Ranking(both.rows[:k], both.scores[:k])
+        return RankedRows(both.rows[:k], both.scores[:k])
 
 
 class Texts:
@@ -140,7 +140,7 @@ class Texts:
                 self._index.reload()
                 self._written = False
 
-    def best(self, column: str | None, text: str, most: int) -> Ranking:
+    def best(self, column: str | None, text: str, most: int) -> RankedRows:
         """The `most` best rows that have any word of a text, with their BM25; a word that comes
         twice counts twice.
 
@@ -161,7 +161,7 @@ class Texts:
         ids = np.array(searcher.fast_field_values(_ID, [at for _, at in hits]), np.int64)
         scores = np.array([score for score, _ in hits], np.float64)
         order = np.lexsort((ids, -scores))
-        return Ranking(ids[order], scores[order])
+        return RankedRows(ids[order], scores[order])
 
     def _column(self, column: str | None) -> str:
         if column is not None:
