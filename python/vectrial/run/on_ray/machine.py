@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from vectrial.datasets import library, truth
 from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows
 from vectrial.datasets.library import transfer
 from vectrial.engine.parts import LoadPart, Order
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.client_limits import Ceiling
 from vectrial.model.errors import VectrialError
 from vectrial.model.placement import Placement
@@ -35,6 +37,7 @@ from vectrial.run.on_ray.load import Peer, RayClients
 from vectrial.run.on_ray.sender import Sender
 from vectrial.run.redact import Secrecy
 from vectrial.servers.limits import sweep
+from vectrial.stores.registry import STORES
 from vectrial.suite.model import Rules
 from vectrial.telemetry.environment import environment_facts
 from vectrial.util.file_modes import private_files
@@ -48,6 +51,15 @@ WAIT_S = 1.0
 _SET_BY_RAY = "OMP_NUM_THREADS"
 _LOG_BYTES = 8 << 20
 _GIB = 2**30
+
+
+def _plug_ins() -> str:
+    """The packages that bring stores or experiments, Vectrial aside, with their versions."""
+    packages = {
+        registered.package(name) for registered in (STORES, EXPERIMENTS) for name in registered
+    }
+    others = sorted(packages - {"vectrial"})
+    return ", ".join(f"{one} {metadata.version(one)}" for one in others) or "none"
 
 
 @dataclass(frozen=True, order=True)
@@ -117,6 +129,7 @@ class Machine:
             "vectrial": version(),
             "python": platform.python_version(),
             "ray": ray.__version__,
+            "plug-ins": _plug_ins(),
         }
         return MachineFacts(kind_of(environment), versions, environment)
 
