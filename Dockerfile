@@ -1,4 +1,4 @@
-# Vectrial from the wheel of this machine in dist/, with small embedded stores.
+# Vectrial from the wheels for this machine in dist/, with small embedded stores.
 #
 #   make wheel image
 #   docker run --rm -v "$PWD:/work" -v vectrial:/cache vectrial:0.2.0 run demo
@@ -8,8 +8,11 @@ ARG BASE=python:3.11-slim
 FROM ${BASE}
 # Extras of the package, one per store: see pyproject.toml.
 ARG EXTRAS=quick
+# Extras of vectrial-web: "serve" for `vectrial serve`.
+ARG WEB_EXTRAS=
 COPY dist/*.whl /tmp/dist/
-RUN python -m pip install --no-cache-dir "$(ls /tmp/dist/vectrial-*_$(uname -m).whl)[${EXTRAS}]" /tmp/dist/vectrial_*.whl \
+RUN python -m pip install --no-cache-dir "$(ls /tmp/dist/vectrial-*_$(uname -m).whl)[${EXTRAS}]" \
+        "$(ls /tmp/dist/vectrial_web-*.whl)${WEB_EXTRAS:+[$WEB_EXTRAS]}" /tmp/dist/vectrial_reproduce-*.whl \
     && rm -r /tmp/dist \
     && useradd --create-home --uid 1000 vectrial \
     && mkdir -m 1777 /work /cache

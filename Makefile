@@ -44,7 +44,7 @@ $(VENV)/.built: $(ENGINE_SOURCES) | $(VENV)/.demo
 	touch $@
 
 # The packages of packages/, beside the engine's: what they need is in dev.lock.
-PLUGINS := $(notdir $(wildcard packages/*))
+PLUGINS := $(patsubst packages/%/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 $(VENV)/.plugins: $(wildcard packages/*/pyproject.toml) | $(VENV)/.built
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps $(PLUGINS:%=-e packages/%)
 	touch $@
@@ -86,7 +86,7 @@ wheel: $(VENV)/.zig ## dist/: wheels (manylinux2014, x86_64 and aarch64) and an 
 ENGINE ?= docker
 IMAGE ?= vectrial:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 image: ## a container image of the wheel in dist/, which `make wheel` puts there
-	ls dist/vectrial-*_$$(uname -m).whl || { echo "no wheel of this machine in dist: make wheel" >&2; exit 2; }
+	ls dist/vectrial-*_$$(uname -m).whl dist/vectrial_*.whl || { echo "no wheels for this machine in dist: make wheel" >&2; exit 2; }
 	$(ENGINE) build --tag $(IMAGE) .
 
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
@@ -125,6 +125,7 @@ lint: setup ## ruff, mypy strict, the direction of imports, lines by package, ru
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python scripts/budget.py > /dev/null
+	$(BIN)/python scripts/sentences.py
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
 

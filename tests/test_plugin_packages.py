@@ -30,6 +30,8 @@ def test_a_plug_in_has_the_version_of_the_core_and_asks_for_it(folder: Path) -> 
     assert (project["name"], project["version"]) == (folder.name, CORE["version"])
     (asked,) = (one for one in project["dependencies"] if one.startswith("vectrial"))
     assert asked == f"vectrial=={CORE['version']}"
+    text = (folder / "pyproject.toml").read_text("utf-8")
+    assert set(re.findall(r"vectrial[\w\[\],-]*==([\d.]+)", text)) == {CORE["version"]}
     for name in ("requires-python", "license", "license-files"):
         assert project[name] == CORE[name]
     assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
@@ -41,7 +43,7 @@ def test_what_a_plug_in_registers_is_its_own_and_is_found(folder: Path) -> None:
     for group, entries in project["entry-points"].items():
         found: Plugins[object] = Plugins(group, "plug-in", lambda _, found: found)
         for name, target in entries.items():
-            assert target.startswith(f"{project['name'].replace('-', '_')}.")
+            assert re.split(r"[.:]", target)[0] == project["name"].replace("-", "_")
             assert (found.package(name), found.target(name)) == (project["name"], target)
             found.load(name)
 

@@ -38,9 +38,7 @@ def test_every_line_is_whole_and_every_test_it_names_exists() -> None:
     for cells in lines():
         assert len(cells) == CELLS, cells
         assert all(cells), cells
-        named = re.findall(
-            r"`((?:tests|python/vectrial/testing)/[\w/]+\.py)::(test_\w+)`", cells[-1]
-        )
+        named = re.findall(rf"`((?:{PLACES})/[\w/]+\.py)::(test_\w+)`", cells[-1])
         assert named, cells[0]
         assert len(named) == cells[-1].count("::")
         for file, name in named:

@@ -8,6 +8,7 @@ Published reports are measured by experiments that they name, as suites are; `ca
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -18,13 +19,14 @@ from typing import NamedTuple
 import pytest
 from synthetic_runs import synthetic_run
 
-import vectrial
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Report
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.report.build import build
 
-PACKAGE = Path(vectrial.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
+#: The packages, by folder; those of published reports are measured by experiments that they name.
+PACKAGES = (ROOT / "python/vectrial", *sorted(ROOT.glob("packages/*/src/*")))
 MAY_NAME = {
     *("cli/capacity.py", "cli/tune_bench.py", "cli/fit.py", "cli/fit_bench.py"),
     *("plan/quick.py", "run/existing.py"),
@@ -45,8 +47,8 @@ class Naming(NamedTuple):
 def namings() -> list[Naming]:
     """Where the package's modules import an experiment, look one up or ask what something is of."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        file = path.relative_to(PACKAGE).as_posix()
+    for package, path in ((one, path) for one in PACKAGES for path in sorted(one.rglob("*.py"))):
+        file = path.relative_to(package).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for name in named_by(node):
                 found.append(Naming(name, file, getattr(node, "lineno", 0)))
@@ -56,7 +58,7 @@ def namings() -> list[Naming]:
 def named_by(node: ast.AST) -> Iterator[str]:
     """Experiments that the node imports, looks up or asks for, and other texts there."""
     match node:
-        case ast.ImportFrom(module=str(module)) if module.startswith("vectrial.experiments."):
+        case ast.ImportFrom(module=str(module)) if re.match(r"vectrial\w*\.experiments\.", module):
             yield module.split(".")[2]
         case ast.Compare():
             sides = [node.left, *node.comparators]
@@ -85,7 +87,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_no_other_file_names_an_experiment(name: str) -> None:
-    own = (f"experiments/{name}.py", f"experiments/{name}/")
+    own = (f"experiments/{name}.py", f"experiments/{name}/", "reports/")
     found = [
         f"{one.file}:{one.line}"
         for one in namings()

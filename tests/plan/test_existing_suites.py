@@ -148,7 +148,14 @@ def test_what_a_collection_does_not_have_is_refused() -> None:
     sizes = plan_of('experiment = "search"\nsizes = [0.5]\n')
     assert sizes.trials == []
     assert "only read" in reasons(sizes)
-    assert "measures no collection" in reasons(plan_of(SEARCH, store="chroma"))
+    can = registry.load("pgvector").capabilities
+
+    class Without(registry.load("pgvector")):  # type: ignore[misc]
+        capabilities = replace(can, existing=None)
+
+    shape = DatasetShape("d", 1000, 8, Metric.L2)
+    with pytest.raises(Unsupported, match="measures no collection"):
+        refuse_existing(Without, Existing("products"), shape, Lane.SDK, 1)
     searched = 'experiment = "search"\n'
     assert "has the nodes" in reasons(plan_of(searched, store="weaviate", nodes=2))
 

@@ -22,6 +22,7 @@ def test_a_forged_run_changes_nothing_outside_its_report(tmp_path: Path, up: str
         report = write.made(out)
         write.write_figures(document, report)
         write.write_csv(document, run, report)
+        assert any("settings" in path.name for path in out.rglob("csv/*"))
 
 
 PATHS = ("../../x", "/etc/x", "a/b", "..", ".", ".hidden", "-rf", "a\\b", "a b", "\x00", "\udcff")

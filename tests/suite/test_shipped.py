@@ -15,10 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_suite_of_the_checkout_is_shipped_and_valid() -> None:
-    assert shipped.names() == tuple(sorted(path.stem for path in (ROOT / "suites").glob("*.toml")))
+    files = (*ROOT.glob("suites/*.toml"), *ROOT.glob("packages/*/src/*/suites/*.toml"))
+    there = {path.stem: path for path in files}
+    assert shipped.names() == tuple(sorted(there))
     for name in shipped.names():
         file = shipped.file_of(Path(name))
-        assert file.resolve() == ROOT / "suites" / f"{name}.toml"
+        assert file.resolve() == there[name]
         assert read_suite(file).name
 
 

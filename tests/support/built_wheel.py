@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from vectrial.util.locks import file_lock
@@ -48,14 +49,18 @@ def wheel() -> Path:
         return _wheels(out)[-1]
 
 
+@cache
 def plugin_wheels() -> list[Path]:
     """The wheels of the packages in `packages/`, built now."""
     out = ROOT / "target" / "wheels"
-    uv, packages = Path(sys.executable).with_name("uv"), sorted(ROOT.glob("packages/*"))
-    for package in packages:
-        words = ("build", "--wheel", "--quiet", "--offline", "--out-dir", out, package)
-        subprocess.run((uv, *words), check=True)
-    return [_newest(out, f"{package.name.replace('-', '_')}-*.whl") for package in packages]
+    out.mkdir(parents=True, exist_ok=True)
+    uv = Path(sys.executable).with_name("uv")
+    packages = [path.parent for path in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+    with file_lock(out / ".making", "the wheels", print):
+        for package in packages:
+            words = ("build", "--wheel", "--quiet", "--offline", "--out-dir", out, package)
+            subprocess.run((uv, *words), check=True)
+        return [_newest(out, f"{package.name.replace('-', '_')}-*.whl") for package in packages]
 
 
 def _newest(folder: Path, pattern: str) -> Path:

@@ -65,4 +65,4 @@ def forged(folder: Path, up: str) -> Iterator[tuple[Path, Path]]:
     after = files(folder)
     assert {name: after.pop(name) for name in before} == before, "a file was overwritten"
     assert [name for name in after if not name.startswith("a/b/c/d/e/f/out/")] == []
-    assert any("/csv/" in name and "settings" in name for name in after), "its tables are written"
+    assert any("settings" in name for name in after), "its tables are written"

@@ -162,7 +162,7 @@ class Store(ABC):
 
     name: as in suites and reports. kind: "embedded" or "server".
     module: the library to import, for `vectrial stores` (None when it needs nothing).
-    extra: the extra of this package that installs it: `pip install 'vectrial[<extra>]'`.
+    extra: the extra that installs it, of the package that registers the store.
     environment: set when the store cannot live in the main environment.
     server: of a store of kind "server": the `vectrial.servers.base.Recipe` by which it is run,
         as `module:NAME`, resolved where servers are started and nowhere else.

@@ -2,7 +2,7 @@
 the environment says that it must be there.
 
 VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`), or what else a
-test says that it needs: axe, the accessibility checker of `tests/serve`.
+test says that it needs: axe, the accessibility checker of pages.
 """
 
 from __future__ import annotations

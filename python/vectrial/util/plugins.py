@@ -32,8 +32,9 @@ T = TypeVar("T")
 
 #: The distribution whose plug-ins come first where several packages bring something by one name.
 _OWN = "vectrial"
-#: The root of the source tree, where Vectrial runs from one.
-_ROOT = Path(__file__).resolve().parents[3]
+#: The root of the source tree, where Vectrial runs from one; not that of a link to the package, as
+#: a store's own environment has it.
+_ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,18 @@ def folder_of(kind: type) -> Path:
     top = kind.__module__.partition(".")[0]
     found = _place(top)
     if found is None:
-        raise LookupError(f"{kind.__module__} was not imported from a file")
+        raise UserError(
+            f"{reference(kind)} cannot be imported by another process",
+            remedy="put it into a module or a package",
+        )
     return found
 
 
 @functools.cache
 def _packages(path: tuple[str, ...]) -> Mapping[str, Path]:
     registered = _registered("vectrial.packages", path)
-    modules = sorted({entry.point.module for entries in registered.values() for entry in entries})
+    entries = (entry for several in registered.values() for entry in several)
+    modules = sorted({entry.point.module.partition(".")[0] for entry in entries})
     places = {module: _place(module) for module in modules}
     return MappingProxyType({module: place for module, place in places.items() if place})
 
@@ -189,7 +194,7 @@ def _place(module: str) -> Path | None:
         return None
     if spec is None or spec.origin is None:
         return None
-    file = Path(spec.origin).resolve()
+    file = Path(spec.origin).absolute()  # not resolved: a link has the name that is imported
     return file.parent if spec.submodule_search_locations else file
 
 

@@ -64,7 +64,8 @@ def test_every_bundle_has_an_entry_and_every_entry_its_bundle() -> None:
 def test_every_suite_and_every_report_is_measured_by_an_entry() -> None:
     entries = declared.read(RESULTS)
     words = {word for one in entries for word in one.words}
-    suites = {path.relative_to(ROOT).as_posix() for path in (ROOT / "suites").glob("*.toml")}
+    files = (*ROOT.glob("suites/*.toml"), *ROOT.glob("packages/*/src/*/suites/*.toml"))
+    suites = {path.relative_to(ROOT).as_posix() for path in files}
     assert suites <= words
     assert set(REPRODUCTIONS) == {one.words[1] for one in entries if one.is_reproduction}
     files = [word for word in words if word.endswith((".toml", ".gz"))]
@@ -258,7 +259,7 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     monkeypatch.chdir(tmp_path)
     run = CommittedResult("a", ("run", "suites/a.toml"))
     report = CommittedResult("b", ("reproduce", "docarray-1m"))
-    reports = "packages/vectrial-reproduce/src/vectrial_reproduce/reports"
+    own = "packages/vectrial-reproduce/src/vectrial_reproduce"
 
     def ages() -> tuple[int | None, int | None]:
         code._commits.cache_clear()
@@ -270,9 +271,11 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
         ("docs/method.md", (0, 0)),
         ("python/vectrial/workload/record.py", (1, 1)),
         ("engine/src/run/mod.rs", (2, 2)),
-        (f"{reports}/docarray_1m/report.py", (2, 3)),
+        (f"{own}/reports/docarray_1m/report.py", (2, 3)),
         ("python/vectrial/reports/planning.py", (2, 4)),
         ("suites/b.toml", (2, 4)),
+        (f"{own}/stores/cuvs.py", (3, 5)),
+        (f"{own}/experiments/anomaly/report.py", (3, 5)),
     ):
         last = commit(path)
         assert ages() == expected, path
@@ -281,7 +284,7 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     (tmp_path / "engine/src/run/mod.rs").write_text("other")
     assert code.changes() == ["engine/src/run/mod.rs"]
     assert code.behind(run, [last]) == 0
-    assert code.behind(run, [last, first]) == 2
+    assert code.behind(run, [last, first]) == 3
     assert code.behind(run, [last, None]) is None
     assert code.behind(run, ["0" * 40]) is None
     code._commits.cache_clear()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from run_fixtures import inside, variables, vectrial
+from run_fixtures import in_process, inside, variables, vectrial
 
-__all__ = ["inside", "variables", "vectrial"]
+__all__ = ["in_process", "inside", "variables", "vectrial"]

@@ -58,8 +58,14 @@ def _plug_ins() -> str:
     packages = {
         registered.package(name) for registered in (STORES, EXPERIMENTS) for name in registered
     }
-    others = sorted(packages - {"vectrial"})
-    return ", ".join(f"{one} {metadata.version(one)}" for one in others) or "none"
+    return ", ".join(map(_with_version, sorted(packages - {"vectrial"}))) or "none"
+
+
+def _with_version(package: str) -> str:
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:  # found by its path, and not installed
+        return package
 
 
 @dataclass(frozen=True, order=True)

@@ -18,6 +18,7 @@ from vectrial_reproduce.reports.results.declared import CommittedResult
 #: The checkout of this package.
 _HERE = Path(__file__).parent
 _PACKAGE = "python/vectrial"
+_OWN = "packages/vectrial-reproduce/src/vectrial_reproduce"
 #: Within the package: what only reads runs. Those that left it stand in earlier commits.
 _READERS = (
     "analysis", "api.py", "cli", "compare", "document", "report", "testing",
@@ -28,13 +29,11 @@ _MEASURES = (
     "engine",
     _PACKAGE,
     *(f":(top,exclude){_PACKAGE}/{name}" for name in _READERS),
-    f":(top,exclude,glob){_PACKAGE}/experiments/**/report.py",
+    *(f"{_OWN}/{name}" for name in ("stores", "experiments", "segments", "detection.py", "locks")),
+    *(f":(top,exclude,glob){one}/experiments/**/report.py" for one in (_PACKAGE, _OWN)),
 )
 #: The reports, and where they were.
-_REPORTS = (
-    "packages/vectrial-reproduce/src/vectrial_reproduce/reports",
-    f"{_PACKAGE}/reports",
-)
+_REPORTS = (f"{_OWN}/reports", f"{_PACKAGE}/reports")
 
 
 def behind(result: CommittedResult, revisions: Iterable[str | None]) -> int | None:
