@@ -38,9 +38,9 @@ _BESIDE = (
 def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
     """Run every check. `folder` must not exist; it is removed afterwards.
 
-    A check that does not apply to the store has `passed` None and gives the reason; one that raises
-    has `raised` with that error: the trials that rest on it have failed, and the store is not wrong
-    for it. `gate.checks` defines what each demands and invalidates.
+    If a check does not apply to the store, `passed` is None and the reason is given. If it raises,
+    `raised` holds the error: the trials that depend on it fail, without blame for the store.
+    `gate.checks` defines what each check demands and invalidates.
     """
     report = GateResults()
     rng = np.random.default_rng(subject.seed)
@@ -60,8 +60,8 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
 
 
 def check_loaded_rows(subject: Subject) -> list[GateResult]:
-    """Run the checks that read the loaded rows, searches and finds under filters among them, and no
-    check that needs a store beside it."""
+    """Run the checks that read the loaded rows, including filtered searches and finds, but none
+    that needs a second store."""
     report, rng = GateResults(), np.random.default_rng(subject.seed)
     _loaded_rows(subject, report, rng)
     _filters([_probe(subject, rng)], report)
@@ -96,8 +96,8 @@ def _filters(probes: Sequence[filtering.FilterProbe], report: GateResults) -> No
 
 
 def _reading_alone(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
-    """Filters on a collection that somebody else made; what would need another one in its server is
-    left out, with the reason."""
+    """Check filters on a collection that somebody else made. Checks that need another collection in
+    its server are left out, with the reason."""
     _filters([_probe(subject, rng)], report)
     known = {result.name for result in report.results}
     for name in _BESIDE:
@@ -112,7 +112,7 @@ def _probe_beside(small: Subject) -> filtering.FilterProbe:
 
 
 def _probe(subject: Subject, rng: np.random.Generator) -> filtering.FilterProbe:
-    """Filters of the dataset's own values for the loaded store."""
+    """Filters on the loaded store, made from the dataset's own values."""
     wheres = []
     if subject.rows.metadata is not None:
         can = subject.can

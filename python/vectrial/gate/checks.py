@@ -13,7 +13,7 @@ from vectrial.model.gate import Scope
 
 @dataclass(frozen=True)
 class Check:
-    """One check. demands: a sentence for the reader of a report, tolerance included."""
+    """One check. demands: a sentence for the reader of a report, including the tolerance."""
 
     name: str
     invalidates: Scope

@@ -21,9 +21,9 @@ def conditions(
     honoured: frozenset[str],
     rng: np.random.Generator,
 ) -> list[Filter]:
-    """At most `MOST_FILTERS` filters over the first `MOST_COLUMNS` of `fields`, of `honoured`
-    operators only. No operator that these columns allow repeats before all have occurred, and no
-    column before all have."""
+    """At most `MOST_FILTERS` filters over the first `MOST_COLUMNS` of `fields`, using only
+    `honoured` operators. No operator that these columns allow repeats before all have occurred; the
+    same holds for columns."""
     made = [
         list(_of_column(field, metadata.column(field.name), rng)) for field in fields[:MOST_COLUMNS]
     ]
@@ -42,7 +42,7 @@ def conditions(
 def _of_column(
     field: Field, column: pa.ChunkedArray[Any], rng: np.random.Generator
 ) -> Iterable[Filter]:
-    """Conditions on one column, each kept by the row that its values were drawn from."""
+    """Conditions on one column. Each keeps the row from which its values were drawn."""
     present = column.drop_null()
     if len(present):
         yield from _comparisons(field, present, rng)
@@ -78,7 +78,7 @@ def _combined(simple: Sequence[Filter]) -> Iterable[Filter]:
 
 
 def _varied(possible: Sequence[Filter]) -> list[Filter]:
-    """The same filters, the first of each operator before the others."""
+    """The same filters in an order that puts the first of each operator before the others."""
     seen, first, rest = set[str](), list[Filter](), list[Filter]()
     for where in possible:
         new = operators(where) - seen

@@ -27,7 +27,7 @@ _PAGE = 300
 
 
 def kept(subject: Subject, report: GateResults) -> None:
-    """`all_rows_kept`: every id if the store can be read quickly, else a sample of ids."""
+    """`all_rows_kept`: check every id if the store can be read quickly, else a sample of ids."""
     rows = subject.rows
     if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:
         read = _read_out(subject)
@@ -60,7 +60,7 @@ def _read_out(subject: Subject) -> Ids | None:
 
 
 def _generator(subject: Subject) -> Generator[pa.RecordBatch, None, None]:
-    """A scan that can be closed, for any kind of iterator that the store returns."""
+    """A scan that can be closed, whatever kind of iterator the store returns."""
     yield from subject.store.scan()
 
 
@@ -79,7 +79,7 @@ def searchable(subject: Subject, report: GateResults, true_share: float) -> None
     """`rows_found_by_search`: rows drawn at random are found by their own vectors.
 
     true_share: share of true neighbours that the loaded store returned at the generous setting. If
-    it reaches the index's floor the rows have structure, and the floor is demanded here, too.
+        it reaches the index's floor, the rows have structure, and the floor is demanded here too.
     """
     rows = subject.rows
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]

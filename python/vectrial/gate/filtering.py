@@ -41,7 +41,7 @@ class FilterProbe:
     floor: float
 
     def usable(self, honoured: frozenset[str]) -> list[tuple[Filter, NDArray[np.bool_]]]:
-        """The filters of `honoured` operators, each with the rows that it keeps."""
+        """The filters that use only `honoured` operators, each with the rows that it keeps."""
         metadata = self.subject.rows.metadata
         return [
             (where, filters.evaluate(where, metadata))
@@ -52,7 +52,7 @@ class FilterProbe:
 
 @dataclass(frozen=True)
 class _Filtered:
-    """An answer under a filter. mask: the rows it keeps. right: ids that count as neighbours."""
+    """An answer under a filter. mask: rows that the filter keeps. right: ids of true neighbours."""
 
     where: Filter
     mask: NDArray[np.bool_]
@@ -82,7 +82,7 @@ def searches(probes: Sequence[FilterProbe], report: GateResults) -> None:
 
 
 def finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
-    """`FIND_CHECK`: found ids match the condition, each once and complete up to the limit."""
+    """`FIND_CHECK`: found ids match the condition, without repeats, complete up to the limit."""
     faults, count = [], 0
     for probe in probes:
         rows, end = probe.subject.rows, time.perf_counter() + FIND_BUDGET_S
@@ -107,7 +107,7 @@ def finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
 
 
 def _answers(probe: FilterProbe) -> list[_Filtered]:
-    """Answers under every filter, with the true neighbours under it."""
+    """Answers under every filter, with the true neighbours."""
     subject, rows = probe.subject, probe.subject.rows
     usable = probe.usable(subject.can.filters)
     given: list[tuple[int, int, Answer]] = []
@@ -135,7 +135,7 @@ def _answers(probe: FilterProbe) -> list[_Filtered]:
 
 
 def _outside(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
-    """One message per filter that some returned rows do not match: their number and an example."""
+    """A message for each filter that some returned rows fail: their number and an example."""
     rows = probe.subject.rows
     assert rows.metadata is not None
     found: dict[Filter, NDArray[np.int64]] = {}
@@ -157,8 +157,8 @@ def _outside(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
 
 
 def _short(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
-    """One message per filter with too few or too many rows in its answers: the average number
-    returned."""
+    """A message for each filter whose answers have too few or too many rows, with their average
+    number."""
     k = probe.subject.k
     lengths: dict[Filter, list[int]] = {}
     expected: dict[Filter, int] = {}
@@ -175,7 +175,7 @@ def _short(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
 
 def _share(probe: FilterProbe, answers: Sequence[_Filtered]) -> float:
     """Share of true neighbours among the distinct returned rows that match their filter. Other
-    checks cover rows outside it, missing rows and rows beyond k."""
+    checks cover rows that do not match, missing rows, and rows beyond k."""
     right = total = 0
     for one in answers:
         inside = np.intersect1d(one.answer[0][: probe.subject.k], probe.subject.rows.ids[one.mask])
@@ -185,7 +185,7 @@ def _share(probe: FilterProbe, answers: Sequence[_Filtered]) -> float:
 
 
 def _some(faults: Sequence[str], most: int = 3) -> str:
-    """The first few of many, for a message."""
+    """The first few of many faults, for a message."""
     more = f"; and {len(faults) - most} more filters" if len(faults) > most else ""
     return "; ".join(faults[:most]) + more
 

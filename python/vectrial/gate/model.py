@@ -42,8 +42,8 @@ Answer = tuple[Ids, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class GateResult:
-    """Result of one check. `passed` is None if the check does not apply to the store, and where it
-    raised an error: it is then not known whether the store is right."""
+    """Result of a check. `passed` is None if the check does not apply to the store or raised an
+    error; in the latter case it is unknown whether the store is right."""
 
     name: str
     passed: bool | None
@@ -51,7 +51,7 @@ class GateResult:
     raised: bool = False
 
     def row(self, scopes: Container[Scope]) -> CheckResult:
-        """The result as recorded with a trial whose figures depend on `scopes`."""
+        """The result in its recorded form, for a trial whose figures depend on `scopes`."""
         check = CHECKS[self.name]
         relevant = check.invalidates in scopes
         return CheckResult(
@@ -68,7 +68,7 @@ class ExpectedRows:
     metadata: pa.Table | None = None
 
     def positions(self, ids: Ids) -> Ids:
-        """Position of each id in `self.ids`; -1 for ids that are not there."""
+        """Position of each id in `self.ids`; -1 for absent ids."""
         order, ascending = self._order
         at = np.minimum(np.searchsorted(ascending, ids), len(ascending) - 1)
         return np.where(ascending[at] == ids, order[at], -1)
@@ -109,7 +109,7 @@ class Subject:
 
     @property
     def can(self) -> Capabilities:
-        """Capabilities of the store under the index."""
+        """Capabilities of the store with the index."""
         return self.store.capabilities.under(self.index.kind)
 
     @property
@@ -120,7 +120,7 @@ class Subject:
 
     @property
     def filtered_floor(self) -> float:
-        """The recall that searches under a filter must reach."""
+        """The recall that filtered searches must reach."""
         return self._floor(filtered=True)
 
     def _floor(self, *, filtered: bool) -> float:
@@ -128,12 +128,12 @@ class Subject:
         return max(floor, EXACT_FLOOR if self.kind.exact else 0.0)
 
     def on_any_data(self, floor: float) -> float:
-        """A floor for rows of any distribution."""
+        """The floor, adjusted for rows of any distribution."""
         return floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
 
     def generous(self, *, fresh: bool = False) -> Params:
-        """Search parameters at which a correct index is nearly exact. `fresh`: their answers
-        reflect all earlier changes."""
+        """Search parameters at which a correct index is nearly exact. `fresh`: answers must reflect
+        all earlier changes."""
         kind = self.kind
         settings = kind.nearly_exact(self.k, **(kind.strong_consistency_params if fresh else {}))
         if self.read_only and self.can.existing is not None:
@@ -175,7 +175,7 @@ class Subject:
 
 @dataclass
 class GateResults:
-    """Collects results."""
+    """Collects the results of checks."""
 
     results: list[GateResult] = field(default_factory=list)
 
@@ -187,10 +187,10 @@ class GateResults:
 
     @contextmanager
     def check(self, *names: str) -> Iterator[None]:
-        """Turn an error of the body into the result of those of `names` not yet reported; if all
-        are reported, raise it again.
+        """Turn an error of the body into the result of those checks in `names` that are not yet
+        reported; raise it again if all are.
 
-        An error is no wrong answer: it may be the store's, its client's or this machine's.
+        An error is not a wrong answer: it may be the store's, its client's or this machine's.
         """
         try:
             yield
@@ -225,7 +225,7 @@ def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
 
 
 def same_value(got: Any, want: Any) -> bool:
-    """True if equal; floats may lose their last bits, as in a store that keeps decimal text."""
+    """True if equal; floats may differ in their last bits, as in a store of decimal text."""
     if isinstance(got, float) and isinstance(want, float):
         same = math.isclose(got, want, rel_tol=FLOAT_TOLERANCE)
         return same or (math.isnan(got) and math.isnan(want))
@@ -233,8 +233,8 @@ def same_value(got: Any, want: Any) -> bool:
 
 
 def same_vector(got: Vectors, want: Vectors, schema: Schema, kind: IndexKind) -> bool:
-    """True if a vector (d,) read from a store under an index of this kind is the one written:
-    equal up to float32; under cosine only the direction is kept, under compression less."""
+    """True if a vector (d,) read from a store with this kind of index is the one written: equal up
+    to float32; under cosine only in direction, under compression less."""
     g, w = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
     if schema.metric is Metric.COSINE:
         g, w = g / (float(np.linalg.norm(g)) or 1.0), w / (float(np.linalg.norm(w)) or 1.0)

@@ -44,13 +44,13 @@ ANSWER_CHECKS = (
 
 
 def row_count(subject: Subject, report: GateResults) -> None:
-    """The store's row count is the number of rows written."""
+    """Check that the store's row count is the number of rows written."""
     count, expected = subject.store.count(), len(subject.rows.ids)
     report("row_count", count == expected, f"{count} of {expected} rows")
 
 
 def round_trip(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
-    """Rows read by id are those that were written."""
+    """Check that rows read by id are those that were written."""
     if not subject.can.get:
         report("ids_round_trip", None, "the store has no get by id")
         return
@@ -60,7 +60,7 @@ def round_trip(subject: Subject, report: GateResults, rng: np.random.Generator) 
 
 
 def nodes_agree(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
-    """Every node of a cluster has what was loaded, within `AGREE_S`."""
+    """Check that every node of a cluster has the loaded rows within `AGREE_S`."""
     wanted, ends = np.sort(rng.permutation(subject.rows.ids)[:PROBES]), time.monotonic() + AGREE_S
     while (faults := _differences(subject, wanted)) and time.monotonic() < ends:
         time.sleep(_AGAIN_S)
@@ -68,7 +68,7 @@ def nodes_agree(subject: Subject, report: GateResults, rng: np.random.Generator)
 
 
 def _differences(subject: Subject, wanted: Ids) -> list[str]:
-    """What a node lacks of what was loaded. wanted: ids of rows to read."""
+    """Differences between a node's rows and the loaded rows. wanted: ids of rows to read."""
     ids, version = subject.rows.ids, subject.store.version()
     length, faults = min(subject.k, len(ids)), list[str]()
     for number, opened in enumerate(subject.at_node, 1):
@@ -88,7 +88,7 @@ def _differences(subject: Subject, wanted: Ids) -> list[str]:
 
 
 def index_is_asked(subject: Subject, report: GateResults) -> None:
-    """What the server says of the index that it has built is what was asked for."""
+    """Check that the server's description of the built index matches the request."""
     try:
         found = subject.store.described()
     except UserError as error:
@@ -104,7 +104,7 @@ def index_is_asked(subject: Subject, report: GateResults) -> None:
 
 
 def answers(subject: Subject, report: GateResults) -> float:
-    """`ANSWER_CHECKS` on answers at the generous setting. Returns the share of their rows that
+    """Run `ANSWER_CHECKS` on answers at the generous setting. Returns the share of their rows that
     are true neighbours."""
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)
     given = subject.answer(queries, least=LEAST, budget_s=BUDGET_S)
@@ -139,9 +139,9 @@ def answers(subject: Subject, report: GateResults) -> float:
 
 
 def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
-    """How coarse the distances are that a store declares to compare: the power of a distance that
-    it compares, and by how much two may differ that are the same to it, for a query of a length.
-    None where they are as fine as any sum of float32."""
+    """How coarsely the store, as it declares, compares distances. The result is the power of the
+    distance that it compares, and a function of the query's length that gives the largest
+    difference it cannot tell apart. None if distances are as fine as any float32 sum."""
     score = subject.can.scores[subject.schema.metric]
     if subject.schema.metric is Metric.L2 and subject.can.l2_of_products:
         longest = float(np.linalg.norm(subject.rows.vectors, axis=1).max())
@@ -157,8 +157,8 @@ def _share_within_rounding(
     given: Sequence[Answer],
     rounding: tuple[int, Callable[[float], float]],
 ) -> float:
-    """Mean share of rows in the answers that are as near as the k-th neighbour, but for a rounding,
-    or nearer."""
+    """Mean share of rows in the answers that are, within the rounding, as near as the k-th
+    neighbour or nearer."""
     rows, metric, (power, coarse) = subject.rows, subject.schema.metric, rounding
     truth = exact_topk(rows.vectors, rows.ids, queries, metric, subject.k)
     shares = []
@@ -174,8 +174,8 @@ def _share_within_rounding(
 
 
 def true_share(subject: Subject, judge: Judge, given: Sequence[Answer]) -> float:
-    """Mean share of true neighbours among the distinct rows in the answers to the first queries.
-    It is the recall if answers are complete: other checks cover rows that are missing, unknown,
+    """Mean share of true neighbours among the distinct rows in the answers to the first queries. It
+    equals the recall if answers are complete: other checks cover rows that are missing, unknown,
     repeated or more than requested."""
     shares = []
     for i, (ids, _) in enumerate(given):
@@ -203,7 +203,7 @@ def _best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
 def _scores_agree(
     subject: Subject, queries: Vectors, answers: list[Answer], at: list[Ids]
 ) -> tuple[bool, str]:
-    """Compare with distances computed again in float64."""
+    """Compare the scores with distances recomputed in float64."""
     metric = subject.schema.metric
     comparison = compare(
         metric,

@@ -26,8 +26,8 @@ ALIKE = 0.01
 
 @dataclass(frozen=True)
 class Compared:
-    """Result of a comparison. wrong: number of the `count` scores that differ; for estimates, which
-    are judged together, all or none. detail: a message."""
+    """Result of a comparison. wrong: number of the `count` scores that differ; estimates are judged
+    together, so all or none. detail: a message."""
 
     wrong: int
     count: int
@@ -45,13 +45,13 @@ def compare(
     slack: float = 1.0,
     error: float = 0.0,
 ) -> Compared:
-    """Compare the scores of answers with those of the rows in them.
+    """Compare the scores in answers with those of their rows.
 
     Args:
         queries: (d,) of each answer. rows: its vectors, (m, d). scores: (m,).
         exact: the scores are exact; else they are estimates from compressed vectors.
-        slack: allowed error as a multiple of `FLOAT32_SLACK`. error: allowed beside, in the score's
-            own unit: `Capabilities.score_error`.
+        slack: allowed error as a multiple of `FLOAT32_SLACK`. error: additional allowance, in the
+            score's own unit: `Capabilities.score_error`.
     """
     got: list[float] = []
     want: list[float] = []
@@ -93,8 +93,8 @@ def _scale(
 def _estimates(got: NDArray[Any], want: NDArray[Any], scale: NDArray[Any]) -> Compared:
     """Compare scores from compressed vectors, which must correlate and have the same magnitude.
 
-    Where rows are copies of each other, all scores are nearly one number, and codes that are much
-    coarser are right: these must be near it.
+    If rows are copies of each other, all true scores are nearly the same, and much coarser codes
+    are right too: their scores must then be near that value.
     """
     correlation = float(np.corrcoef(got, want)[0, 1]) if np.ptp(want) > 0 else 1.0
     off = float(np.median(np.abs(got - want) / np.maximum(np.abs(want), 1e-30)))

@@ -65,8 +65,8 @@ def _judge(rows: ExpectedRows, queries: Vectors, metric: Metric) -> Judge:
 
 
 def _telling_vectors(count: int, dim: int, rng: np.random.Generator) -> Vectors:
-    """Clusters of directions, with lengths that vary within a cluster, so that the neighbours
-    under one metric are not those under another."""
+    """Clusters of directions with varied lengths inside each cluster, so that metrics differ in
+    their neighbours."""
     centres = rng.standard_normal((40, dim))
     directions = centres[rng.integers(0, 40, count)] + 0.35 * rng.standard_normal((count, dim))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -137,7 +137,7 @@ def probe_filters(small: Subject) -> list[Filter]:
 
 
 def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> None:
-    """Move rows to empty places, with other metadata; they must be found there as written, and no
+    """Move rows to empty places, with other metadata. They must be found there as written, and no
     longer at their old places. `small.rows` changes along with the store."""
     if not small.can.upsert:
         report("updated_rows_found", None, "the store has no upsert")
@@ -172,8 +172,8 @@ def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> No
 
 
 def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
-    """Of the rows at positions `at`: the number that are nearest to their own vectors (under inner
-    product not all are), and the ids of those that a search there misses."""
+    """For the rows at positions `at`: the number that are nearest to their own vectors (under inner
+    product not all are), and the ids of those among them that a search misses."""
     due, lost = 0, list[int]()
     vectors = now.rows.vectors[at]
     for own, vector, (ids, _) in zip(at, vectors, now.answer(vectors, fresh=True), strict=True):
@@ -185,7 +185,7 @@ def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
 
 
 def _stale(now: Subject, at: Ids, old: Vectors) -> str | None:
-    """Message about the first row at positions `at` still found at its old place; None if none."""
+    """Message about the first row at positions `at` still found at its old place, or None."""
     for own, vector, (ids, _) in zip(at, old, now.answer(old, fresh=True), strict=True):
         id_ = int(now.rows.ids[own])
         if id_ in ids and _rank(now, own, vector) > 4 * now.k:
@@ -194,13 +194,13 @@ def _stale(now: Subject, at: Ids, old: Vectors) -> str | None:
 
 
 def _rank(now: Subject, own: np.int64, vector: Vectors) -> int:
-    """Number of rows nearer to `vector` than the one at position `own`."""
+    """Number of rows nearer to `vector` than the row at position `own`."""
     near = distances(vector, now.rows.vectors, now.schema.metric)
     return int((near < near[own]).sum())
 
 
 def deletes(small: Subject, report: GateResults) -> None:
-    """Delete the longest rows: each is found by its own vector under inner product too."""
+    """Delete the longest rows: even under inner product each is found by its own vector."""
     if not small.can.delete:
         report("deleted_rows_gone", None, "the store has no delete")
         return

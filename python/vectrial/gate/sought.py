@@ -25,8 +25,8 @@ _DEVIATIONS = 3.0
 class Sought:
     """Result of searching for rows.
 
-    tried: number of searches with a known outcome; lost: ids of rows that were not found although
-        the answer had rows that are farther away, or too few rows.
+    tried: number of searches with a known outcome; lost: ids of rows not found although the answer
+        has rows that are farther away, or too few rows.
     """
 
     tried: int = 0
@@ -58,13 +58,13 @@ def look_for(
 ) -> Sought:
     """Search for rows, by their ids, near their own vectors, (d,) each.
 
-    A missed row is not lost if the answer has `expected` others that are as near to float32
+    A missed row is not lost if the answer has `expected` other rows that are as near to float32
     precision: its copies, or longer vectors under inner product.
 
     Args:
         vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for missing rows.
-        expected: rows that an answer should have.
-        budget_s: as of `answers`. rounding: of distances, as in `rounding_of`.
+        expected: number of rows that an answer should have.
+        budget_s: see `answers`. rounding: the distances' rounding; see `rounding_of`.
     """
     out = Sought()
     mine, theirs = itertools.tee(vectors)
@@ -100,5 +100,5 @@ def may_be_lost(tried: int, floor: float) -> int:
 
 
 def loss_found(sample: int) -> float:
-    """Least share of faulty rows at which a random sample contains one with 95 % probability."""
+    """Smallest share of faulty rows at which a random sample contains one with 95 % probability."""
     return 1.0 - float(0.05 ** (1.0 / sample))

@@ -19,7 +19,7 @@ from vectrial.workload.ceiling import FAMILIES, Searches, in_flight_for, measure
 
 
 class ClientMachines(Protocol):
-    """Machines that send the loads of a job together. address: at which they reach this machine."""
+    """Machines that send a job's loads together. address: where they reach this machine."""
 
     address: str
 
@@ -31,16 +31,16 @@ class ClientMachines(Protocol):
         """
 
     def ceiling(self, searches: Searches, placement: Placement) -> Ceiling:
-        """The sum of their ceilings; see `vectrial.workload.ceiling.measure`.
+        """The sum of the machines' ceilings; see `vectrial.workload.ceiling.measure`.
 
         Raises:
-            StoreError: one could not be measured.
+            StoreError: a ceiling could not be measured.
         """
 
 
 class ClientCeilings:
     """The client limits of a run's jobs. Each ceiling is measured before the first job that needs
-    it, and again before the next one where a phase was beyond it.
+    it, and again later if a phase exceeded it.
 
     Raises:
         UserError: the suite's placement does not fit this machine.
@@ -71,14 +71,14 @@ class ClientCeilings:
         return Certificate(self._rules.client_limits, self._placement, found, lacking)
 
     def doubt(self, phases: Iterable[Phase]) -> None:
-        """Forget every ceiling if one of these phases was beyond its own: all were measured while
-        something else was busy, or may have been."""
+        """Forget all ceilings if one of these phases exceeded its own: something else may have been
+        busy while they were measured."""
         if any((phase.metrics.get("ceiling_share") or 0.0) > 1 for phase in phases):
             self._note("the client did more than its ceiling: it is measured again")
             self._ceilings.clear()
 
     def _ceiling(self, store: type[Store], dim: int, in_flight: int) -> Ceiling | str:
-        """The ceiling, or the reason for having none."""
+        """The ceiling, or the reason why there is none."""
         if store.protocol is None or store.protocol not in FAMILIES:
             return f"no null server speaks {store.protocol}"
         key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)

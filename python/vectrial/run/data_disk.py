@@ -12,12 +12,12 @@ from vectrial.util.volume import NoVolume, Volume
 
 
 class DataDisk:
-    """A file system of the data of one job, on which power cuts and full disks are made; or why
-    there is none.
+    """A file system for the data of one job, for power cuts and full disks; or the reason why there
+    is none.
 
     Args:
-        placement: says whether it is asked for, and its size. image: the file that holds it.
-        folder: where it is mounted.
+        placement: says whether a disk is requested, and its size. image: the file that holds it.
+        folder: the mount point.
     """
 
     def __init__(self, placement: Placement, image: Path, folder: Path) -> None:
@@ -27,7 +27,7 @@ class DataDisk:
             self._volume = Volume(image, folder, size_bytes(placement.data_disk))
 
     def mount(self) -> None:
-        """Make it, if it is asked for and can be made here."""
+        """Make and mount the disk, if it is requested and possible here."""
         if self._volume is not None:
             try:
                 self._volume.__enter__()
@@ -35,23 +35,22 @@ class DataDisk:
                 self._volume, self._why = None, str(error)
 
     def unmount(self) -> None:
-        """Remove it with all that is on it. Calling it twice is harmless."""
+        """Unmount and remove the disk with its contents. Calling it twice is harmless."""
         volume, self._volume = self._volume, None
         if volume is not None:
             volume.__exit__(None, None, None)
 
     def sync(self) -> None:
-        """Have on the disk what is in the system's cache, as that of a server which has run for
-        long."""
+        """Flush the system's cache to the disk, as if the server had run for long."""
         if self._volume is not None:
             self._volume.sync()
 
     def cut_power(self, server: Server | None) -> None:
-        """Leave on it what a power cut leaves. A server is ended by that, and not started again;
-        other processes that write to it stand still already.
+        """Leave on the disk what a power cut would leave. A server is killed and not started again;
+        other processes that write to the disk have been paused before.
 
         Raises:
-            Unsupported: no power cut can be made.
+            Unsupported: a power cut is not possible.
         """
         volume = self._have()
         try:
@@ -68,10 +67,10 @@ class DataDisk:
             raise Unsupported(str(error)) from error
 
     def forget(self) -> None:
-        """Have nothing of it in the system's cache. Nobody uses it now.
+        """Drop the disk's pages from the system's cache. Nothing may use the disk now.
 
         Raises:
-            Unsupported: there is none.
+            Unsupported: there is no disk.
         """
         try:
             self._have().forget()
@@ -79,10 +78,10 @@ class DataDisk:
             raise Unsupported(str(error)) from error
 
     def fill(self, *, full: bool) -> None:
-        """Have it full, or as it was before.
+        """Fill the disk, or undo that.
 
         Raises:
-            Unsupported: there is none.
+            Unsupported: there is no disk.
         """
         volume = self._have()
         with suppress(OSError):

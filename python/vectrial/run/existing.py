@@ -48,9 +48,9 @@ _BATCH = 5_000
 class ExistingCollection:
     """A collection to read and measure.
 
-    address: of its server. columns: metadata columns to read, for filters.
-    metric: None takes what the index says. queries: a file, or how many rows to draw.
-    search: search parameters that the application sends; what it leaves to the server is not here.
+    address: its server's address. columns: metadata columns to read, for filters.
+    metric: None means the index's metric. queries: a file, or the number of rows to draw.
+    search: search parameters that the application sends, without those left to the server.
     """
 
     store: type[Store]
@@ -65,11 +65,11 @@ class ExistingCollection:
 
 @contextmanager
 def running(store: type[Store]) -> Iterator[Address]:
-    """The address of the running server of the environment, which answers.
+    """The address of the running server that the environment names; it has answered.
 
     Raises:
-        UserError: the store has none, or reads no collections that were made by others.
-        ServerError: it does not answer, or refuses access.
+        UserError: the store has none, or cannot read collections made by others.
+        ServerError: the server does not answer, or refuses access.
     """
     recipe = recipe_of(store)
     if store.capabilities.existing is None or recipe is None:
@@ -83,13 +83,13 @@ def running(store: type[Store]) -> Iterator[Address]:
 
 
 def _reading_stores() -> list[str]:
-    """Names of the stores that measure such collections."""
+    """Names of the stores that can measure collections made by others."""
     known, _ = registry.STORES.working()
     return [name for name in known if registry.load(name).capabilities.existing is not None]
 
 
 def describe(reading: ExistingCollection) -> Description:
-    """What the server says of the collection, with the metric filled in.
+    """The server's description of the collection, with the metric filled in.
 
     Raises:
         UserError: there is no such collection, field, column or search parameter; no metric is
@@ -133,10 +133,10 @@ def read_rows(
     reading: ExistingCollection, found: Description, progress: Progress = silent
 ) -> Dataset:
     """Read every row of a collection into a dataset of the library, with its queries and their
-    exact neighbours; one of an earlier reading is replaced.
+    exact neighbours. It replaces the dataset of an earlier reading.
 
     Raises:
-        DataError: rows that cannot be used. UserError: there are fewer rows than k.
+        DataError: the rows cannot be used. UserError: there are fewer rows than k.
     """
     assert found.metric is not None
     collection = reading.existing.collection
@@ -177,7 +177,7 @@ def _batches(store: Store, schema: Schema, columns: Sequence[str]) -> Iterator[p
     """All rows, batch by batch.
 
     Raises:
-        UserError: a column has values that filters do not treat alike everywhere.
+        UserError: a column has values that stores' filters treat differently.
     """
     import pyarrow.compute as pc  # here: most collections are read without columns
 
@@ -196,7 +196,7 @@ def _batches(store: Store, schema: Schema, columns: Sequence[str]) -> Iterator[p
 
 
 def name_of(reading: ExistingCollection) -> str:
-    """Name of the dataset that the rows are read into."""
+    """Name of the dataset into which the rows are read."""
     name = f"existing-{reading.store.name}-{legible(reading.existing.collection)}"[:100]
     if not (where := reading.existing.where):
         return name
@@ -205,10 +205,10 @@ def name_of(reading: ExistingCollection) -> str:
 
 
 def index_of(store: type[Store], found: Description) -> Index:
-    """The collection's index, as the store declares it.
+    """The collection's index, in the store's own declaration.
 
     Raises:
-        UserError: it has parameters that the store's driver does not take.
+        UserError: it has parameters that the store's driver does not support.
     """
     kind = store.capabilities.indexes[found.index]
     return Index(found.index, validated(kind.build, found.params, "the collection's index"))
@@ -223,8 +223,8 @@ def suite_of(
     repeats: int,
     lane: str | None,
 ) -> Suite:
-    """The suite that measures the collection: searches at several settings, and under filters on
-    the columns that were read."""
+    """The suite that measures the collection: searches at several settings, without filters and
+    with filters on the columns that were read."""
     kind, existing = reading.store.capabilities.indexes[found.index], reading.existing
     support = reading.store.capabilities.existing
     assert support is not None, "`running` refuses"
@@ -271,7 +271,7 @@ def suite_of(
 
 
 def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
-    """One of several settings, with what makes answers under filters complete."""
+    """The middle of several settings, with what makes filtered answers complete."""
     if not search:
         return {}
     complete = {n: v for n, v in kind.high_recall_params.items() if n != kind.recall_parameter}
@@ -280,13 +280,13 @@ def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
 
 
 def _spread(values: Sequence[int]) -> list[int]:
-    """A few of ascending values, the first and the last among them."""
+    """A few of the ascending values, including the first and the last."""
     at = np.linspace(0, len(values) - 1, min(_VALUES, len(values))).round().astype(int)
     return [values[one] for one in dict.fromkeys(at.tolist())]
 
 
 def _drawn(reading: ExistingCollection, found: Description) -> NDArray[np.int64]:
-    """Positions of the rows that are queries, ascending; none where they come from a file."""
+    """Positions of the rows drawn as queries, ascending; empty if the queries come from a file."""
     if isinstance(reading.queries, Path):
         return np.empty(0, np.int64)
     count = min(reading.queries, found.rows)
@@ -297,8 +297,7 @@ def _drawn(reading: ExistingCollection, found: Description) -> NDArray[np.int64]
 def _metadata(
     batch: pa.RecordBatch, schema: Schema, found: Description, keys: NewKeys | IntegerKeys
 ) -> pa.Table | None:
-    """Columns of a batch under their own names, and the ids of the collection where they are
-    texts."""
+    """Columns of a batch under their own names, and the collection's ids if they are text."""
     columns = {field: batch.column(name) for field, name in schema.columns.items()}
     if isinstance(keys, NewKeys):
         own = keys.keys(ids_of(batch))

@@ -21,11 +21,11 @@ def check(
     *,
     allow_exposed: bool,
 ) -> None:
-    """Print a line with the servers of a plan (`Plan.servers`) that other users of this machine can
-    reach.
+    """Report the servers of a plan (`Plan.servers`) that other users of this machine can reach, on
+    one line.
 
     Raises:
-        UserError: others on the network could reach one, and that is not allowed.
+        UserError: others on the network could reach a server, and that is not allowed.
     """
     found: list[tuple[Recipe, Choice]] = []
     for (store, variant), provider in servers.items():
@@ -52,8 +52,8 @@ def check(
 
 
 def check_exposed(recipes: list[Recipe], why: str, *, allow_exposed: bool) -> None:
-    """Raise `UserError` if there are such servers, which listen on every interface, unless allowed.
-    why: there is no private network."""
+    """Raise `UserError` if there are servers that listen on every interface, unless that is
+    allowed. why: the reason why there is no private network."""
     if recipes and not allow_exposed:
         names = " and ".join(dict.fromkeys(one.name for one in recipes))
         raise UserError(

@@ -36,7 +36,7 @@ class _Work:
 
 class Heartbeat:
     """Checks a server every `EVERY_S` from a thread. A busy server counts as alive; an idle one is
-    asked through its API."""
+    queried through its API."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -59,7 +59,7 @@ class Heartbeat:
         self._ended.set()  # not joined: it may wait for an answer
 
     def silence_s(self) -> float:
-        """Seconds without a sign of life; to be called often."""
+        """Seconds without a sign of life; must be called often."""
         now, beats = time.monotonic(), self._beats
         passed = min(now - self._looked, _STEP_S)
         self._silence_s = 0.0 if beats != self._heard else self._silence_s + passed
@@ -83,7 +83,7 @@ class Heartbeat:
 
 
 def _worked(before: _Work | None, now: _Work | None) -> bool:
-    """True if a server used more between two checks than an idle one."""
+    """True if between two checks a server used more than an idle one would."""
     if before is None or now is None:
         return False
     passed_s = now.at - before.at

@@ -45,16 +45,16 @@ from vectrial.worker.messages import (
 
 
 class JobRunner:
-    """Measures jobs of a suite, one after the other. What they share is prepared once: the stores'
+    """Measures the jobs of a suite, one after the other. Shared work is done once: the stores'
     environments and programs, and the client's ceilings.
 
     Args:
-        folder: for logs, and while a job is measured for its data.
-        watcher: of what goes on. write: is given every trial that has ended, also of stores that
-            cannot run here.
-        secrecy: what is removed from logs.
-        allow_exposed: as of `vectrial.run.runner.run_plan`.
-        clients: the machines that send the loads; this one unless given.
+        folder: for logs, and for a job's data while the job is measured.
+        watcher: receives the run's events. write: receives every trial that has ended, including
+            those of stores that cannot run here.
+        secrecy: removes secrets from logs.
+        allow_exposed: see `vectrial.run.runner.run_plan`.
+        clients: the machines that send the loads; by default this one.
 
     Raises:
         UserError: the suite's placement does not fit this machine.
@@ -79,7 +79,7 @@ class JobRunner:
         self._prepared: dict[tuple[str, bool], Preparation] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
-        """Measure a job alone. begins: called once it is known that its store runs here."""
+        """Measure a job alone. begins: called once it is clear that the job's store runs here."""
         self.run_together([(job, begins)])
 
     def run_together(
@@ -88,7 +88,7 @@ class JobRunner:
         fits: Callable[[Job], bool] = lambda job: True,
         ready: Callable[[Job], None] = lambda job: None,
     ) -> None:
-        """Measure jobs whose loads take turns; each with what is called when it begins.
+        """Measure jobs whose loads take turns; each comes with a function to call when it begins.
 
         Args:
             fits: whether there is time for a job, asked when it would begin. ready: called when its
@@ -108,7 +108,7 @@ class JobRunner:
             self._together.run(candidates)
 
     def _steps(self, job: Job, begins: Callable[[], None]) -> Generator[WaitingJob]:
-        """Measure a job, and stop whenever its loads wait for turns."""
+        """Measure a job; yield whenever its loads wait for turns."""
         kind = job.name, job.nodes > 1
         if kind not in self._prepared:
             wanted = self._rules.providers.get(job.name)
@@ -143,9 +143,9 @@ class JobRunner:
 class Preparation:
     """What a store needs to run here.
 
-    lacks: the reason why it cannot; empty if it can. choice: of the provider of its server.
-    packages: the folder of those that its measuring process has in place of what is installed.
-    note: what is said of every trial.
+    lacks: the reason why it cannot run; empty if it can. choice: the provider of its server.
+    packages: folder of packages that its measuring process uses in place of the installed ones.
+    note: a note for every trial.
     """
 
     lacks: str = ""
@@ -176,8 +176,8 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation
 
 
 def _no_limits(job: Job, choice: Choice | None) -> str:
-    """Reason why the limits of a job cannot be set; empty where they can, or it has none. The
-    limits of a placement are applied where they can be."""
+    """The reason why a job's own limits cannot be set; empty if they can, or if it has none. A
+    placement's limits are applied as far as possible."""
     if job.limits is None or (choice is not None and choice.provider is Provider.DOCKER):
         return ""  # an engine sets them itself
     if choice is not None and choice.provider is Provider.EXTERNAL:
@@ -190,8 +190,8 @@ def _no_limits(job: Job, choice: Choice | None) -> str:
 
 @contextmanager
 def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
-    """A private network for a job whose server is a program of this machine, or whose trials ask
-    for an object store, where possible."""
+    """A private network, if possible, for a job whose server is a program of this machine or whose
+    trials ask for an object store."""
     local = choice is not None and choice.provider is Provider.LOCAL
     asks = choice is None and any(trial.experiment.uses_objects for trial in job.trials)
     if not (local or asks) or no_network():
@@ -204,10 +204,10 @@ def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
 def _measuring(
     job: Job, rules: Rules, site: JobSite, watcher: Watcher, write: Callable[[TrialRecord], None]
 ) -> Generator[WaitingJob]:
-    """Measure a job, and stop whenever its loads wait for turns.
+    """Measure a job; yield whenever its loads wait for turns.
 
     If its process or the store's server dies, the current trial fails, and a new process continues
-    with the rest; trials that wait for turns fail together.
+    with the rest. Trials that wait for turns fail together.
     """
     left = list(job.trials)
     while left:
@@ -272,12 +272,12 @@ def _measuring(
 
 
 def _times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
-    """How long each trial that waits takes turns."""
+    """How long each waiting trial takes turns."""
     return {key: trial.experiment.turn_time(trial.point) for key, trial in waiting.items()}
 
 
 def _alike(waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]) -> dict[str, str]:
-    """What a load has in common with those of other repeats: trial and phase."""
+    """The identity that a load shares with its other repeats: trial and phase."""
     return {
         key: canonical({**trial.identity, "repeat": None, "phase": names[key]})
         for key, trial in waiting.items()
@@ -285,8 +285,8 @@ def _alike(waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]) -> dic
 
 
 def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:
-    """The fault where the kernel ended a process for the limit that the trials have, though the
-    server lives; else empty. What checks found then is not what the store answers."""
+    """The fault, if the kernel killed a process at the trials' memory limit although the server
+    lives; else empty. Results of checks are then not the store's answers."""
     killed = job.limits is not None and (facts or {}).get("oom_kills")
     return f"out of memory ({job.limits})" if killed else ""
 

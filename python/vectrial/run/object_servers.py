@@ -16,14 +16,14 @@ OBJECTS = "objects"
 
 
 class ObjectServers:
-    """At most one at a time, since trials follow one another.
+    """The object stores of trials: at most one at a time, because trials follow one another.
 
-    Objects outlive a trial that fails or is interrupted: when a run is resumed, the trial finds
-    those that it had finished.
+    Objects outlive a trial that fails or is interrupted: when the run is resumed, the trial finds
+    the objects that it had finished.
 
     Args:
-        folder: of the run. network: in which the measuring process is, if not in this process's.
-        cores: processors of a server that is started. note: called with each line on progress.
+        folder: the run's folder. network: the measuring process's network, if not this one's.
+        cores: processors of a server that is started. note: called with each progress line.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ObjectServers:
         self._current: ObjectServer | None = None
 
     def open(self, request: ObjectsRequest, key: str) -> ObjectsAccess | str:
-        """Start what the trial with this key asks for. Returns the reason if that is impossible."""
+        """Start what the trial with this key requests. Returns the reason if that is impossible."""
         self.stop()
         self._current = ObjectServer(
             request,
@@ -56,14 +56,14 @@ class ObjectServers:
             return str(error)
 
     def close(self, *, done: bool) -> None:
-        """Stop it. done: its trial needs the objects no more."""
+        """Stop the object store. done: the trial no longer needs the objects."""
         current = self._current
         self.stop()
         if current is not None and done:
             current.remove()
 
     def stop(self) -> None:
-        """Stop it, if one runs; its objects stay. Calling it twice is harmless."""
+        """Stop the object store if one runs; its objects stay. Calling it twice is harmless."""
         if self._current is not None:
             self._current.stop()
             self._current = None

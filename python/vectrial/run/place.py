@@ -19,8 +19,8 @@ HERE = "here"
 
 @dataclass(frozen=True)
 class Place:
-    """execute: has jobs measured there. environment: facts about the machines there; None for
-    those of this one."""
+    """A place for measurements. execute: measures jobs there. environment: facts about the machines
+    there; None for this machine."""
 
     execute: Executor = here
     environment: Mapping[str, Any] | None = None
@@ -33,9 +33,9 @@ class Place:
 
 @contextmanager
 def place(on: str, folder: Path | None = None) -> Iterator[Place]:
-    """A place by its name: "here", "ray" or "ray://HOST:PORT".
+    """The place with this name: "here", "ray" or "ray://HOST:PORT".
 
-    folder: of the run, which may have begun before.
+    folder: the run's folder, which may exist already.
 
     Raises:
         UserError: there is no such place, or it cannot be used.
@@ -53,10 +53,10 @@ def place(on: str, folder: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def scanner_at(on: str, dataset: Dataset, note: LineProgress) -> Iterator[Scanner]:
-    """What scans a dataset's rows for exact neighbours at a place, by its name.
+    """A scanner that finds exact neighbours among a dataset's rows at the place with this name.
 
     Raises:
-        UserError: as `place`.
+        UserError: see `place`.
     """
     if on == HERE:
         yield scan_here

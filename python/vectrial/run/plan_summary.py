@@ -15,8 +15,8 @@ from vectrial.util.variants import full_name, variables_of
 
 @dataclass(frozen=True)
 class PlannedLoad:
-    """The trials of one store, index and number of rows. trials: experiments with how often each
-    is measured."""
+    """The trials of one store, index and number of rows. trials: the experiments, each with its
+    number of measurements."""
 
     store: str
     index: str
@@ -28,10 +28,10 @@ class PlannedLoad:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """A plan in short.
+    """Summary of a plan.
 
-    title: the suite, with the number of trials and jobs. repeats: of each of the trials that a
-    load names. servers: how each is started, and their limits. skipped: (what, reason).
+    title: the suite, with the number of trials and jobs. repeats: how often each trial of a load is
+        measured. servers: how each is started, and their limits. skipped: (what, reason).
     """
 
     title: str
@@ -48,7 +48,7 @@ class PlanSummary:
 
 
 def summarize(plan: Plan) -> PlanSummary:
-    """The summary of a plan, with the servers of this machine."""
+    """Summarize a plan, including the servers of this machine."""
     loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
     seconds: defaultdict[tuple[str, str, str, int], float] = defaultdict(float)
     for job in plan.jobs:
@@ -83,12 +83,12 @@ def _trials(counts: Counter[str], repeats: int) -> str:
 
 
 def about_time(seconds: float) -> str:
-    """A time for people: seconds below two minutes, else minutes."""
+    """A time for display: in seconds below two minutes, else in minutes."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 
 def _servers(plan: Plan) -> Iterator[str]:
-    """The provider of each store's server, and why it was chosen."""
+    """The provider of each store's server, and the reason for choosing it."""
     servers = False
     for (store, variant), provider in plan.servers.items():
         recipe = recipe_of(store)

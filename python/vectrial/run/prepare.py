@@ -60,7 +60,7 @@ def plan_of(suite: Suite, where: str) -> Plan:
 
 
 def _working_stores() -> Iterator[str]:
-    """The stores that can be loaded, which are when the first is asked for: there are thirty."""
+    """The stores that can be loaded; they are loaded on first request, since there are thirty."""
     yield from registry.STORES.working()[0]
 
 
@@ -104,8 +104,8 @@ def shape_of(ref: DatasetRef) -> DatasetShape:
 
 
 def new_folder(out: Path | None, suite: Suite) -> Path:
-    """The path of a new run folder in `out`, by default `RUNS`; it is not created yet. Runs of one
-    second are numbered."""
+    """The path of a new run folder in `out`, by default `RUNS`; it is not created yet. Runs that
+    start in the same second are numbered."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     name = f"{stamp}-{legible(suite.name)}".rstrip("-")
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
@@ -113,12 +113,12 @@ def new_folder(out: Path | None, suite: Suite) -> Path:
 
 
 def check_machine(plan: Plan, *, here: bool = True) -> None:
-    """Check that a plan fits this machine and its environment; or this environment alone, where
-    it is measured elsewhere.
+    """Check that a plan fits this machine and its environment; only the environment if it is
+    measured elsewhere.
 
     Raises:
-        UserError: it names missing cores, or hosts that cannot be made, or a variable of the
-            environment is invalid.
+        UserError: the plan names missing cores or hosts that cannot be made, or an environment
+            variable is invalid.
     """
     if here:
         plan.suite.placement.resolved()
@@ -150,11 +150,11 @@ def prepare(
     same: Fingerprints | None = None,
     environment: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the suite and the environment, and fetch the datasets. On an error the folder is
-    removed.
+    """Write the suite and the environment, and fetch the datasets. The folder is removed on an
+    error.
 
-    fetching: progress of downloads. text: the suite as written. same: fingerprints that datasets
-    must have. environment: facts about the machine that measures; of this one unless given.
+    fetching: progress of downloads. text: the suite as written. same: fingerprints that the
+        datasets must have. environment: facts about the measuring machine; by default this one.
     """
     try:
         _begin(writer, suite, text, environment or environment_facts())
@@ -188,13 +188,13 @@ def _begin(writer: RunWriter, suite: Suite, text: str, environment: Mapping[str,
 
 
 def _require_same_size(dataset: Dataset, before: Set[int], planned: Set[int | None]) -> None:
-    """Check that a run that goes on has the dataset that it began with: else the whole of it is of
-    another size, and what was loaded before is not among what is loaded now.
+    """Check that a resumed run has the dataset that it began with. A replaced dataset has another
+    size as a whole, and the rows loaded before are not among those loaded now.
 
-    before, planned: the numbers of rows that the run has loaded so far, and that it will.
+    before, planned: the numbers of rows that the run has loaded so far, and will load.
 
     Raises:
-        UserError: it was replaced.
+        UserError: the dataset was replaced.
     """
     if before and dataset.rows in planned - before and before - planned:
         raise UserError(
@@ -232,14 +232,13 @@ def require_same(dataset: Dataset, same: Fingerprints) -> None:
 
 
 def toml_of(suite: Suite) -> str:
-    """The suite as a file."""
+    """The suite as TOML text."""
     return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
 
 
 def keep(folder: Path, suite: Suite, text: str) -> None:
-    """Write the suite to a run folder. An existing suite stays, except that more repeats replace
-    its number of repeats; fewer stores restrict a call and not the run.
-    """
+    """Write the suite to a run folder. If one exists it stays, except that its number of repeats
+    may grow. A selection of stores restricts a call and not the run."""
     path = folder / RESOLVED
     if not path.exists():
         unchanged = parse_suite(text, RESOLVED) == suite
@@ -273,7 +272,7 @@ def _dataset_row(dataset: Dataset) -> dict[str, object]:
 
 
 def _point_latest(folder: Path) -> None:
-    """`latest` beside the run folder points at it; replaced in one step."""
+    """Point `latest`, beside the run folder, at it; replaced in one step."""
     link, fresh = folder.parent / "latest", folder.parent / f".latest-{os.getpid()}"
     for left in folder.parent.glob(".latest-*"):  # of a run that was killed just here
         pid = left.name.rpartition("-")[2]

@@ -84,10 +84,10 @@ _LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
 
 @dataclass(frozen=True)
 class JobSite:
-    """The conditions of a job on this machine. choice: of its server's provider. inside: the
-    network of the server and the measuring process, unless that of this process. clients: the
-    machines that send the loads, and reach the server; this one unless given. packages: the folder
-    of those that the measuring process has in place of what is installed."""
+    """The conditions of a job on this machine. choice: its server's provider. inside: the network
+    of the server and the measuring process; None means this process's. clients: the machines that
+    send the loads and reach the server; by default this one. packages: folder of packages that the
+    measuring process uses in place of the installed ones."""
 
     choice: Choice | None
     certificate: Certificate
@@ -100,8 +100,8 @@ class JobSite:
 
 
 class MeasuringProcess:
-    """The measuring process of one job, and the server of its store, if it needs one. Both have
-    ended at the end of the `with` block.
+    """The measuring process of one job, and its store's server, if any. Both have ended at the end
+    of the `with` block.
 
     Raises:
         ServerError: on entry, if the server does not start.
@@ -193,7 +193,7 @@ class MeasuringProcess:
         return self
 
     def _listen(self, on: bool) -> None:
-        """Watch the server's current processes, which change at a restart, or do not."""
+        """Start or stop watching the server's current processes, which change at a restart."""
         if self._heartbeat is not None:
             self._heartbeat.__exit__(None, None, None)
             self._heartbeat = None
@@ -202,7 +202,7 @@ class MeasuringProcess:
             self._heartbeat.__enter__()
 
     def answer(self, message: object) -> bool:
-        """Do what the measuring process asks, and tell it; False if the message is no request."""
+        """Do what the measuring process requests and reply; False if it is no request."""
         answer = self._requests.answer(message)
         if answer is not None:
             self._pipe.send(answer)
@@ -263,7 +263,7 @@ class MeasuringProcess:
         shutil.rmtree(self._data, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the measuring process at once, and all that it started."""
+        """Kill the measuring process and everything that it started."""
         if self._child.returncode is not None:
             return  # it was ended before
         os.killpg(self._child.pid, signal.SIGKILL)
@@ -298,9 +298,9 @@ class MeasuringProcess:
     def server_fault(self, *, suspected: bool) -> str | None:
         """The fault of the server; None if it is healthy, or there is none.
 
-        suspected: a trial has just failed or met errors. Then this waits for a moment, because a
-        dying server closes its connections before it ends, and until the server answers or has
-        been silent for long.
+        suspected: a trial has just failed or met errors. Wait for a moment, because a dying server
+            closes its connections before it ends, and then until the server answers or has long
+            been silent.
         """
         if self._server is None or self._heartbeat is None or self._fault is not None:
             return self._fault
@@ -316,7 +316,7 @@ class MeasuringProcess:
         return self._fault
 
     def server_log(self) -> str:
-        """The end of the server's log in parentheses; empty without one."""
+        """The end of the server's log, in parentheses; empty without a log."""
         path = self._log.with_name(f"{self._log.stem}-server.log")
         last = _tail(path)
         return f" ({path.name} ends: {' | '.join(last)})" if last else ""
@@ -335,9 +335,9 @@ class MeasuringProcess:
         return since_dead
 
     def messages(self, timeout_s: float) -> Iterator[object]:
-        """Messages of the process, until it ends or a trial takes longer than `timeout_s`, of which
-        the last is what it has measured by then. Asking for the next message acknowledges the one
-        before."""
+        """Messages from the process until it ends or a trial takes longer than `timeout_s`. In the
+        latter case the last message holds what the trial has measured by then. Requesting the next
+        message acknowledges the previous one."""
         since, dead = time.monotonic(), None
         while True:
             interrupts.check()
@@ -376,8 +376,8 @@ class MeasuringProcess:
         return True
 
     def turn(self, key: str, turn: Turn) -> TurnResult | None:
-        """Have a waiting load take a turn. None: the process or its server has ended, or the turn
-        did; then the process is ended, and `why` tells."""
+        """Have a waiting load take a turn. Returns None if the process, its server or the turn has
+        ended early; the process is then ended, and `why` gives the reason."""
         if not self.tell(GiveTurn(key, turn)):
             return None
         limit_s = _TURN_S + turn.length_ns / 1e9
@@ -400,7 +400,7 @@ class MeasuringProcess:
                 return None
 
     def why(self) -> str:
-        """The reason why the process ended before its trials."""
+        """The reason why the process ended before its trials did."""
         if self._stuck_s is not None:
             return f"{STUCK} {self._stuck_s:.0f} s"
         if self._fault is not None:
@@ -430,8 +430,8 @@ def command_of(
     experiments: Iterable[type[Experiment]] = (),
     packages: Path | None = None,
 ) -> environments.PythonCommand:
-    """The command of the measuring process, in the store's own environment if it has one, where
-    the packages of these experiments can be imported, too. packages: as of `JobSite`."""
+    """The command of the measuring process, in the store's own environment if it has one. The
+    packages of these experiments can be imported there too. packages: see `JobSite`."""
     module = "vectrial.worker.worker"
     if store.environment is None:
         command = environments.PythonCommand(program(module, *arguments), for_measuring())

@@ -31,7 +31,7 @@ _HELD_OUT = 1.12
 
 @dataclass(frozen=True)
 class Skipped:
-    """A store that is not measured. reason: with the remedy."""
+    """A store that is not measured. reason: the reason, with the remedy."""
 
     store: str
     reason: str
@@ -43,14 +43,14 @@ class Skipped:
 def contenders(
     names: Sequence[str], metric: Metric, clients: int
 ) -> tuple[list[Contender], list[Skipped]]:
-    """The stores to measure, and those that cannot be.
+    """The stores to measure, and those that cannot be measured.
 
     Args:
-        names: of stores, measured in this order; empty: all that work here in process, those that
-            trade recall for speed first, of these the smallest library first.
+        names: names of stores, measured in this order. If empty, all stores that work here in
+            process: first those that trade recall for speed, with the smallest library first.
 
     Raises:
-        UserError: there is no store of a name.
+        UserError: no store has one of these names.
     """
     known = [registry.load(name) for name in dict.fromkeys(names)] or _in_process()
     able, skipped = [], []
@@ -89,8 +89,8 @@ def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> 
 
 
 def _by_promise(able: Sequence[Contender]) -> list[Contender]:
-    """Those that trade recall for speed first, of these the smallest library first: it is imported
-    and started the soonest."""
+    """The stores, first those that trade recall for speed, with the smallest library first: it is
+    imported and started soonest."""
     modules = {one: (one.store.module or "").split(".")[0] for one in able}
     sizes = installed_bytes(modules.values())
 
@@ -105,7 +105,7 @@ def _by_promise(able: Sequence[Contender]) -> list[Contender]:
 
 
 def default_dataset(progress: Progress, note: LineProgress) -> str:
-    """The name of real data, fetched if it can be; else of data that are drawn here."""
+    """The name of a real dataset, fetched if possible; else of a synthetic one, drawn here."""
     try:
         return catalog.ensure(DATASET, progress).name
     except (SourceUnavailable, DataError) as error:
@@ -114,7 +114,7 @@ def default_dataset(progress: Progress, note: LineProgress) -> str:
 
 
 def named_shape(name: str, rows: int | None = None) -> DatasetShape:
-    """The shape of a dataset that a command line names, or of its first rows.
+    """The shape of a dataset named on a command line, or of its first `rows` rows.
 
     Raises:
         UserError: there is no such dataset, or it has fewer rows.
@@ -124,19 +124,19 @@ def named_shape(name: str, rows: int | None = None) -> DatasetShape:
 
 
 def is_file(text: str) -> bool:
-    """True for the path of data, false for the name of a dataset."""
+    """True if the text is the path of a data file, not the name of a dataset."""
     return bool(text) and not catalog.knows(text) and ("/" in text or Path(text).exists())
 
 
 def imported(path: Path, metric: Metric | None, progress: Progress, note: LineProgress) -> Dataset:
-    """The dataset of a file: its first rows, as many as a short measurement can use. A file that
-    was imported before is not read again.
+    """The dataset of a file: its first rows, as many as a short measurement can use. A file
+    imported before is not read again.
 
-    metric: unless given the file's own, else cosine.
+    metric: by default the file's own, else cosine.
 
     Raises:
-        UserError, DataError: as `import_file`; the remedy is `vectrial data import`, which has more
-            options.
+        UserError, DataError: see `import_file`; the remedy is `vectrial data import`, which has
+            more options.
     """
     try:
         order = _order(path, metric, note)
@@ -164,10 +164,10 @@ def _order(path: Path, metric: Metric | None, note: LineProgress) -> Import:
 
 
 def _same(dataset: Dataset, path: Path, metric: Metric | None, progress: Progress) -> Dataset:
-    """A dataset that was imported before, if it is of this file.
+    """The dataset imported before, if it came from this file.
 
     Raises:
-        UserError: it is of another one, or was imported under another metric.
+        UserError: it came from another file, or was imported under another metric.
     """
     name = dataset.name
     remedy = f"remove it (vectrial data remove {name}), or import the file by another name"
@@ -187,7 +187,7 @@ def _same(dataset: Dataset, path: Path, metric: Metric | None, progress: Progres
 
 
 def check_shape(shape: DatasetShape, rows: int | None, k: int) -> None:
-    """Check what is asked for against a dataset.
+    """Check the requested rows and k against a dataset.
 
     Raises:
         UserError: it has fewer rows.

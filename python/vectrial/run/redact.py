@@ -36,11 +36,11 @@ class Secrecy(Redaction):
         return cls(found)
 
     def clean_text(self, text: str) -> str:
-        """A foreign text as it is recorded and shown."""
+        """A foreign text, cleaned for recording and display."""
         return clean(self.text(text))
 
     def record(self, record: TrialRecord) -> TrialRecord:
-        """A trial without secrets in any foreign text."""
+        """A trial's record without secrets in any foreign text."""
         phases = [
             replace(
                 phase,
@@ -64,7 +64,7 @@ class Secrecy(Redaction):
 
 
 def short_secrets() -> Iterator[str]:
-    """A warning for each secret of the environment that is too short to be removed reliably."""
+    """Warnings about secrets in the environment that are too short to be removed reliably."""
     for name, secrets in environment_secrets().items():
         for secret in filter(is_short, secrets.values()):
             yield (

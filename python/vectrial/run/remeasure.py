@@ -19,8 +19,8 @@ JOB_S = 3.0
 
 @dataclass(frozen=True)
 class Again:
-    """Keys of the trials to measure again, the seconds that takes, and the number of disturbed
-    trials for which the time does not suffice."""
+    """Keys of the trials to measure again, the seconds that this takes, and the number of disturbed
+    trials for which there is no time."""
 
     keys: frozenset[str]
     seconds: float
@@ -28,10 +28,10 @@ class Again:
 
 
 def remeasured(plan: Plan, run: RunData, share: float = SHARE) -> Again:
-    """What of the disturbed trials of a run is measured again within a share of its time.
+    """The disturbed trials of a run to measure again within a share of its time.
 
-    Jobs are taken as a whole, since each loads its data anew; those first that cost the least time
-    for a trial. plan: of the run, whole.
+    Jobs are taken as a whole, because each loads its data anew; those with the lowest cost per
+    trial come first. plan: the run's whole plan.
     """
     # Imported here: the readers of results take a while.
     from vectrial.analysis.interference import disturbed_keys
@@ -55,7 +55,7 @@ def remeasured(plan: Plan, run: RunData, share: float = SHARE) -> Again:
 
 
 def _cost_s(job: Job, trials: list[Trial]) -> float:
-    """Seconds that these trials of a job took, with one load of its data."""
+    """Seconds that these trials of a job took, including one load of its data."""
     loaded = job.existing is None
     load_s = max((t.load.get("ready_s", 0.0) for t in trials), default=0.0) if loaded else 0.0
     return JOB_S + load_s + sum(trial.span_s for trial in trials)

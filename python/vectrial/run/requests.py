@@ -31,11 +31,11 @@ from vectrial.worker.messages import (
 
 @dataclass(frozen=True)
 class RequestHandler:
-    """Answers the messages of a measuring process that are requests.
+    """Answers the requests of a measuring process.
 
-    server: of the job's store; None where it has none. listen: whether the server is to be watched
-        from now on, whose processes may be others, or will not answer.
-    limit: changes the memory of the measuring process, where it has limits; raises `Unsupported`.
+    server: the server of the job's store; None if it has none. listen: turns the watching of the
+        server on or off, when its processes change or will not answer.
+    limit: changes the measuring process's memory, if it has limits; raises `Unsupported`.
     """
 
     server: Server | None
@@ -46,8 +46,8 @@ class RequestHandler:
     limit: Callable[[int], None] | None = None
 
     def answer(self, message: object) -> object | None:
-        """Do what is asked; returns what to send: text says why it is impossible. None: the message
-        is no request."""
+        """Carry out a request; returns the answer to send, as text if the request is impossible.
+        None if the message is not a request."""
         match message:
             case CrashServer(how):
                 return self._crash_server(how)
@@ -83,7 +83,7 @@ class RequestHandler:
         self.limit(limit_bytes)
 
     def _crash_server(self, how: Crash) -> Serving | NotBack | str:
-        """End the server so, and start it again on the same data."""
+        """End the server in the way `how`, and restart it on the same data."""
         server = self._here
         try:
             match how:
@@ -105,8 +105,8 @@ class RequestHandler:
         return serving(server)
 
     def _strike(self, asked: Strike) -> Serving | str:
-        """Make or end a fault of a node. One that stands still is not asked whether it lives, where
-        there is no other."""
+        """Inject or end a fault of a node. A paused node that is the only one is not asked whether
+        it lives."""
         server = self._here
         try:
             name = (server.mend if asked.back else server.strike)(asked.node, asked.fault)
@@ -127,7 +127,7 @@ class RequestHandler:
 
 
 def serving(server: Server) -> Serving:
-    """Address, processes and folders of a server now."""
+    """Current address, processes and folders of a server."""
     return Serving(server.address, server.processes(), server.data_dirs())
 
 

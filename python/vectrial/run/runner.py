@@ -31,8 +31,8 @@ _TEMPORARY = re.compile(r"\.[a-z.]+\.\d+")
 
 @dataclass(frozen=True)
 class Outcome:
-    """Number of trials of this call by status. before: trials of the plan that earlier calls
-    measured. lacking: those that failed since this machine lacked something."""
+    """Number of trials in this call by status. before: trials of the plan that earlier calls
+    measured. lacking: trials that failed because this machine lacked something."""
 
     counts: Mapping[str, int]
     before: int = 0
@@ -46,13 +46,13 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """True if something was measured, and this machine had what every trial needed."""
+        """True if something was measured and this machine lacked nothing that a trial needed."""
         return self.measured and not self.lacking
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What jobs of a run are measured with; see `JobRunner`."""
+    """The conditions under which a run's jobs are measured; see `JobRunner`."""
 
     folder: Path
     watcher: Watcher
@@ -76,25 +76,25 @@ def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
 
 @dataclass(frozen=True)
 class Within:
-    """A time for a run. began: `time.monotonic()` at its start."""
+    """A time limit for a run. began: `time.monotonic()` at its start."""
 
     limit: TimeLimit
     began: float
 
     @property
     def at_s(self) -> float:
-        """Seconds since its start."""
+        """Seconds since the run's start."""
         return time.monotonic() - self.began
 
     @property
     def remaining_s(self) -> float:
-        """Seconds that are left of it."""
+        """Seconds left in the limit."""
         return max(0.0, self.limit.limit_s - self.at_s)
 
 
 def here_within(within: Within) -> Executor:
-    """As `here`, the jobs that fit a time: the trials of the others are skipped, so that resuming
-    the run measures them."""
+    """An executor like `here` for the jobs that fit a time limit. The trials of other jobs are
+    skipped, so that resuming the run measures them."""
 
     def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
         runner, limit = _runner(suite, under), within.limit
@@ -153,12 +153,12 @@ def run_plan(
     execute: Executor = here,
     again: Collection[str] = (),
 ) -> Outcome:
-    """Measure everything of `plan` that the run folder does not hold yet.
+    """Measure everything in `plan` that the run folder does not hold yet.
 
-    Servers and measuring processes are in a private network, where one can be made.
+    Servers and measuring processes are in a private network if one can be made.
     allow_exposed: without one, also start servers that listen on every interface; see
-    `vectrial.run.exposure`. execute: where jobs are measured. again: keys of trials that are
-    measured although the folder holds them: each result is replaced when the new one is there.
+        `vectrial.run.exposure`. execute: measures the jobs at some place. again: keys of trials to
+        measure although the folder holds them; each result is replaced when the new one is there.
 
     A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
     process is ended, finished trials stay written, and the interrupt is raised again.

@@ -31,33 +31,33 @@ _ALIKE = 1.5
 
 @dataclass(frozen=True)
 class Length:
-    """Of a slice: what is left out at its start, and what counts."""
+    """Length of a slice: its head, which is left out, and its body, which counts."""
 
     head_s: float
     body_s: float
 
     @property
     def whole_s(self) -> float:
-        """Both."""
+        """Length of head and body together."""
         return self.head_s + self.body_s
 
 
 def first_try(time: TurnTime) -> Length:
-    """The length that is tried before anything is known."""
+    """The length to try before anything is known."""
     return _of_whole(time.slice_s * PARTS / (PARTS - 1))
 
 
 def _of_whole(whole_s: float) -> Length:
-    """One part of it is left out."""
+    """A slice of this whole length with one part as its head."""
     return Length(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
 
 
 def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Length, bool]:
-    """The length that slices have to have, by turns of a length that was tried; and whether it is
-    known. If not, it is the length to try next.
+    """The length that slices need, from turns of a tried length, and whether it is final. If not,
+    it is the length to try next.
 
     Args:
-        turns: in parts; those in which a part has no answer say nothing.
+        turns: slices in parts; those with a part without answers are ignored.
     """
     rates = np.array([one.parts for one in turns if len(one.parts) == PARTS and min(one.parts) > 0])
     if not len(rates):
@@ -79,13 +79,13 @@ def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Lengt
 
 
 def _most_s(time: TurnTime) -> float:
-    """The longest slice, for the rounds that are needed at least."""
+    """The longest slice that leaves time for the minimum number of rounds."""
     return min(LONGEST_S, max(time.slice_s, time.seconds / LEAST_ROUNDS))
 
 
 def _cold_parts(rates: NDArray[np.float64]) -> int | None:
-    """How many parts (n, PARTS) have to be left out so that the rest is as fast as its end; None
-    where half of them do not suffice."""
+    """Number of parts (of n slices with PARTS each) to leave out so that the rest is as fast as the
+    end; None if leaving out half of them does not suffice."""
     # Each turn by its own end: the machine's pace changes between turns.
     shares = (rates / rates[:, -_END:].mean(axis=1, keepdims=True)).mean(axis=0)
     for parts in range(1, _MOST_PARTS + 1):

@@ -44,8 +44,8 @@ class TurnProcess(Protocol):
 class WaitingJob:
     """A job whose loads wait for turns.
 
-    times: how long each takes turns, by the key of its trial. alike: by the same key, what each has
-        in common with those of other repeats: their slices are as long.
+    times: how long each load takes turns, by the key of its trial. alike: by the same key, the
+        identity that a load shares with its other repeats, whose slices are as long.
     """
 
     label: str
@@ -56,10 +56,10 @@ class WaitingJob:
 
 @dataclass(frozen=True)
 class TurnJob:
-    """A job that may be measured in turns. steps: measures it, and stops whenever its loads wait.
-    need_bytes: of memory, as far as the plan can tell; store: by which it is known better once one
-    was measured. fits: whether there is time for it, asked when it would begin. ready: called when
-    its loads wait for their first turns, or it has ended without any."""
+    """A job that may be measured in turns. steps: measures it, and yields whenever its loads wait.
+    need_bytes: planned memory. store: name under which the memory in use is remembered for later
+    jobs. fits: whether there is time for the job, asked when it would begin. ready: called when its
+    loads wait for their first turns, or when it has ended without any."""
 
     store: str
     steps: Generator[WaitingJob]
@@ -69,11 +69,11 @@ class TurnJob:
 
 
 class Together:
-    """Measures jobs together, as many as fit into the machine's memory; the first of them stays for
-    those that come later, so that every job has taken turns with it.
+    """Measures together as many jobs as fit into the machine's memory. The first stays for later
+    jobs, so that every job has taken turns with it.
 
     Args:
-        available_bytes: of memory, now.
+        available_bytes: returns the memory available now.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Together:
         self.session, self.rounds = 0, 0
 
     def run(self, jobs: Sequence[TurnJob]) -> None:
-        """Measure each job as far as it goes alone, and then their loads in turns; again and again
+        """Repeatedly measure each job as far as it can go alone, and then their loads in turns,
         until all jobs have ended."""
         left, open_ = list(jobs), list[tuple[TurnJob, WaitingJob]]()
         # No two groups have the same, in whatever run or resumption of it.
@@ -112,7 +112,7 @@ class Together:
                 open_ = staying + self._advanced([job for job, _ in open_[len(staying) :]])
 
     def _fits(self, job: TurnJob) -> bool:
-        """Whether there is memory for one more."""
+        """True if there is memory for one more job."""
         needed = self._needed.get(job.store, job.need_bytes)
         fits = needed + self._spare_bytes <= self._available_bytes()
         if not fits:
@@ -144,7 +144,7 @@ class _Arm:
     tried: list[Slice] = field(default_factory=list)
 
     def take(self, number: int, place: int, session: int) -> Slice | None:
-        """A turn of a round; None where the load has broken down."""
+        """Take a turn in a round; None if the load has broken down."""
         whole_ns, head_ns = (round(s * 1e9) for s in (self.length.whole_s, self.length.head_s))
         turn = Turn(number, place, whole_ns, session, head_ns)
         taken = self.contender.process.turn(self.key, turn)
@@ -154,15 +154,15 @@ class _Arm:
         return taken.slice
 
     def fit(self) -> None:
-        """Make its slices as long as turns have shown that they have to be."""
+        """Set the length of its slices to what the turns have shown to be necessary."""
         if not self.known:
             self.length, self.known = fitted(self.length, self.time, self.tried)
         self.tried = []
 
 
 class Rounds:
-    """The rounds of loads that wait for turns. together: whose rounds they are, which are counted
-    there: a load that stays for others takes no round twice."""
+    """The rounds of loads that wait for turns. together: counts the rounds, so that a load that
+    stays for later jobs takes no round twice."""
 
     def __init__(
         self, contenders: Sequence[WaitingJob], watcher: Watcher, together: Together
@@ -181,7 +181,7 @@ class Rounds:
         return _Arm(contender, key, time_, found or first_try(time_), found is not None)
 
     def run(self) -> None:
-        """Find the length of slices, and measure."""
+        """Find the length of slices, then measure."""
         self._find_lengths()
         alive = [arm for arm in self._arms if arm.alive]
         round_s = sum(arm.length.whole_s for arm in alive)
@@ -206,11 +206,11 @@ class Rounds:
                 self._together.lengths[alike] = arm.length
 
     def has(self, contender: WaitingJob) -> bool:
-        """Whether a load of a job still takes turns."""
+        """True if a load of this job still takes turns."""
         return any(arm.alive for arm in self._arms if arm.contender is contender)
 
     def _round(self, number: int, what: str, share: float = 0.0) -> None:
-        """A turn of every load that is alive. Before the first round none counts."""
+        """Have every live load take a turn. Turns with a negative number do not count."""
         for place, at in enumerate(next(self._orders)):
             arm = self._arms[at]
             session = self._together.session
@@ -223,10 +223,9 @@ class Rounds:
 
 
 def orders(count: int, rng: np.random.Generator) -> Iterator[list[int]]:
-    """Orders of so many loads, without end. In `count` of them in a row each load has every place
-    once, and (of an odd number in twice as many) follows every other as often: a load that follows
-    another one of its own store finds warmer caches. Williams (1949), drawn anew each time.
-    """
+    """Endless orders for `count` loads. In `count` consecutive orders each load has every place
+    once, and (in twice as many if odd) follows every other equally often: a load that follows one
+    of its own store finds warmer caches. Williams (1949), drawn anew each time."""
     steps = np.array([(-1) ** at * (at // 2) for at in range(1, count + 1)])
     mirrored = [False, True] if count % 2 else [False]
     while True:

@@ -35,7 +35,7 @@ class Watcher(Protocol):
 
 
 class RedactingWatcher(Watcher):
-    """Removes secrets from the texts for another watcher; records contain none already."""
+    """Removes secrets from texts for another watcher; records already contain none."""
 
     def __init__(self, watcher: Watcher, secrecy: Secrecy) -> None:
         self._watcher, self._secrecy = watcher, secrecy

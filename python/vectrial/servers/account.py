@@ -34,7 +34,7 @@ _OTHERS_ENTER = stat.S_IXOTH
 
 @dataclass(frozen=True)
 class Account:
-    """A user id, which is a group id too. covers: whether folders are covered for it."""
+    """A user id, which is also a group id. covers: folders can be covered for this user."""
 
     number: int
     covers: bool
@@ -42,8 +42,8 @@ class Account:
     def order(self, show: Iterable[Path], passwd: Path) -> dict[str, Any]:
         """The arguments of `vectrial.servers.confine` that run a program as this user.
 
-        show: what the program must find. passwd: written, where the program is to see itself as a
-            user with a name, which PostgreSQL demands.
+        show: paths that the program must find. passwd: file to write if the program must see its
+            user by name, as PostgreSQL demands.
 
         Raises:
             ServerError: this user cannot enter a folder that it needs.
@@ -76,7 +76,7 @@ class Account:
         }
 
     def own(self, *folders: Path) -> None:
-        """Give it these folders and their contents; nobody else may enter them then."""
+        """Give this user the folders and their contents; nobody else may enter them afterwards."""
         for folder in folders:
             for path in (folder, *folder.rglob("*")):
                 os.chown(path, self.number, self.number, follow_symlinks=False)
@@ -95,15 +95,15 @@ def free_account() -> Account:
 
 
 def let_pass(*folders: Path) -> None:
-    """Let a server's user pass through our folders to its own, where they cannot be covered."""
+    """Let a server's user pass through our folders to its own if folders cannot be covered."""
     if os.geteuid() == 0 and not can_cover():
         for folder in folders:
             folder.chmod(0o711)
 
 
 def installation(program: Path) -> Path:
-    """The folder that a program needs: in the cache, all that was unpacked; else the folder above
-    its `bin`, or its own."""
+    """The folder that a program needs: in the cache, the unpacked program; elsewhere the folder
+    above its `bin`, or the program's own folder."""
     servers = paths.servers_dir()
     if program.is_relative_to(servers):
         return servers / program.relative_to(servers).parts[0]
@@ -119,7 +119,7 @@ def _has_name(number: int) -> bool:
 
 
 def _places(path: Path) -> Iterator[Path]:
-    """A path, where it leads if it is a link, and so on."""
+    """A path, followed by each target if it is a link."""
     seen: set[Path] = set()
     while path not in seen:
         seen.add(path)
@@ -131,7 +131,7 @@ def _places(path: Path) -> Iterator[Path]:
 
 
 def _closed(path: Path, below: Path | None = None) -> Path | None:
-    """The outermost folder above `path`, and below another one, that only its owner, or group, may
+    """The outermost folder above `path` (and below `below`) that only its owner or group may
     enter."""
     for folder in reversed(path.parents):
         if below is not None and (folder == below or not folder.is_relative_to(below)):

@@ -32,11 +32,11 @@ _UNKNOWN = "not known: it runs elsewhere"
 
 
 class ServerError(VectrialError):
-    """A server could not be had, started or reached; the message ends with its log's tail."""
+    """A server could not be obtained, started or reached; the message ends with its log's tail."""
 
 
 class NoProgram(ServerError):
-    """A server's program cannot be had on this machine; the message says why, and the remedy."""
+    """A server's program is not available on this machine; the message gives reason and remedy."""
 
 
 class Refused(ServerError):
@@ -50,12 +50,12 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """A command to execute; as root it runs as another user, see `vectrial.servers.account`.
+    """A command to execute. Under root it runs as another user; see `vectrial.servers.account`.
 
     argv: the program and its arguments. Every user of the machine can see them: no secrets.
-    env: variables beside those that every server gets (`vectrial.util.child_environment`).
-    first: a command that runs to its end before the program starts in a folder for the first time.
-    needs: files and folders that it reads beside its installation and the system's.
+    env: variables beyond those that every server gets (`vectrial.util.child_environment`).
+    first: a command that runs to completion before the program's first start in a folder.
+    needs: files and folders that it reads outside its installation and the system's.
     """
 
     argv: tuple[str, ...]
@@ -68,7 +68,7 @@ class Command:
 class Node:
     """A node of a cluster, as the commands of all nodes see it.
 
-    name: within the cluster. ports: as of `Recipe.ports`.
+    name: unique in the cluster. ports: see `Recipe.ports`.
     """
 
     name: str
@@ -78,9 +78,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the command of a node knows of its cluster.
+    """The cluster, as a node's command sees it.
 
-    secrets: those that all nodes share. services: addresses of the cluster's services by name.
+    secrets: shared by all nodes. services: addresses of the cluster's services by name.
     """
 
     nodes: Sequence[Node]
@@ -92,15 +92,14 @@ class Cluster:
 class Clustering:
     """The way in which servers of one kind form a cluster.
 
-    command: of one node, in a folder of its own. Of a cluster of one it is that of a server alone,
-        which listens at the node's address.
-    services: other servers that the nodes need, in the order in which they are started: of each
-        the function, as "module:name", that makes its recipe for the address it listens at. A
-        cluster of one has none.
+    command: makes the command of one node, in its own folder. For a cluster of one, it is a single
+        server's command that listens at the node's address.
+    services: other servers that the nodes need, in starting order. Each is a function, as
+        "module:name", that makes its recipe for its address. A cluster of one has none.
     adjacent: pairs of ports of which the second is the first plus one.
-    joins: the port of the first node that listens before another node is started; empty if nodes
-        may start in any order.
-    roles: in words, of the first node and of the others; both empty where all are equal.
+    joins: the first node's port that must listen before other nodes start; empty if nodes may start
+        in any order.
+    roles: names for the role of the first node and of the others; both empty if all are equal.
     """
 
     command: Callable[[Path, Path, Node, Cluster], Command]
@@ -114,15 +113,15 @@ class Clustering:
 class Image:
     """The official container image of a kind of server.
 
-    name, tag: as an engine pulls it; digest: "sha256:…" where it is known, which then decides.
-    ports: of the recipe's public ports, those that listen inside.
-    data: the folder inside that holds its data, and is one of ours outside.
-    env, argv: variables, and what comes after the image on the command line.
-    options: further ones of `docker run` ("--shm-size=1g").
-    generated: secrets that a container started here gets, made anew for each, with the variables
-        of its environment that hold them.
-    node: variables and arguments of a node of a cluster, whose ports are those of `ports`; None:
-        clusters of it are not run in containers. `ports` then names those that nodes use, too.
+    name, tag: the image's reference; digest: "sha256:…" if known, which then takes precedence.
+    ports: ports that listen inside the container, by the recipe's public ports.
+    data: the data folder inside the container, mounted from a folder of ours.
+    env, argv: variables, and arguments after the image on the command line.
+    options: further options of `docker run` ("--shm-size=1g").
+    generated: secrets made anew for each container started here → the environment variables that
+        hold them.
+    node: makes the variables and arguments of a cluster node, whose ports are those of `ports`;
+        None if clusters do not run in containers. `ports` then also names the ports between nodes.
     """
 
     name: str
@@ -138,38 +137,37 @@ class Image:
 
     @property
     def reference(self) -> str:
-        """As on a command line: name, tag and digest."""
+        """The image's name, tag and digest, as on a command line."""
         return f"{self.name}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The program, ports, command and readiness of a kind of server.
+    """The program, ports, command and readiness check of a kind of server.
 
-    name: as in messages and names of files.
-    program: fetches or finds what is executed, once, and says where it is; raises `NoProgram`.
-    at_hand: whether `program` needs nothing but to look, and else what it would do, or why it
-        cannot be had here.
-    ports: what listens, by name; all get free ports of this machine.
-    public: those that clients use, and that an external address has to name.
-    command: of the program, in a folder that is the server's own and exists, with these ports and
-        the generated secrets.
-    ready: returns when the server answers through its own API, raises `NotReady` when it does
-        not yet, `Refused` when it does not accept the secrets; each call takes a few seconds at
-        most.
-    secrets: names of what the server may ask for, read from the environment when it is external.
-    generated: those of them that a program started here gets, made anew for each folder. They
-        are not for its command line, which other users can see.
-    tls: its clients and `ready` connect under TLS where the address says so.
-    exposed: the program listens on every interface, whatever it is told: it runs in a network of
+    name: used in messages and file names.
+    program: finds the program, fetching it once if necessary, and returns its path; raises
+        `NoProgram`.
+    at_hand: tells whether `program` need only look; if not, what it would do, or why it would fail.
+    ports: names of the ports that listen; all get free ports of this machine.
+    public: the ports that clients use and that an external address must name.
+    command: makes the program's command, for an existing folder of the server's own, these ports
+        and the generated secrets.
+    ready: returns once the server answers through its own API. Raises `NotReady` if it does not
+        yet, `Refused` if it rejects the secrets. Each call takes a few seconds at most.
+    secrets: names of what the server may ask for, read from the environment if it is external.
+    generated: the secrets that a program started here gets, made anew for each folder. They must
+        not go on its command line, which other users can see.
+    tls: clients and `ready` connect under TLS if the address says so.
+    exposed: the program listens on every interface, whatever its settings. It runs in a network of
         its own, or not at all unless the user allows that.
-    stop_s: how long it may take to end by itself when asked to.
-    stop_signal: how it is asked.
-    cluster: how several of them form a cluster; None: they do not. `ready` then waits until the
-        cluster has as many nodes as `Address.nodes`.
-    image: how the provider `docker` runs it; None: it does not.
-    snippet: a few lines of Python that connect to it with its official client, with {host} and
-        the names of public ports in braces where they go; other braces are doubled.
+    stop_s: how long a graceful stop may take.
+    stop_signal: the signal that requests a graceful stop.
+    cluster: how servers of this kind form a cluster; None if they do not. `ready` then waits until
+        the cluster has as many nodes as `Address.nodes`.
+    image: how the provider `docker` runs it; None if it does not.
+    snippet: a few lines of Python that connect with the official client, with {host} and the names
+        of public ports in braces; other braces are doubled.
     """
 
     name: str
@@ -191,7 +189,7 @@ class Recipe:
 
 
 class Server(ABC):
-    """A server behind a store. As a context manager it is started, waited for, and stopped.
+    """A server behind a store. As a context manager it starts, waits until ready, and stops.
 
     Methods are called from one thread.
     """
@@ -217,19 +215,19 @@ class Server(ABC):
     @property
     @abstractmethod
     def address(self) -> Address:
-        """The address of a server that was started."""
+        """The address of a started server."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start it, on the data in its folder if there is any. Returns before it is ready.
+        """Start the server, on the data in its folder if there is any. Returns before it is ready.
 
         Raises:
-            ServerError: it cannot be had or executed here.
+            ServerError: it cannot be obtained or executed here.
         """
 
     @abstractmethod
     def wait_ready(self, deadline_s: float = READY_S) -> None:
-        """Block until it answers through its own API.
+        """Block until the server answers through its own API.
 
         Raises:
             ServerError: it ended, or did not answer in time; with the tail of its log.
@@ -237,84 +235,84 @@ class Server(ABC):
 
     @abstractmethod
     def lives(self) -> bool:
-        """True while a started server has not ended. A server that runs elsewhere is assumed to
+        """True if a started server has not ended. A server that runs elsewhere is assumed to
         live."""
 
     @abstractmethod
     def answers(self) -> bool:
-        """True if it reacts now, even if only to say that it is busy or refuses access. Takes about
-        ten seconds if it does not react. May be called from another thread than the rest."""
+        """True if the server reacts now, even if only to say that it is busy or refuses access.
+        Without a reaction this takes about ten seconds. Any thread may call it."""
 
     def strike(self, node: int, fault: Fault) -> str:
-        """Make a fault of a node of a cluster; returns the node's name.
+        """Inject a fault into a node of a cluster; returns the node's name.
 
         Args:
             node: its number, from 0.
 
         Raises:
-            Unsupported: it has no such node, or there is no such fault here.
+            Unsupported: there is no such node, or this fault cannot be injected here.
         """
         raise Unsupported("it has no nodes that could be lost")
 
     def mend(self, node: int, fault: Fault) -> str:
-        """End a fault of `strike`; returns before the node is ready. Returns the node's name."""
+        """End a fault that `strike` injected; returns the node's name, before the node is ready."""
         raise Unsupported("it has no nodes that could be lost")
 
     def pause(self, *, on: bool) -> None:
-        """Have all its processes stand still, or go on.
+        """Pause all of the server's processes, or resume them.
 
         Raises:
-            Unsupported: they are not ours.
+            Unsupported: the processes are not ours.
         """
         raise Unsupported("its processes cannot be made to stand still")
 
     def limit_memory(self, limit_bytes: int | None) -> None:
-        """Change the memory that it may use while it runs. None: what it was started with.
+        """Change the memory that the server may use while it runs. None restores the original
+        limit.
 
         Raises:
-            Unsupported: it was started without such a limit, or uses more that cannot be taken
-                from it.
+            Unsupported: it was started without such a limit, or uses more that cannot be reclaimed.
         """
         raise Unsupported("the memory of this kind of server cannot be changed while it runs")
 
     def abandon(self) -> None:
-        """End it at once, for when its data is thrown away. A server that runs elsewhere is left
-        alone."""
+        """Kill the server at once because its data will be discarded. A server that runs elsewhere
+        is left alone."""
         with suppress(Unsupported):
             self.kill()
         self.stop()
 
     def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """Of a cluster started here: name, role (empty where all are equal), host, public ports,
-        log and data folder of each node."""
+        """Nodes of a cluster started here: name, role (empty if all are equal), host, public ports,
+        log and data folder of each."""
         return ()
 
     @abstractmethod
     def processes(self) -> Mapping[str, int]:
-        """Process ids on this machine by name, for telemetry; none when it is elsewhere. Each
-        stands for itself and its descendants."""
+        """Process ids on this machine by name, for telemetry; empty if the server runs elsewhere.
+        Each stands for the process and its descendants."""
 
     @abstractmethod
     def data_dirs(self) -> tuple[Path, ...]:
-        """Folders on this machine that hold its data; none when it is elsewhere."""
+        """Folders on this machine that hold the server's data; empty if it runs elsewhere."""
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
-        """Facts for the results, without secrets: `provider`, `program`; of one that was started
-        here `limits`, and `cpus` where processor time is limited."""
+        """Facts for the results, without secrets: `provider` and `program`. For a server started
+        here also `limits`, and `cpus` if processor time is limited."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once, as a crash does. Its data stays."""
+        """Kill the server at once, as a crash would. Its data stays."""
 
     @abstractmethod
     def restart(self) -> None:
-        """Stop it if it runs, start it on the same data and ports, and wait until it is ready."""
+        """Stop the server if it runs, restart it on the same data and ports, and await it."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it and everything it started, gently first. Its data stays. Calling it twice is
-        harmless."""
+        """Stop the server and everything it started, gently first. Its data stays. Calling it twice
+        is harmless."""
 
 
 class External(Server):
@@ -328,10 +326,10 @@ class External(Server):
         return self._address
 
     def start(self) -> None:
-        """It runs already."""
+        """Do nothing: the server runs already."""
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
-        """Of a cluster every node is waited for."""
+        """Wait until the server is ready; for a cluster, until every node is."""
         deadline_s = min(deadline_s, _EXTERNAL_S)
         for node in self._address.nodes or (self._address,):
             at = replace(node, nodes=self._address.nodes)
@@ -365,7 +363,7 @@ class External(Server):
         raise Unsupported(f"the {self._recipe.name} server is not ours to restart")
 
     def stop(self) -> None:
-        """It is not ours to stop."""
+        """Do nothing: the server is not ours to stop."""
 
 
 def wait_until(
@@ -373,7 +371,7 @@ def wait_until(
 ) -> None:
     """Wait until the server is ready.
 
-    still_there: called before each question; raises `ServerError` when there is no hope left.
+    still_there: called before each attempt; raises `ServerError` if waiting is hopeless.
 
     Raises:
         ServerError: it was not ready within `deadline_s` seconds.
@@ -400,8 +398,7 @@ def wait_until(
 
 
 def answers(recipe: Recipe, address: Address) -> bool:
-    """True when a server reacts: it is ready, refuses us, or says on a port that it is not
-    ready."""
+    """True if a server reacts: it is ready, refuses us, or says on a port that it is not ready."""
     try:
         recipe.ready(address)
     except NotReady:

@@ -43,10 +43,10 @@ _DRAWS = 100
 
 
 def clustering(recipe: Recipe, nodes: int, least: int = 2) -> Clustering:
-    """The way in which servers of this kind form a cluster of so many nodes, at least `least`.
+    """The way in which servers of this kind form a cluster of `nodes` nodes, at least `least`.
 
     Raises:
-        UserError: they form none, or none of this size.
+        UserError: they form no cluster, or none of this size.
     """
     if recipe.cluster is None:
         raise UserError(
@@ -59,25 +59,25 @@ def clustering(recipe: Recipe, nodes: int, least: int = 2) -> Clustering:
 
 
 class LocalCluster(Server):
-    """Programs from a package registry that form a cluster; see `Local`. Nodes are in one network,
-    or on hosts of their own, and are started and ended together.
+    """Programs from a package registry that form a cluster; see `Local`. Nodes share one network or
+    have a host each, and are started and ended together.
 
     Args:
-        recipe: of a node, with `cluster`. nodes: number of them.
-        folder: each node has one in it, `node-1`, ….
-        log: where the output of the first node goes, appended; that of the others stands beside
-            it. Unless given, each is in its node's folder.
+        recipe: a node's recipe, with `cluster`. nodes: number of nodes.
+        folder: holds a folder for each node, `node-1`, ….
+        log: file to which the first node's output is appended; the other nodes' logs stand beside
+            it. By default each log is in its node's folder.
         cores: processors that the nodes share.
-        limits: of all nodes together, of which each gets an equal part; or as `hosts` says.
-        progress, inside, allow_exposed: as of `Local`.
-        hosts: each node is on a host of its own (`vectrial.servers.hosts`), one alone as well.
-        at: the address of this machine at which they listen, for others to reach; loopback unless
-            given. Only with `allow_exposed`.
+        limits: limits of all nodes together, divided equally; or see `hosts`.
+        progress, inside, allow_exposed: see `Local`.
+        hosts: each node gets a host of its own (`vectrial.servers.hosts`), even a single node.
+        at: the address of this machine at which the nodes listen for other machines; loopback by
+            default. Only with `allow_exposed`.
 
     Raises:
         UserError: the recipe forms no cluster of this size.
 
-    members: the nodes with all of their ports; none before the first start.
+    members: the nodes with all of their ports; empty before the first start.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class LocalCluster(Server):
             self._relay = Relay()
 
     def _start_services(self) -> None:
-        """Start what the nodes need where they reach it, and the measuring processes as well."""
+        """Start the nodes' services where the nodes and the measuring processes reach them."""
         if self._settings is not None and self._inside is not None:
             self._services.start(CENTRE, self._inside.network)
         elif self._inside is not None:
@@ -184,7 +184,7 @@ class LocalCluster(Server):
             self._services.start(HOST, None if self._relay is None else self._relay.network)
 
     def _make(self) -> None:
-        """Make the nodes; their ports stay the same when they are made again."""
+        """Make the nodes. If they are made again, their ports stay the same."""
         if not self.members:
             hosts = [host.address for host in self._hosts.all] or [self._at] * self._count
             # On hosts of their own all have the same, as some servers expect.
@@ -251,14 +251,14 @@ class LocalCluster(Server):
             wait_until(self._recipe, self.address, left_s, self._check_lives)
 
     def _check_lives(self, nodes: Iterable[Local] = ()) -> None:
-        """Raise the error of a node that has ended; of any unless they are named."""
+        """Raise the error of a node that has ended: one of `nodes` if given, else any."""
         interrupts.check()
         for node in nodes or self._nodes.values():
             if not node.lives():
                 raise node.ended()
 
     def lives(self) -> bool:
-        """True if every node lives that was not lost on purpose."""
+        """True if every node lives, apart from those stopped on purpose."""
         there = [node for name, node in self._nodes.items() if name not in self._lost]
         return bool(there) and all(node.lives() for node in there) and self._services.lives()
 
@@ -277,7 +277,7 @@ class LocalCluster(Server):
         return nodes + self._services.data_dirs()
 
     def facts(self) -> Mapping[str, Any]:
-        """As of a node, whose limits are a part of those of the cluster; and the `nodes`."""
+        """Facts about a node, whose limits are its share of the cluster's, and the `nodes`."""
         first = next(iter(self._nodes.values()), None)
         facts = {"provider": "local"} if first is None else first.facts()
         where = LABEL if self._settings is not None else "all on this machine"
@@ -318,13 +318,13 @@ class LocalCluster(Server):
         return self.members[node].name
 
     def pause(self, *, on: bool) -> None:
-        """All nodes, and the services that they need."""
+        """Pause or resume all nodes, and the services that they need."""
         for node in self._nodes.values():
             node.pause(on=on)
         self._services.pause(on=on)
 
     def kill(self) -> None:
-        """All nodes, and the services that they need."""
+        """Kill all nodes, and the services that they need."""
         for node in self._nodes.values():
             node.kill()
         self._services.kill()

@@ -45,7 +45,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Never returns where the program is executed; else the exit status."""
+    """Execute the program and never return; if that fails, return the exit status."""
     try:
         match arguments:
             case ["--namespaces", number]:
@@ -97,7 +97,7 @@ def _execute(
 
 
 def _cover(folders: Iterable[str], show: Iterable[str]) -> None:
-    """In a mount namespace of our own, put an empty folder over each of `folders`, and `show`
+    """Cover each of `folders` with an empty folder in a new mount namespace, and bring `show`
     back."""
     _call("unshare", CLONE_NEWNS)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
@@ -127,7 +127,7 @@ def _put_back(path: str, number: int) -> None:
 
 
 def _send_namespaces(number: int) -> None:
-    """Make a network with loopback alone; send its namespaces' descriptors in the order of
+    """Make a network with loopback only, and send its namespaces' descriptors in the order of
     entry."""
     user, group = os.geteuid(), os.getegid()
     kinds = ["net"]

@@ -30,8 +30,8 @@ _ASK_S = 20.0
 
 @dataclass(frozen=True)
 class ContainerPlace:
-    """The place of a container in a cluster: its network and address there, and what it is told
-    (variables and arguments) in place of what the image says."""
+    """A container's place in a cluster: its network and address there, and the variables and
+    arguments that replace the image's."""
 
     network: str
     address: str
@@ -39,14 +39,14 @@ class ContainerPlace:
 
 
 class Docker(StartedServer):
-    """The recipe's image in a container of its own, which is removed when it ends; its data is in
-    the folder. It does not outlive this process: the supervisor removes it
+    """The recipe's image in its own container, which is removed when it ends; its data is in the
+    folder. It does not outlive this process: the supervisor removes it
     (`vectrial.servers.supervisor`).
 
     Args:
-        recipe: of the kind of server; it has an image.
-        folder, log, cores, limits, progress: as of `vectrial.servers.local.Local`.
-        place: of a node of a cluster.
+        recipe: the kind of server, with an image.
+        folder, log, cores, limits, progress: see `vectrial.servers.local.Local`.
+        place: the place of a cluster's node.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Docker(StartedServer):
 
     @property
     def container(self) -> str:
-        """Name of its container."""
+        """Name of the container."""
         return self._container
 
     def start(self) -> None:
@@ -97,7 +97,7 @@ class Docker(StartedServer):
         self._process.start(argv, {**for_engine(), **env}, after=after)
 
     def processes(self) -> Mapping[str, int]:
-        """The container's first process; none when the engine runs on another machine, virtual or
+        """The container's first process; empty if the engine runs on another machine, virtual or
         real."""
         first = self._first_process()
         return {"server": first[0]} if first is not None and first[1] else {}
@@ -108,7 +108,7 @@ class Docker(StartedServer):
         return first is not None and not first[1]
 
     def _first_process(self) -> tuple[int, bool] | None:
-        """Its number, and whether it is a process of this machine; None while there is none."""
+        """Process id of the first process, and whether it is on this machine; or None."""
         if not self.lives():
             return None
         answer = ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
@@ -151,8 +151,8 @@ def run_command(
 ) -> tuple[str, ...]:
     """The command that runs a container in the foreground and removes it when it ends.
 
-    ports: on loopback, by the names that the image knows. data: what the container writes to.
-    place: in a cluster.
+    ports: ports of loopback, by the names that the image knows. data: the folder that the container
+        writes to. place: its place in a cluster.
     """
     argv = [engine(), "run", "--rm", "--pull", "never", "--name", name]
     argv += ["--label", f"{LABEL}={os.getpid()}"]
@@ -179,7 +179,7 @@ def run_command(
 
 
 def owner(name: str) -> str:
-    """A name for something that this process has the engine make; no other has it."""
+    """A name, unique to this process, for something that the engine makes."""
     return f"vectrial-{name}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
@@ -187,7 +187,7 @@ def image_of(recipe: Recipe) -> Image:
     """The recipe's image.
 
     Raises:
-        NoProgram: it has none, or one without a port that clients use.
+        NoProgram: the recipe has no image, or one without a port that clients use.
     """
     if recipe.image is None:
         raise NoProgram(f"no container image of {recipe.name} is known here")
@@ -263,7 +263,7 @@ def _has(image: Image) -> bool:
 
 
 def ask(*arguments: str, longer_s: float = 0.0) -> str:
-    """The engine's answer; empty when it refuses, as for a container that is gone, or is too slow:
+    """The engine's answer. Empty if it refuses (for example, the container is gone) or is too slow;
     the supervisor then ends what has to end."""
     try:
         done = _run(*arguments, longer_s=longer_s)

@@ -38,10 +38,10 @@ _FIRST = 11
 
 class DockerCluster(Server):
     """Containers of a recipe's image that form a cluster; see `Docker`. The network is removed with
-    the last of them.
+    the last container.
 
     Args:
-        recipe, nodes, folder, log, cores, limits, progress: as of `LocalCluster`.
+        recipe, nodes, folder, log, cores, limits, progress: see `LocalCluster`.
 
     Raises:
         UserError: it is not known how containers of this image form a cluster.
@@ -144,14 +144,14 @@ class DockerCluster(Server):
         wait_until(self._recipe, self.address, left_s, self._check_lives)
 
     def _check_lives(self, nodes: Sequence[Docker] = ()) -> None:
-        """Raise the error of a node that has ended; of any unless they are named."""
+        """Raise the error of a node that has ended: one of `nodes` if given, else any."""
         interrupts.check()
         for node in nodes or self._nodes.values():
             if not node.lives():
                 raise node.ended()
 
     def lives(self) -> bool:
-        """True if every node lives that was not lost on purpose."""
+        """True if every node lives, apart from those stopped on purpose."""
         there = [node for name, node in self._nodes.items() if name not in self._lost]
         return bool(there) and all(node.lives() for node in there)
 
@@ -223,11 +223,11 @@ class DockerCluster(Server):
 
 
 def _make_network() -> tuple[str, str]:
-    """A network of the engine's, with addresses that no other one has; its name, and the first
-    three numbers of its addresses.
+    """Make a container network with addresses that no other network has. Returns its name, and the
+    first three numbers of its addresses.
 
     Raises:
-        ServerError: the engine makes none.
+        ServerError: the engine makes no network.
     """
     name = owner("net")
     for _ in range(_DRAWS):

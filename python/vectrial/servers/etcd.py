@@ -54,7 +54,7 @@ def _ready(address: Address) -> None:
 
 
 def etcd(host: str) -> Recipe:
-    """A server alone that listens at this address."""
+    """The recipe of a stand-alone server that listens at this address."""
     return Recipe(
         name="etcd",
         program=lambda progress: wheel_program(WHEEL, progress),

@@ -38,7 +38,7 @@ echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet && exec ip -batch -"""
 
 
 def no_hosts() -> str:
-    """The reason why there can be no hosts here; empty if there can."""
+    """The reason why hosts cannot be made here; empty if they can."""
     if os.geteuid() != 0:
         return "links between networks can be made by root alone"
     if lacking := [one for one in ("ip", "tc") if shutil.which(one) is None]:
@@ -48,7 +48,7 @@ def no_hosts() -> str:
 
 @dataclass(frozen=True)
 class Host:
-    """A host: its address, and the network that it is."""
+    """A host: its address, and the network that represents it."""
 
     name: str
     address: str
@@ -56,22 +56,22 @@ class Host:
 
 
 class RunningHosts:
-    """Hosts and their links, from when they are made until they are closed."""
+    """Hosts and their links, from creation until they are closed."""
 
     def __init__(self) -> None:
         self._centre: Network | None = None
         self.all: tuple[Host, ...] = ()
 
     def make(self, centre: Network | None, count: int, link_mbit: float | None = None) -> None:
-        """Make them.
+        """Make the hosts.
 
         Args:
-            centre: the network that they are joined in; whoever is in it reaches all of them.
+            centre: the network in which they are joined; a process in it reaches all of them.
             count: number of hosts. link_mbit: rate of each link, in 10^6 bits per second.
 
         Raises:
-            UserError: there can be none here.
-            ServerError: they could not be made.
+            UserError: hosts cannot be made on this machine.
+            ServerError: making them failed.
         """
         why = no_hosts()
         if why or centre is None:
@@ -110,18 +110,17 @@ class RunningHosts:
                 _run(network, ["tc", "qdisc", "add", "dev", device, "root", *rate.split()])
 
     def cut(self, host: Host) -> None:
-        """Pull the plug: nothing reaches the host or leaves it."""
+        """Unplug a host: nothing reaches it or leaves it."""
         assert self._centre is not None
         _ip(self._centre, [f"link set {_plug(host)} down"])
 
     def join(self, host: Host) -> None:
-        """Put the plug back."""
+        """Plug a host in again."""
         assert self._centre is not None
         _ip(self._centre, [f"link set {_plug(host)} up"])
 
     def close(self) -> None:
-        """Let go of the networks, which end with their last process. Calling it twice is
-        harmless."""
+        """Release the networks, which end with their last process. Calling it twice is harmless."""
         for host in self.all:
             host.network.close()
         self.all = ()

@@ -31,15 +31,15 @@ _REACTION = Path(__file__).with_name("reaction.py")
 
 @dataclass(frozen=True)
 class Inside:
-    """The network that a server runs in. recipe: of the server, as "module:NAME"; it may be a
-    function that makes it for the server's address."""
+    """The network that a server runs in. recipe: reference "module:NAME" to the server's recipe, or
+    to a function that makes it for the server's address."""
 
     network: Network
     recipe: str
 
     def answers(self, address: Address) -> bool:
-        """True when the server reacts on one of its ports. The process that asks costs next to
-        nothing, because something may be measured meanwhile."""
+        """True if the server reacts on one of its ports. The check costs next to nothing, because a
+        measurement may be running."""
         ports = map(str, address.ports.values())
         argv = (sys.executable, "-I", "-S", str(_REACTION), address.host, *ports)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -59,7 +59,7 @@ class Inside:
     def wait_until(
         self, address: Address, deadline_s: float, still_there: Callable[[], None]
     ) -> None:
-        """As `vectrial.servers.base.wait_until`, from within the network."""
+        """Wait from within the network; see `vectrial.servers.base.wait_until`."""
         order = {
             "recipe": self.recipe,
             "host": address.host,

@@ -22,15 +22,15 @@ def wait_joinable(
     check_lives: Callable[[], None],
     unseen: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait until a node listens on the port, in its own network, that others join it by: some
-    servers end when their first attempt fails.
+    """Wait until a node listens on the port, in its own network, through which others join it: some
+    servers end if their first attempt fails.
 
     Args:
-        check_lives: raises when the node has ended.
-        unseen: true where its sockets cannot be seen from here; it is then given a few seconds.
+        check_lives: raises if the node has ended.
+        unseen: true if the node's sockets are not visible here; then wait a few seconds instead.
 
     Raises:
-        ServerError: it does not listen in time, or has ended.
+        ServerError: the node does not listen in time, or has ended.
     """
     ends = time.monotonic() + READY_S
     while not any(_listens(pid, port) for pid in node.processes().values()):

@@ -91,7 +91,7 @@ def _command(
 
 
 def _ready(address: Address) -> None:
-    """It answers which requests it knows (ApiVersions, version 0)."""
+    """Check that the server tells which requests it knows (ApiVersions, version 0)."""
     request = struct.pack(">hhih", 18, 0, 1, -1)
     try:
         with socket.create_connection((address.host, address.ports["broker"]), _ASK_S) as one:
@@ -105,7 +105,7 @@ def _ready(address: Address) -> None:
 
 
 def kafka(host: str) -> Recipe:
-    """A broker that listens at this address."""
+    """The recipe of a broker that listens at this address."""
     return Recipe(
         name="kafka",
         program=_program,

@@ -34,13 +34,13 @@ class NotPossible(Exception):
 
 
 def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """Empty control groups with these limits, into which a process is to be put.
+    """Make empty control groups with these limits, for a process to be put into.
 
     Args:
-        name: of the groups, of which there is none yet. root: where control groups are mounted.
+        name: an unused name for the groups. root: where control groups are mounted.
 
     Raises:
-        NotPossible: this machine, or this user, has none to give.
+        NotPossible: this machine or user has none to give.
     """
     groups = membership()
     if is_unified(root):
@@ -60,16 +60,16 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
 
 
 def enter(groups: Iterable[Path], argv: Sequence[str]) -> tuple[str, ...]:
-    """The command that executes `argv` in control groups: what it uses is counted from its first
-    page on."""
+    """The command that executes `argv` in control groups, so that its use is counted from its first
+    page."""
     joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in groups]
     return ("/bin/sh", "-c", " && ".join([*joins, 'exec "$@"']), "sh", *argv)
 
 
 def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
-    """Change the memory limit of these groups, as `make_groups` made them, while processes are in
-    them. The kernel first takes back what can be read again, as pages of files. What is left is
-    refused by version 1; in version 2 a process of the group is killed for it.
+    """Change the memory limit of these groups, made by `make_groups`, while processes are in them.
+    The kernel first reclaims what can be read again, such as pages of files. If that does not
+    suffice, version 1 refuses; version 2 kills a process of the group.
 
     Raises:
         NotPossible: none of them limits memory, or the kernel refuses.
@@ -88,7 +88,7 @@ def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
 
 
 def no_limits(limits: Limits, root: Path = ROOT) -> str | None:
-    """Reason why no control groups with these limits can be made here; None where they can."""
+    """The reason why control groups with these limits cannot be made here; None if they can."""
     try:
         remove(make_groups(limits, group_name(), root))
     except NotPossible as error:
@@ -97,13 +97,13 @@ def no_limits(limits: Limits, root: Path = ROOT) -> str | None:
 
 
 def group_name() -> str:
-    """Of control groups for a server that this process starts; no other has it."""
+    """A unique name for the control groups of a server that this process starts."""
     return f"vectrial-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def sweep(root: Path = ROOT) -> list[Path]:
-    """Remove the control groups of Vectrial processes that have ended, and end the processes still
-    in them: servers whose supervisor was killed. Returns the groups removed."""
+    """Remove the control groups of ended Vectrial processes, and end the processes still in them:
+    servers whose supervisor was killed. Returns the groups removed."""
     groups = membership()
     if is_unified(root):
         parents = upwards(root, groups.get(""))
@@ -123,7 +123,7 @@ def sweep(root: Path = ROOT) -> list[Path]:
 
 
 def _processes(group: Path) -> list[int]:
-    """Those in a group; none where another process has just removed it."""
+    """Process ids in a group; empty if another process has just removed it."""
     with suppress(OSError):
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
     return []
@@ -145,8 +145,8 @@ def _orphan(group: Path) -> bool:
 
 
 def _unified(limits: Limits, name: str, root: Path, own: str | None) -> Path:
-    """A group of version 2 below the nearest parent of ours that shares its controllers out:
-    processes are in leaves only."""
+    """A version 2 group below the nearest of our parents that shares out its controllers: processes
+    are in leaves only."""
     settings = {}
     if limits.cpus is not None:
         settings["cpu.max"] = f"{round(limits.cpus * _PERIOD_US)} {_PERIOD_US}"

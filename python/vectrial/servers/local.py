@@ -28,20 +28,20 @@ __all__ = ["HOST", "Local", "free_ports", "refused", "variable", "write_private"
 
 
 class Local(StartedServer):
-    """A program from a package registry, started in a folder of its own.
+    """A program from a package registry, started in its own folder.
 
-    It does not outlive this process, however that ends: see `vectrial.servers.supervisor`. It has
-    no capability, and only the variables that it needs; where we are root it runs as a user of its
-    own: see `vectrial.servers.account`.
+    It never outlives this process; see `vectrial.servers.supervisor`. It has no capabilities, and
+    only the variables that it needs. Under root it runs as a user of its own; see
+    `vectrial.servers.account`.
 
     Args:
-        recipe, folder, log, cores, limits, progress: as of `StartedServer`.
-        inside: the network that it runs in, in which alone its address is valid. Without one a
-            program that listens on every interface gets a network of its own, and its public ports
-            are relayed from loopback; others listen on loopback.
-        allow_exposed: start such a program also where no network can be made.
-        shared: a network that it has in common with other servers, or that is its host. Whoever
-            made it carries connections to it. ports: as of the recipe; free ones unless given.
+        recipe, folder, log, cores, limits, progress: see `StartedServer`.
+        inside: the network that it runs in; its address is valid only there. By default, a program
+            that listens on every interface gets its own network, and its public ports are relayed
+            from loopback; others listen on loopback.
+        allow_exposed: start such a program even if no network can be made.
+        shared: a network shared with other servers, or one that is its host. Its maker provides the
+            connections to it. ports: the recipe's ports; free ones by default.
         host: the address at which it listens.
     """
 
@@ -89,7 +89,7 @@ class Local(StartedServer):
             self._relay.start(self.address.ports)
 
     def _network(self) -> Network | None:
-        """The network that it runs in; None means that of this process."""
+        """The network that the server runs in; None means this process's network."""
         if self._shared is not None:
             return self._shared
         if self._inside is not None:
@@ -126,7 +126,7 @@ class Local(StartedServer):
         )
 
     def _groups(self) -> tuple[Path, ...]:
-        """Control groups with the limits that were asked for; the supervisor removes them."""
+        """Control groups with the requested limits; the supervisor removes them."""
         if not self._limits:
             return ()
         try:
@@ -148,11 +148,11 @@ class Local(StartedServer):
 
     @property
     def _alone(self) -> bool:
-        """True if no other program is in its network and could take its ports."""
+        """True if no other program shares the server's network and could take its ports."""
         return any(one is not None for one in (self._inside, self._relay, self._shared))
 
     def _check_listens(self) -> None:
-        """Raise if another program answers on its ports."""
+        """Raise if another program answers on the server's ports."""
         try:
             root = psutil.Process(self._process.pid)
             tree = [root, *root.children(recursive=True)]
@@ -243,14 +243,14 @@ def exposed(recipe: Recipe, why: str) -> ServerError:
 
 
 def variable(recipe: Recipe, what: str) -> str:
-    """The name of the environment variable that holds `what` of a server."""
+    """The environment variable that holds `what` (a setting) of a server."""
     return f"VECTRIAL_{recipe.name}_{what}".upper().replace("-", "_")
 
 
 def refused(recipe: Recipe, address: Address, said: object) -> Refused:
-    """The error of `Recipe.ready` for a server that does not accept our secrets, or wants some.
+    """The error that `Recipe.ready` raises for a server that rejects our secrets, or wants some.
 
-    said: by the server; no secret is in it.
+    said: the server's message, without secrets.
     """
     *others, last = (variable(recipe, secret) for secret in recipe.secrets)
     names = f"{', '.join(others)} and {last}" if others else last

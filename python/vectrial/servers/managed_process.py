@@ -42,12 +42,12 @@ _REPORT_S = 10.0
 
 
 class ManagedProcess:
-    """A program with its supervisor (`vectrial.servers.supervisor`), and its log.
+    """A program with its supervisor (`vectrial.servers.supervisor`) and its log.
 
     Args:
-        recipe: of the kind of server: its name, when it is ready, how long it may take to end.
-        folder: where it runs. log: where its output goes, appended.
-        progress: called with what takes long.
+        recipe: gives the server's name, its readiness check, and how long it may take to end.
+        folder: working folder. log: file to which output is appended.
+        progress: called with a line on each slow step.
     """
 
     def __init__(self, recipe: Recipe, folder: Path, log: Path, progress: LineProgress) -> None:
@@ -76,7 +76,7 @@ class ManagedProcess:
         env: all variables of the program and its supervisor.
 
         Raises:
-            ServerError: it cannot be executed, or runs already.
+            ServerError: the program cannot be executed, or already runs.
         """
         if self._supervisor is not None and self._supervisor.poll() is None:
             raise ServerError(f"{self.recipe.name} was started already")
@@ -112,7 +112,7 @@ class ManagedProcess:
     def run(
         self, argv: Sequence[str], env: Mapping[str, str], *, files: Sequence[int] = ()
     ) -> None:
-        """Execute a program to its end.
+        """Execute a program to completion.
 
         Raises:
             ServerError: it failed; with its log's tail.
@@ -125,16 +125,16 @@ class ManagedProcess:
 
     @property
     def cgroups(self) -> tuple[Path, ...]:
-        """The control groups that it was put into, while it runs."""
+        """The control groups of the program while it runs."""
         return self._cgroups
 
     @property
     def started(self) -> bool:
-        """It was started and not waited for."""
+        """True if the program was started and not waited for."""
         return self._supervisor is not None
 
     def lives(self) -> bool:
-        """It was started and has not ended."""
+        """True if the program was started and has not ended."""
         if self._supervisor is None or self._supervisor.poll() is not None or self.pid == 0:
             return False
         # The supervisor notices its end a moment later than a connected client does.
@@ -144,8 +144,8 @@ class ManagedProcess:
             return False
 
     def memory_use(self) -> Mapping[str, int]:
-        """Use of memory by its control groups since it was started, also when it has ended; see
-        `supervisor.memory_use`. Empty without a limit of memory."""
+        """Memory use of the program's control groups since its start, available even after it has
+        ended; see `supervisor.memory_use`. Empty without a memory limit."""
         supervisor = self._supervisor
         if supervisor is None or self._memory_use or not self._cgroups:
             return self._memory_use
@@ -160,7 +160,7 @@ class ManagedProcess:
         return self._memory_use
 
     def wait_ready(self, address: Address, deadline_s: float, inside: Inside | None = None) -> None:
-        """Block until the server answers; it is asked in its network, where that is another.
+        """Block until the server answers; it is asked from within its network.
 
         Raises:
             ServerError: it ended, or did not answer in time; with its log's tail.
@@ -200,19 +200,19 @@ class ManagedProcess:
         )
 
     def tail(self) -> str:
-        """The end of its log, and where that is."""
+        """The end of the log, and the log's path."""
         if self._output is not None and not self.lives():
             self._output.settle()
         return f"its log is {self.log}, and ends:\n{tail(self.log, _LOG_TAIL_LINES)}"
 
     def signal(self, number: signal.Signals) -> None:
-        """To the program itself; the supervisor sees it end, and ends what it started."""
+        """Signal the program itself; the supervisor sees its end, and ends what it started."""
         if self.lives():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def signal_all(self, number: int) -> None:
-        """To the program and everything that it started."""
+        """Send a signal to the program and everything that it started."""
         with contextlib.suppress(psutil.NoSuchProcess):
             program = psutil.Process(self.pid)
             for one in (program, *program.children(recursive=True)):
@@ -220,7 +220,7 @@ class ManagedProcess:
                     one.send_signal(number)
 
     def wait(self) -> None:
-        """Until it has ended, which is forced when it takes too long."""
+        """Wait until the program has ended, and force it if that takes too long."""
         supervisor = self._supervisor
         if supervisor is None:
             return
@@ -248,7 +248,7 @@ class ManagedProcess:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports of loopback on which nothing listens now, chosen by the system."""
+    """Distinct free ports on loopback, chosen by the system."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -257,7 +257,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def taken(ports: Mapping[str, int]) -> list[int]:
-    """Those of `ports` on which somebody listens."""
+    """The ports on which something listens already."""
     found = []
     for port in ports.values():
         with socket.socket() as one:
@@ -270,16 +270,16 @@ def taken(ports: Mapping[str, int]) -> list[int]:
 
 
 class StartedServer(Server):
-    """A server that is started here: its folder, secrets and ports, and the waiting for it.
+    """A server that is started here: its folder, secrets and ports, and the wait for it.
 
     Args:
-        recipe: of the kind of server.
-        folder: made when it does not exist; data goes to `data` in it and stays when it stops, as
-            the secrets do that were made for the server. Nobody else may enter it.
-        log: where its output goes, appended; `server.log` in the folder unless given.
-        cores: processors that it may use; all when empty.
-        limits: of processor time and memory, where they can be set.
-        progress: called with what takes long.
+        recipe: the kind of server.
+        folder: created if missing. Data goes to `data` in it and stays after a stop, as do the
+            secrets made for the server. Nobody else may enter the folder.
+        log: file to which output is appended; `server.log` in the folder by default.
+        cores: processors that it may use; all if empty.
+        limits: limits of processor time and memory, if they can be set.
+        progress: called with a line on each slow step.
         host: the address at which it listens.
     """
 
@@ -307,7 +307,7 @@ class StartedServer(Server):
 
     @property
     def log(self) -> Path:
-        """The file of its output."""
+        """The server's log file."""
         return self._process.log
 
     @property
@@ -321,13 +321,13 @@ class StartedServer(Server):
             raise ServerError(f"{self._recipe.name} was started already")
 
     def _make_folders(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Make its folders, and the secrets of these names, each in a file of its own."""
+        """Make the server's folders, and the secrets of these names, each in its own file."""
         self._data.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)
         return make_secrets(self._folder, names)
 
     def _choose_ports(self, names: Sequence[str], made: Mapping[str, str]) -> None:
-        """Choose free ports of these names, unless it has ports."""
+        """Choose free ports for these names, unless the server has ports already."""
         if not self._ports:
             self._ports = dict(zip(names, free_ports(len(names)), strict=True))
             self._address = None
@@ -354,7 +354,7 @@ class StartedServer(Server):
         self._process.wait_ready(self.address, deadline_s)
 
     def _lost_ports(self) -> list[int]:
-        """Those of its ports that another program took."""
+        """The server's ports that another program took."""
         return taken(self._ports)
 
     def lives(self) -> bool:
@@ -381,7 +381,7 @@ class StartedServer(Server):
 
 
 def make_secrets(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
-    """The secrets of these names of the server in `folder`; those that it lacks are made."""
+    """Secrets, by these names, of the server in `folder`; missing ones are made."""
     files = {name: secret_file(folder, name) for name in names}
     for file in files.values():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -399,7 +399,7 @@ def share_secrets(folder: Path, node: Path, names: Sequence[str]) -> None:
 
 
 def secret_file(folder: Path, name: str) -> Path:
-    """The file of the secret of this name of the server in `folder`."""
+    """The file that holds a secret of the server in `folder`."""
     return folder / "secrets" / name
 
 

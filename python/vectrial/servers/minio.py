@@ -39,13 +39,13 @@ def drive_folders(data: Path, drives: int) -> list[Path]:
 
 
 def certificates(folder: Path) -> Path:
-    """Where a server in this folder that speaks TLS looks for public.crt and private.key."""
+    """The folder in which a TLS server with this folder looks for public.crt and private.key."""
     return folder / "certificates"
 
 
 def connect(address: Address, timeout_s: float, *, tls: bool = False) -> Any:
-    """The official client, which asks nothing twice and waits for an answer for `timeout_s`. With
-    `tls` the certificate, which the server started here made for itself, is not checked."""
+    """The official client, without retries; it waits for an answer for `timeout_s`. With `tls` the
+    certificate is not checked, because the server started here made it for itself."""
     import urllib3
     from minio import Minio
 
@@ -110,7 +110,7 @@ def _command(
 
 
 def _ready(address: Address, *, tls: bool = False) -> None:
-    """It says that it is ready, and answers a signed request."""
+    """Check that the server reports itself ready and answers a signed request."""
     import urllib3
     from minio.error import S3Error
 
@@ -147,14 +147,14 @@ MINIO = Recipe(
 
 @dataclass(frozen=True)
 class S3Traffic:
-    """Bytes that a server has received and sent over S3, and requests, since it was started."""
+    """Bytes received and sent, and requests, over S3 since a server was started."""
 
     received_bytes: float
     sent_bytes: float
     requests: float
 
     def since(self, before: S3Traffic) -> S3Traffic:
-        """What came after `before`."""
+        """The traffic after `before`."""
         return S3Traffic(
             self.received_bytes - before.received_bytes,
             self.sent_bytes - before.sent_bytes,
@@ -163,10 +163,10 @@ class S3Traffic:
 
 
 def traffic(address: Address) -> S3Traffic:
-    """The counters of a server, which it brings up to date every ten seconds.
+    """A server's traffic counters, which it updates every ten seconds.
 
     Raises:
-        NotReady: it does not tell.
+        NotReady: the server does not report them.
     """
     import urllib3
 
@@ -185,17 +185,18 @@ def traffic(address: Address) -> S3Traffic:
 
 
 def minio(host: str) -> Recipe:
-    """A server that listens at this address."""
+    """The recipe of a server that listens at this address."""
     return replace(MINIO, command=partial(_command, host))
 
 
 def minio_tls(host: str) -> Recipe:
-    """As `minio`, over TLS, with the certificate in `certificates` of its folder."""
+    """The recipe `minio` over TLS, with the certificate in `certificates` of its folder."""
     return replace(
         MINIO, command=partial(_command, host, tls=True), ready=partial(_ready, tls=True)
     )
 
 
 def minio_drives(host: str) -> Recipe:
-    """As `minio`, with four drives and erasure coding: folders of one disk here."""
+    """The recipe `minio` with erasure coding and four drives, which here are folders of one
+    disk."""
     return replace(MINIO, command=partial(_command, host, drives=DRIVES))

@@ -28,12 +28,12 @@ _START_S = 30.0
 
 
 class NoNamespace(Exception):
-    """This machine, or this user, may not make one; the message says why."""
+    """This machine or user may not make a network namespace; the message says why."""
 
 
 class Network:
-    """Open descriptors of a network namespace that has loopback alone, and for an ordinary user of
-    the user namespace that owns it. It is there until it is closed and its last process has ended.
+    """Open descriptors of a network namespace with loopback only and, for an ordinary user, of the
+    user namespace that owns it. It exists until it is closed and its last process has ended.
 
     Raises:
         NoNamespace: none can be made here.
@@ -61,11 +61,11 @@ class Network:
         self.files: tuple[int, ...] = tuple(files)
 
     def enter(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """The command that executes `argv` in it; `files` are to be passed on to that."""
+        """The command that executes `argv` in this network; it must inherit `files`."""
         return confine(argv, network=self.files)
 
     def close(self) -> None:
-        """Harmless twice."""
+        """Release the network. Calling it twice is harmless."""
         for number in self.files:
             os.close(number)
         self.files = ()
@@ -78,7 +78,7 @@ class Network:
 
 
 class Relay:
-    """A network with one server in it, and the process that carries connections to it from this
+    """A network with one server in it, and the process that relays connections to it from this
     machine's loopback. Traffic passes through Python: measure inside the network."""
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ class Relay:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, ports: Mapping[str, int]) -> None:
-        """Carry connections to these ports of 127.0.0.1 to the same ports of the network.
+        """Relay connections from these ports of 127.0.0.1 to the same ports in the network.
 
         Raises:
-            OSError: somebody else has one of them.
+            OSError: a port is already taken.
         """
         self.stop()
         with ExitStack() as here:
@@ -107,7 +107,7 @@ class Relay:
             )
 
     def stop(self) -> None:
-        """Stop carrying connections. Calling it twice is harmless."""
+        """Stop relaying connections. Calling it twice is harmless."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -116,7 +116,7 @@ class Relay:
             process.wait()
 
     def close(self) -> None:
-        """Stop carrying connections and release the network. Calling it twice is harmless."""
+        """Stop relaying connections and release the network. Calling it twice is harmless."""
         self.stop()
         self.network.close()
 
@@ -127,7 +127,7 @@ def confined(*arguments: str) -> tuple[str, ...]:
 
 
 def confine(argv: Sequence[str], **order: Any) -> tuple[str, ...]:
-    """The command that executes `argv` as `order` says; see `vectrial.servers.confine`."""
+    """The command that executes `argv` confined as `order` says; see `vectrial.servers.confine`."""
     return confined(json.dumps(order), *argv)
 
 
@@ -143,7 +143,7 @@ def no_network() -> str:
 
 @lru_cache(maxsize=1)
 def can_cover() -> bool:
-    """True where folders can be covered for a program: by root, unless that was taken from it."""
+    """True if folders can be covered for a program: by root, unless that right was removed."""
     done = subprocess.run(confined("--mounts"), env=for_server(), capture_output=True, check=False)
     return done.returncode == 0
 

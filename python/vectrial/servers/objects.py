@@ -34,13 +34,13 @@ _URL = re.compile(r"https?://[^/@\s]+")
 
 
 class ObjectServer:
-    """The object store of one request, from when it is started until it is stopped. Its objects
-    stay in `folder` until they are removed.
+    """The object store of one request, from its start until it is stopped. Its objects stay in
+    `folder` until they are removed.
 
     Args:
-        key: of the trial; objects in a service that is given lie under it.
-        folder: for its data. network: in which the experiment runs, if not in this process's.
-        cores: processors of a server that is started. log: where its output goes.
+        key: the trial's key; in an external service, the objects lie under this key.
+        folder: for its data. network: the experiment's network, if not this process's.
+        cores: processors of a server started here. log: file for its output.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class ObjectServer:
         self._server: Local | None = None
 
     def start(self) -> ObjectsAccess:
-        """Start it and wait until it answers.
+        """Start the object store and wait until it answers.
 
         Raises:
-            Unsupported: it cannot be had here, or not by this transport.
+            Unsupported: it is not available here, or not over this transport.
             ServerError: it does not start.
         """
         kind = self._request.kind
@@ -110,30 +110,30 @@ class ObjectServer:
         )
 
     def stop(self) -> None:
-        """End it; its objects stay."""
+        """Stop the object store; its objects stay."""
         if self._server is not None:
             self._server.stop()
             self._server = None
         self._hosts.close()
 
     def remove(self) -> None:
-        """Remove its objects. Those in a service that was given are the experiment's to remove."""
+        """Remove the objects. Those in an external service are the experiment's to remove."""
         shutil.rmtree(self._folder, ignore_errors=True)
         with suppress(OSError):  # another trial's objects are beside them
             self._folder.parent.rmdir()
 
 
 def _make_bucket(kind: ObjectsKind, data: Path) -> None:
-    """A folder on a drive is a bucket, so that nobody needs a client that can make one."""
+    """Create the bucket as a folder on each drive, so that no client is needed."""
     for drive in drive_folders(data, 1 if kind is ObjectsKind.MINIO else DRIVES):
         (drive / BUCKET).mkdir(parents=True, exist_ok=True)
 
 
 def _make_certificate(folder: Path, host: str) -> None:
-    """A certificate for an address, valid for a week, and its key, unless they are there.
+    """Make a certificate for an address, valid for a week, and its key, unless they exist.
 
     Raises:
-        Unsupported: there is no program that makes one.
+        Unsupported: no program here can make a certificate.
     """
     if (folder / "public.crt").exists():
         return
@@ -152,7 +152,7 @@ def _external_service(key: str) -> ObjectsAccess:
     """The service that the environment names.
 
     Raises:
-        Unsupported: it names none. UserError: what it says makes no sense.
+        Unsupported: it names none. UserError: the variables are invalid.
     """
     address = os.environ.get("VECTRIAL_S3_ADDRESS")
     if not address:

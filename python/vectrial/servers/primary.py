@@ -7,10 +7,10 @@ from vectrial.servers.base import ServerError
 
 
 def is_first(name: str, address: Address, *, takes_writes: bool) -> bool:
-    """True of the first of an address' nodes, which is the one that takes writes.
+    """True if an address is that of the first node, which is the one that takes writes.
 
     Args:
-        name: of the server. address: of a node, with all `nodes` of its cluster.
+        name: the server's name. address: a node's address, with all `nodes` of its cluster.
 
     Raises:
         ServerError: another node takes writes.

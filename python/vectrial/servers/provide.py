@@ -38,7 +38,7 @@ from vectrial.util.suggest import suggestion
 
 @dataclass(frozen=True)
 class Choice:
-    """A provider, why it was chosen, and whether it has what it needs.
+    """A provider, the reason for choosing it, and its availability.
 
     by_default: neither the environment nor the suite asked for it.
     """
@@ -53,7 +53,7 @@ def recipe_of(store: type[Store]) -> Recipe | None:
     """The recipe of the store's server; None for a store that needs none.
 
     Raises:
-        StoreError: what the store declares is not there, or no recipe.
+        StoreError: what the store declares does not exist or is not a recipe.
     """
     if store.server is None:
         return None
@@ -68,13 +68,13 @@ def recipe_of(store: type[Store]) -> Recipe | None:
 
 
 def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
-    """The provider of a server of this kind: the one that the environment names, else `wanted`;
-    else the first available of an address in the environment, a program that it names, the
-    official image where a container engine answers, and a program of this machine.
+    """The provider of a server of this kind: the one that the environment names, else `wanted`.
+    Else the first available of: an address or a program in the environment, the official image if a
+    container engine answers, and a program of this machine.
 
     Raises:
-        UserError: the environment names no provider, or an address that makes no sense; or the
-            provider is `external` and there is no address.
+        UserError: the environment names no known provider, or an invalid address; or the provider
+            is `external` and there is no address.
     """
     name = variable(recipe, "provider")
     if named := os.environ.get(name):
@@ -100,7 +100,7 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
 
 
 def _instead(recipe: Recipe, reason: str) -> Choice:
-    """The program of this machine, where `reason` rules a container out."""
+    """The program of this machine as the choice, if `reason` rules out a container."""
     program = recipe.at_hand()
     if program.works is False:
         program = replace(program, reason=f"{program.reason}; nor in a container: {reason}")
@@ -111,15 +111,15 @@ def _instead(recipe: Recipe, reason: str) -> Choice:
 def check_environment(
     store: type[Store], wanted: Provider | None = None, *, existing: bool = False
 ) -> None:
-    """Check what the environment says of a store's server, before anything is done: the provider,
+    """Check, before anything is done, what the environment says of a store's server: the provider,
     the address, the secrets' files, the program and its version.
 
     Args:
-        existing: what is measured is in the server already.
+        existing: the measured collection is in the server already.
 
     Raises:
-        UserError: it makes no sense, or a server would have to be started that has nothing in it;
-            the message names the variable.
+        UserError: a variable is invalid, or a server would have to be started that is empty; the
+            message names the variable.
     """
     recipe = recipe_of(store)
     if recipe is None:
@@ -163,13 +163,13 @@ def provide(
     """A server of this kind, not started yet.
 
     Args:
-        provider: as `prepare` chose it; `choose` is called unless given.
-        folder, log, cores, limits, progress, inside, allow_exposed: as of `Local`.
-        nodes: of a cluster; 1 is a server alone. hosts: as of `LocalCluster`; a server that forms
-            no clusters runs without. at: as of `LocalCluster`: programs of this machine can.
+        provider: the choice of `prepare`; by default that of `choose`.
+        folder, log, cores, limits, progress, inside, allow_exposed: see `Local`.
+        nodes: number of nodes; 1 is a single server. hosts: see `LocalCluster`; ignored by a server
+            that forms no clusters. at: see `LocalCluster`; for programs of this machine.
 
     Raises:
-        UserError: it cannot listen `at` an address; as `choose`; or there is no cluster of this
+        UserError: it cannot listen `at` an address; see `choose`; or there is no cluster of this
             kind, size and provider.
         NoProgram: there is no image of it.
     """
@@ -215,14 +215,14 @@ def provide(
 def prepare(
     recipe: Recipe, progress: LineProgress, wanted: Provider | None = None, *, nodes: int = 1
 ) -> Choice:
-    """Fetch what a server needs, or a cluster of several nodes, so that `provide` returns one that
-    can be started at once.
+    """Fetch what a server, or a cluster of several nodes, needs, so that the server of `provide`
+    can start at once.
 
-    Where nobody asked for a container and the image cannot be pulled, the program of this machine
-    is chosen instead, and `progress` gets a line that says so.
+    If nobody asked for a container and the image cannot be pulled, the program of this machine is
+    chosen instead; `progress` gets a line that says so.
 
     Raises:
-        NoProgram: its program or image cannot be had here. UserError: as `choose`.
+        NoProgram: its program or image is not available here. UserError: see `choose`.
     """
     choice = choose(recipe, wanted)
     if choice.provider is Provider.DOCKER:
@@ -259,11 +259,11 @@ def serving(store: type[Store], folder: Path) -> Iterator[Address | None]:
 
 
 def external_address(recipe: Recipe) -> Address | None:
-    """The address, with its secrets, that the environment gives; None when it gives none. Of a
-    cluster it gives those of the nodes, with semicolons between them.
+    """The address, with its secrets, that the environment gives; None if it gives none. A cluster's
+    address lists its nodes, separated by semicolons.
 
     Raises:
-        UserError: it makes no sense, or a secret's file cannot be read.
+        UserError: the address is invalid, or a secret's file cannot be read.
     """
     name = variable(recipe, "address")
     text = os.environ.get(name)
@@ -306,10 +306,10 @@ def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
 
 
 def _tls(recipe: Recipe) -> tuple[bool, Path | None]:
-    """Whether connections are encrypted, and the file of certificates to trust.
+    """True if connections are encrypted; and the file of certificates to trust.
 
     Raises:
-        UserError: the variable names neither, or the server's clients here know no TLS.
+        UserError: the variable names neither, or the server's clients here do not support TLS.
     """
     name = variable(recipe, "tls")
     text = os.environ.get(name, "off")
@@ -338,7 +338,7 @@ def _required_address(recipe: Recipe) -> Address:
 
 
 def _listed(recipe: Recipe) -> str:
-    """The form of an address."""
+    """The form of an address, for messages."""
     if len(recipe.public) == 1:
         return "HOST:PORT"
     return f"HOST:{','.join(f'{port}=PORT' for port in recipe.public)}"

@@ -22,8 +22,8 @@ _GREETING = b"GET / HTTP/1.0\r\n\r\n"
 
 
 def any_reacts(host: str, ports: Iterable[int]) -> bool:
-    """True when the server on one of the ports answers or hangs up. For a stopped process the
-    kernel still accepts connections, but nothing answers."""
+    """True if the server on one of the ports answers or hangs up. For a stopped process the kernel
+    still accepts connections, but nothing answers."""
     return any(_reacts(host, port) for port in ports)
 
 

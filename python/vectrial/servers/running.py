@@ -42,11 +42,12 @@ _SPARE_S = 20.0
 class RunningServer:
     """A server that is up, or starting (then without ports).
 
-    pid, began: of the process that holds it, as psutil tells. log: the server's own.
-    secrets: files that hold what it asks for, by name.
-    nodes: of a cluster: name, host, ports, log and data of each; the server's own are the first's.
-    processes: of the server, by name: their ids and when they began, as psutil tells.
-    data_dirs: the folders that hold its data. facts: as of `Server.facts`.
+    pid, began: id and start time (by psutil) of the process that holds it. log: the server's log.
+    secrets: files with the server's secrets, by name.
+    nodes: name, host, ports, log and data of each node of a cluster; the first is the server
+        itself.
+    processes: ids and start times (by psutil) of the server's processes, by name.
+    data_dirs: the folders that hold its data. facts: see `Server.facts`.
     """
 
     store: str
@@ -65,11 +66,11 @@ class RunningServer:
 
     @property
     def ready(self) -> bool:
-        """It answers."""
+        """True if the server answers."""
         return bool(self.ports)
 
     def listed(self) -> str:
-        """The address, or those of the nodes, as a variable of the environment holds it."""
+        """The address, or the addresses of the nodes, in the format of the environment variable."""
         nodes = self.nodes or ({"host": self.host, "ports": self.ports},)
         return ";".join(
             f"{node['host']}:" + ",".join(f"{key}={port}" for key, port in node["ports"].items())
@@ -78,15 +79,15 @@ class RunningServer:
 
 
 class Up(External):
-    """A server that `vectrial up` started on this machine: reached and left alone as any other that
-    somebody else runs, and measured as one that a run starts itself."""
+    """A server that `vectrial up` started on this machine. It is left alone like any external
+    server, but measured like one that a run starts itself."""
 
     def __init__(self, recipe: Recipe, address: Address, noted: RunningServer) -> None:
         super().__init__(recipe, address)
         self._noted = noted
 
     def processes(self) -> Mapping[str, int]:
-        """Those that still run."""
+        """Processes that still run."""
         found = self._noted.processes.items()
         return {name: pid for name, (pid, began) in found if same_process(pid, began) is not None}
 
@@ -102,8 +103,8 @@ class Up(External):
 
 
 def if_up(recipe: Recipe, server: Server) -> Server:
-    """A server at an address that the environment gives; the same server, measured, where it is one
-    that `vectrial up` started on this machine."""
+    """The server, as an `Up` if it is external and `vectrial up` started it on this machine: it can
+    then be measured."""
     if not isinstance(server, External):
         return server
     address = server.address
@@ -155,16 +156,16 @@ def run_foreground(
     allow_exposed: bool = False,
     nodes: int = 1,
 ) -> None:
-    """Start a server, call `ready`, and hold it until this process is interrupted.
+    """Start a server, call `ready`, and hold the server until this process is interrupted.
 
     Args:
-        store: whose server it is. wanted: as of `choose`.
-        data: where its data stays; unless given it is thrown away.
-        allow_exposed: as of `Local`. nodes: as of `provide`.
+        store: the store that uses it. wanted: see `choose`.
+        data: folder for its data, which stays; by default data is discarded.
+        allow_exposed: see `Local`. nodes: see `provide`.
 
     Raises:
-        UserError: one is up already, or it runs elsewhere. ServerError: it cannot be had, did not
-            start, or ended by itself.
+        UserError: a server is up already, or it runs elsewhere. ServerError: it cannot be obtained,
+            did not start, or ended by itself.
     """
     _refuse_second(store)
     if nodes != 1:
@@ -254,7 +255,7 @@ def warnings(recipe: Recipe, provider: Provider) -> list[str]:
 
 
 def stop(one: RunningServer, stop_s: float) -> bool:
-    """End a server that is up, through the process that holds it; False when it had ended already.
+    """Stop a server that is up, through the process that holds it; False if it had already ended.
 
     Raises:
         ServerError: that process did not end in time.
@@ -272,13 +273,13 @@ def stop(one: RunningServer, stop_s: float) -> bool:
 
 
 def _holder(one: RunningServer) -> psutil.Process | None:
-    """The process that holds a server; None if it has ended, even if another process has its id
-    now."""
+    """The process that holds a server; None if it has ended, even if another process now has its
+    id."""
     return same_process(one.pid, one.began)
 
 
 def _began(pid: int) -> float:
-    """When a process began; 0 if it has ended."""
+    """Start time of a process; 0 if it has ended."""
     try:
         return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
@@ -296,7 +297,7 @@ def _refuse_second(store: str) -> None:
 
 
 def _reserve(note: Path, one: RunningServer) -> None:
-    """Note that a server is about to be up, of which there is none."""
+    """Write the note that a server is about to be up; there must be none yet."""
     try:
         with note.open("x") as file:
             json.dump(asdict(one), file)
@@ -305,7 +306,7 @@ def _reserve(note: Path, one: RunningServer) -> None:
 
 
 def _forget(note: Path, pid: int) -> None:
-    """Remove a note, if it is this process's."""
+    """Remove a note if it belongs to this process."""
     with contextlib.suppress(OSError, ValueError):
         if json.loads(note.read_text())["pid"] == pid:
             note.unlink()

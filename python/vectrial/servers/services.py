@@ -16,12 +16,12 @@ from vectrial.servers.namespaces import Network
 
 
 class Services:
-    """Servers that are started before the nodes of a cluster, and ended after them.
+    """Servers that are started before a cluster's nodes, and ended after them.
 
     Args:
-        recipes: of each the function, as "module:name", that makes its recipe for an address.
-        folder: each has one in it, after its name.
-        cores, progress: as of `Local`.
+        recipes: functions, as "module:name", that make each recipe for an address.
+        folder: holds a folder for each, with its name.
+        cores, progress: see `Local`.
     """
 
     def __init__(
@@ -33,14 +33,13 @@ class Services:
         self._ports: dict[str, Mapping[str, int]] = {}
 
     def start(self, host: str, network: Network | None) -> None:
-        """Start each and wait until it is ready. Their ports stay the same when they are started
-        again.
+        """Start each service and wait until it is ready. Their ports stay the same in later starts.
 
         Args:
-            host: the address at which they listen. network: in which that is, if not in ours.
+            host: the address at which they listen. network: that address's network, if not ours.
 
         Raises:
-            ServerError: one does not start.
+            ServerError: a service does not start.
         """
         for reference in self._references:
             recipe = recipe_at(reference, host)
@@ -62,7 +61,7 @@ class Services:
 
     @property
     def addresses(self) -> Mapping[str, Address]:
-        """Their addresses by name."""
+        """Addresses of the services by name."""
         return {name: server.address for name, server in self._running.items()}
 
     def processes(self) -> Mapping[str, int]:
@@ -74,31 +73,31 @@ class Services:
         }
 
     def data_dirs(self) -> tuple[Path, ...]:
-        """Their data folders."""
+        """Data folders of the services."""
         return tuple(one for server in self._running.values() for one in server.data_dirs())
 
     def lives(self) -> bool:
-        """True if none has ended."""
+        """True if no service has ended."""
         return all(server.lives() for server in self._running.values())
 
     def pause(self, *, on: bool) -> None:
-        """Have all of them stand still, or go on."""
+        """Pause all services, or resume them."""
         for server in self._running.values():
             server.pause(on=on)
 
     def kill(self) -> None:
-        """End all of them at once, as a crash does."""
+        """Kill all services at once, as a crash would."""
         for server in self._running.values():
             server.kill()
 
     def stop(self) -> None:
-        """End them, the last first."""
+        """Stop the services, the last first."""
         for server in reversed(self._running.values()):
             server.stop()
 
 
 def recipe_at(reference: str, host: str) -> Recipe:
-    """The recipe that a function, given as "module:name", makes for an address."""
+    """The recipe that the function `reference` ("module:name") makes for an address."""
     module, _, name = reference.partition(":")
     made: Recipe = getattr(importlib.import_module(module), name)(host)
     return made

@@ -46,7 +46,7 @@ def main(
     after: Sequence[str],
     argv: Sequence[str],
 ) -> int:
-    """Run `argv`; returns its exit status, 128 and the signal's number when one ended it."""
+    """Run `argv`; returns its exit status, or 128 plus the number of the signal that ended it."""
     libc = ctypes.CDLL(None)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     # Processes that the program starts and abandons become children of this process.
@@ -116,9 +116,9 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def memory_use(cgroups: Sequence[str | os.PathLike[str]]) -> dict[str, int]:
-    """Use of memory by control groups, of either version: `memory_peak_bytes`, with the page cache,
-    and `oom_kills`: processes that the kernel ended because the limit was reached. Without what the
-    kernel does not say."""
+    """Memory use of control groups, of either version: `memory_peak_bytes`, including the page
+    cache, and `oom_kills`, the number of processes that the kernel killed because the limit was
+    reached. Values that the kernel does not report are left out."""
     found: dict[str, int] = {}
     for group in cgroups:
         for file in ("memory.peak", "memory.max_usage_in_bytes"):

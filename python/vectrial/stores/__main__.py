@@ -22,7 +22,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 if every server that was named is here; others may be missing."""
+    """Exit code: 0 if every server named in the arguments is available; others may be missing."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

@@ -15,15 +15,15 @@ from vectrial.model.store import Address, Store
 
 
 def keys_of(dataset: Dataset) -> Keys:
-    """Ids in the collection that a dataset's rows are those of: the user's own ids, where it has
-    such, and else the dataset's."""
+    """Ids of a dataset's rows in the collection: the user's own ids if the dataset has them, else
+    the dataset's."""
     if (own := dataset.own_ids) is None:
         return IntegerKeys()
     return NumberedKeys(own, dataset.ids)
 
 
 def without_own_ids(dataset: Dataset) -> Dataset:
-    """A dataset without the column of the user's own ids, which the collection has as its ids."""
+    """A dataset without the column of the user's own ids, which are the collection's ids."""
     column = dataset.facts.get(OWN_IDS)
     if dataset.metadata is None or column not in dataset.metadata.column_names:
         return dataset
@@ -40,15 +40,14 @@ def attached(
     index: Index,
     keys: Keys,
 ) -> Store:
-    """A store opened on a collection that somebody else made, which it can only read.
+    """A store opened read-only on a collection that somebody else made.
 
     Args:
-        location: of the store; nothing is written there.
-        existing, schema, index, keys: as of `Store.attach`.
+        location: the store's folder; nothing is written there.
+        existing, schema, index, keys: see `Store.attach`.
 
     Raises:
-        UserError: the server has no such collection, or it is another one than `schema` and `index`
-            say.
+        UserError: the server has no such collection, or it does not match `schema` and `index`.
     """
     store = kind(location, replace(address, read_only=True))
     try:
@@ -64,10 +63,10 @@ def attached(
 
 
 def check(found: Description, schema: Schema, index: Index) -> None:
-    """Check a collection against what a suite says of it.
+    """Check a collection against the suite's description of it.
 
     Raises:
-        UserError: naming what differs.
+        UserError: they differ; the message says where.
     """
     if found.dim != schema.dim:
         raise UserError(

@@ -213,7 +213,7 @@ class Chroma(vt.Store):
         return run
 
     def _search_with(self, ef: int) -> None:
-        """Set the collection's ef_search, which takes effect when the graph is opened."""
+        """Set the collection's ef_search, which takes effect when the graph is next opened."""
         if self._ef == ef:
             return
         self._rows.modify(configuration={"hnsw": {"ef_search": ef}})
@@ -233,7 +233,7 @@ class Chroma(vt.Store):
 
 def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
     """The condition under which `where` is true (`holds`), or false and not unknown. `$ne` and
-    `$nin` keep the rows with a missing value too, the text that stands for it being another."""
+    `$nin` also keep rows with a missing value, because the placeholder text for it differs."""
     match where:
         case Not(part):
             return _translated(part, holds=not holds)

@@ -211,8 +211,8 @@ class DuckDB(vt.Store):
         )
 
     def _rows_at_once(self) -> int:
-        """Rows of a batch that is read: DuckDB asks for the memory of a whole one, whatever there
-        is to read, and by default a batch is a million rows."""
+        """Rows to read in one batch. DuckDB allocates memory for a whole batch however few rows
+        there are, and its default batch is a million rows."""
         return max(1, _READ_BYTES // (4 * self._schema.dim))
 
     def count(self) -> int:
@@ -274,7 +274,7 @@ class DuckDB(vt.Store):
 
 
 def _extension(version: str) -> Path:
-    """The extension's file for this version of DuckDB, inside its Python package."""
+    """The extension's file, in its Python package, for this version of DuckDB."""
     spec = importlib.util.find_spec("duckdb_extension_vss")
     if spec is not None and spec.origin is not None:
         folder = Path(spec.origin).parent / "extensions"

@@ -278,7 +278,7 @@ def _searcher(
     normalise: bool,
     pointer: Callable[[Any], Any],
 ) -> vt.Searcher:
-    """A search of `index`, whose answers are ids, or positions in `ids` where these are given."""
+    """A search of `index`. Its answers are ids, or positions in `ids` if those are given."""
     # What `index.search` itself calls for many queries at once, without its checks and copies.
     search, dim = index.search_c, index.d
     if ids is not None and np.array_equal(ids, np.arange(len(ids))):

@@ -53,11 +53,11 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> type[Store]:
-    """The store of that name.
+    """The store with this name.
 
     Raises:
         UserError: there is none; the remedy is the nearest name.
-        PluginError: its module cannot be imported, or holds something else than this store.
+        PluginError: its module cannot be imported, or does not hold this store.
     """
     return STORES.load(name)
 
@@ -66,7 +66,7 @@ def resolve(where: str) -> type[Store]:
     """The store's class at `module:Class`.
 
     Raises:
-        StoreError: nothing can be imported from there, or it is no store.
+        StoreError: the reference cannot be imported, or is not a store.
     """
     try:
         return _class(import_reference(where))
@@ -79,7 +79,7 @@ def resolve(where: str) -> type[Store]:
 def availability(store: type[Store], *, served: bool = False) -> Availability:
     """Availability of a store on this machine, without importing its library.
 
-    served: its server is seen to already, so that it is not asked about.
+    served: do not check the server, which is already taken care of.
     """
     if store.environment is not None:
         make = f"python -m vectrial.util.environments {store.environment.name}"
@@ -104,8 +104,8 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
 
 
 def availability_with_server(store: type[Store]) -> tuple[Availability, Choice | None]:
-    """Availability of a store and of its server on this machine, and the server's provider; None
-    for a store without a server."""
+    """Availability of a store and its server on this machine, and the server's provider. The
+    provider is None for a store without a server."""
     from vectrial.servers.provide import choose, recipe_of
 
     recipe = recipe_of(store)

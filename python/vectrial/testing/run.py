@@ -28,9 +28,9 @@ _PASSED, _FAILED = 0, 1
 class CheckOutcome:
     """Outcome of one check on one index and metric.
 
-    module: the part of the suite. case: "STORE-INDEX-METRIC", and "-bare" where rows have no
-    metadata; "STORE" of a check that is skipped. outcome: "passed", "failed", or "skipped" if the
-    store does not declare the capability. reason: empty unless it did not pass.
+    module: the part of the suite. case: "STORE-INDEX-METRIC", with "-bare" added for rows without
+        metadata; "STORE" for a skipped check. outcome: "passed", "failed", or "skipped" if the
+        store does not declare the capability. reason: empty if it passed.
     """
 
     module: str
@@ -46,16 +46,16 @@ def conformance(
     every_case: bool = False,
     show: Callable[[str], None] = lambda line: None,
 ) -> tuple[CheckOutcome, ...]:
-    """Run the suite on `store`, in the store's own environment where it has one.
+    """Run the suite on `store`, in the store's own environment if it has one.
 
     Args:
-        every_case: every check on every index under every metric; else each on the indexes and
+        every_case: run every check on every index under every metric; else on the indexes and
             metrics that can change its outcome.
         show: gets each line that pytest prints.
 
     Raises:
         UserError: pytest is missing.
-        VectrialError: the store cannot run here, or the suite could not be run to its end.
+        VectrialError: the store cannot run here, or the suite did not run to its end.
     """
     recipe = recipe_of(store)
     if recipe is not None:
@@ -100,7 +100,7 @@ def _command(store: type[Store], server: str | None) -> tuple[tuple[str, ...], d
 
 
 def _run(argv: tuple[str, ...], env: dict[str, str], show: Callable[[str], None]) -> int:
-    """Run the suite; its exit code. It ends with this process."""
+    """Run the suite and return its exit code. The suite ends with this process."""
     with subprocess.Popen(
         argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

@@ -41,7 +41,7 @@ def _named(name: str) -> bool:
 
 
 def prepared(recipe: Recipe, *, nodes: int = 1) -> None:
-    """A server of this kind, or a cluster, can be started after this; otherwise see
+    """Make sure that a server of this kind, or a cluster, can be started; otherwise see
     `no_program`."""
     try:
         prepare(recipe, print, nodes=nodes)
@@ -50,7 +50,7 @@ def prepared(recipe: Recipe, *, nodes: int = 1) -> None:
 
 
 def program(recipe: Recipe) -> Path:
-    """The program of this machine's cache; otherwise see `no_program`."""
+    """The server's program in this machine's cache; otherwise see `no_program`."""
     try:
         return recipe.program(print)
     except NoProgram as error:

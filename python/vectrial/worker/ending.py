@@ -41,13 +41,13 @@ def judge(
     scopes: Container[Scope],
     taken: Container[str] = (),
 ) -> None:
-    """Mark a trial invalid if a check of the gate failed that its experiment depends on, and failed
-    if one raised an error or the machine lacked something.
+    """Set the status of a trial: invalid if it depends on a check of the gate that failed, failed
+    if a check raised an error or the machine lacked something.
 
     Args:
-        results: of the gate, on the trial's load.
+        results: the gate's results on the trial's load.
         scopes: what the trial's figures depend on.
-        taken: of `DISK` and `MEMORY`, what the suite itself takes from the store.
+        taken: resources (`DISK`, `MEMORY`) that the suite itself takes from the store.
     """
     out.gate = [result.row(scopes) for result in results]
     relevant = [one for one, row in zip(results, out.gate, strict=True) if row.relevant]
@@ -70,7 +70,7 @@ def judge(
 
 
 def _complaints(out: Finished, relevant: Sequence[GateResult]) -> Iterator[str]:
-    """What was said of errors: in the trial's reason, by a check, in answers."""
+    """Messages of errors: in the trial's reason, from checks, and in answers."""
     if out.status == "failed" and out.reason is not None:
         yield out.reason
     for result in relevant:

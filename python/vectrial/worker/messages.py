@@ -28,8 +28,8 @@ TIME_IS_UP = signal.SIGUSR1
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """One trial of a job: the experiment as `Experiment.at_point` has it, the point to measure, and
-    the lane to measure it through. in_turns: its loads take turns with those of other jobs."""
+    """A trial of a job: the experiment (see `Experiment.at_point`), the point to measure, and the
+    lane for measuring it. in_turns: its loads take turns with those of other jobs."""
 
     key: str
     experiment: Experiment
@@ -42,8 +42,8 @@ class TrialSpec:
 class Serving:
     """The running server of a job's store.
 
-    processes: ids on this machine by name, for telemetry; none when it runs elsewhere.
-    data_dirs: its folders on this machine; none when it runs elsewhere.
+    processes: process ids on this machine by name, for telemetry; empty if it runs elsewhere.
+    data_dirs: its folders on this machine; empty if it runs elsewhere.
     struck: in the answer to a `Strike`, the name of the node.
     """
 
@@ -58,12 +58,12 @@ class JobSpec:
     """The task of the measuring process.
 
     certificate: with the placement resolved: its `server_cores` are those of the job's server.
-    durability: of acknowledged writes; None where the store promises nothing.
+    durability: durability of acknowledged writes; None if the store promises nothing.
     store: "module:Class", since a store's own environment has no entry points.
-    server: of a store of kind "server". repeat_queries: as in `Context`. limited: the measuring
+    server: for a store of kind "server". repeat_queries: see `Context`. limited: the measuring
         process itself has limits.
     warm_up_s: seconds for which the server is searched before anything counts.
-    existing: the collection that is opened in place of one that is created and loaded.
+    existing: the collection to open instead of creating and loading one.
     """
 
     store: str
@@ -88,7 +88,7 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """The current work; sent a few times a second at most."""
+    """Progress of the current work; sent a few times a second at most."""
 
     done: float
     of: float
@@ -102,37 +102,37 @@ class Ack:
 
 @dataclass(frozen=True)
 class CrashServer:
-    """End the server so and start it again on the same data. The answer is its `Serving`, or
-    `NotBack`; or why it is impossible, as text."""
+    """End the server in this way and restart it on the same data. The answer is its `Serving`,
+    `NotBack`, or the reason why it is impossible, as text."""
 
     how: Crash
 
 
 @dataclass(frozen=True)
 class NotBack:
-    """The server did not start again; `why` it did not."""
+    """The server did not start again; `why` gives the reason."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class CutPower:
-    """Leave of the data on the disk what a power cut would leave; there is no server. The answer is
-    an `Ack`, or why it is impossible, as text."""
+    """Leave on the disk what a power cut would leave of the data; there is no server. The answer is
+    an `Ack`, or the reason why it is impossible, as text."""
 
 
 @dataclass(frozen=True)
 class FillDisk:
-    """Have the disk of the data full, or as it was before. The answer is an `Ack`, or why it is
-    impossible, as text."""
+    """Fill the disk that holds the data, or undo that. The answer is an `Ack`, or the reason why it
+    is impossible, as text."""
 
     full: bool
 
 
 @dataclass(frozen=True)
 class Strike:
-    """Make a fault of a node of the server's cluster, or end it. The answer is a `Serving` with the
-    name of the node, or why it is impossible, as text.
+    """Inject a fault into a node of the server's cluster, or end it. The answer is a `Serving` with
+    the node's name, or the reason why it is impossible, as text.
 
     node: its number, from 0. back: end the fault.
     """
@@ -144,11 +144,10 @@ class Strike:
 
 @dataclass(frozen=True)
 class LimitMemory:
-    """Change the memory that the server may use while it runs, or the measuring process of a store
-    without one. The answer is an `Ack`, or why it
-    is impossible, as text.
+    """Change the memory of the running server or, for a store without one, of the measuring
+    process. The answer is an `Ack`, or the reason why it is impossible, as text.
 
-    limit_bytes: None: what it was started with.
+    limit_bytes: the new limit; None restores the original one.
     """
 
     limit_bytes: int | None
@@ -156,8 +155,8 @@ class LimitMemory:
 
 @dataclass(frozen=True)
 class Drive:
-    """Have the client machines send a load. The answer is what they have `Sent`, or why they
-    cannot, as text."""
+    """Have the client machines send a load. The answer is `Sent`, or the reason why they cannot
+    send it, as text."""
 
     order: Order
 
@@ -166,7 +165,7 @@ class Drive:
 class OpenObjects:
     """Start an object store. The answer is its `ObjectsAccess`, or why there is none, as text.
 
-    key: of the trial: the same trial finds its objects again.
+    key: the trial's key: the same trial finds its objects again.
     """
 
     request: ObjectsRequest
@@ -175,9 +174,9 @@ class OpenObjects:
 
 @dataclass(frozen=True)
 class CloseObjects:
-    """Stop it. The answer is an `Ack`.
+    """Stop the object store. The answer is an `Ack`.
 
-    done: its objects are needed no more.
+    done: its objects are no longer needed.
     """
 
     done: bool
@@ -185,8 +184,8 @@ class CloseObjects:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Loads are connected, warm, and wait for their turns: the name of the phase of each, by the
-    key of its trial. Answers are `GiveTurn` again and again, and `NoMoreTurns`."""
+    """Loads are connected, warm, and wait for their turns. names: the phase of each load, by the
+    key of its trial. The answers are any number of `GiveTurn`, then `NoMoreTurns`."""
 
     names: Mapping[str, str]
 
@@ -201,7 +200,7 @@ class GiveTurn:
 
 @dataclass(frozen=True)
 class TurnResult:
-    """The turn has been taken. slice: None where the load broke down, and `why` it did."""
+    """The turn has been taken. slice: None if the load broke down, for the reason in `why`."""
 
     key: str
     slice: Slice | None
@@ -210,7 +209,7 @@ class TurnResult:
 
 @dataclass(frozen=True)
 class NoMoreTurns:
-    """The phases of the loads that wait have ended."""
+    """The phases of the waiting loads have ended."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +221,8 @@ class TrialStarted:
 
 @dataclass
 class Finished:
-    """The outcome of a trial; `status` and `load` as in `results.writer.TrialRecord`. overdue: it
-    reached its time limit, and nothing follows it."""
+    """The outcome of a trial; for `status` and `load` see `results.writer.TrialRecord`. overdue: it
+    reached its time limit, and no trial follows it."""
 
     key: str
     status: str

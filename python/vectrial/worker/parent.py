@@ -38,21 +38,21 @@ SHOW_EVERY_S = 0.9
 
 
 class Parent:
-    """The other end of the pipe. One thread asks at a time; others may show progress meanwhile."""
+    """The other end of the pipe. One thread requests at a time; others may show progress."""
 
     def __init__(self, pipe: Connection, server_cores: Callable[[], float | None]) -> None:
-        """server_cores: that the server keeps busy now, or None where that is not known."""
+        """server_cores: the number that the server keeps busy now, or None if unknown."""
         self._pipe = pipe
         self._server_cores = server_cores
         self._sending = threading.Lock()
         self._last_progress = self._last_shown = 0.0
 
     def is_sending(self) -> bool:
-        """True while a message is on its way: interrupted, half of it would be in the pipe."""
+        """True while a message is being sent; an interrupt would leave half of it in the pipe."""
         return self._sending.locked()
 
     def started(self, key: str) -> None:
-        """Say that a trial begins."""
+        """Report that a trial begins."""
         self._send(TrialStarted(key))
 
     def finished(self, trials: Sequence[Finished]) -> None:
@@ -77,10 +77,10 @@ class Parent:
             self._send(replace(live, server_cores=self._server_cores()))
 
     def ask(self, message: object) -> Any:
-        """Have something done; the answer.
+        """Send a request and return the answer.
 
         Raises:
-            Unsupported: it cannot be done.
+            Unsupported: the request is impossible.
         """
         self._send(message)
         answer = self._pipe.recv()
@@ -100,8 +100,8 @@ class Parent:
         return answer
 
     def strike(self, node: int, fault: Fault, back: bool) -> tuple[Struck, Serving]:
-        """Make or end a fault of a node; see `Context.strike`. May be called from another thread
-        than the rest while that sends no message that is answered."""
+        """Inject or end a fault of a node; see `Context.strike`. Another thread may call this while
+        no message that expects an answer is sent."""
         at_ns = perf_counter_ns()
         serving: Serving = self.ask(Strike(node, fault, back))
         took_s = (perf_counter_ns() - at_ns) / 1e9
@@ -132,14 +132,14 @@ class Parent:
             self._pipe.recv()
 
     def turns(self, names: Mapping[str, str]) -> Iterator[GiveTurn]:
-        """Say which loads wait, and return the turns that they are given; each is answered by
-        `turn_result`."""
+        """Announce the waiting loads, and yield the turns that they are given. Answer each turn
+        with `turn_result`."""
         self._send(Waiting(names))
         while isinstance(message := self._pipe.recv(), GiveTurn):
             yield message
 
     def turn_result(self, message: TurnResult) -> None:
-        """Say what became of a turn."""
+        """Send the result of a turn."""
         self._send(message)
 
     def _send(self, message: object) -> None:

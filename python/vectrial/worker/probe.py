@@ -48,7 +48,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Probe:
-    """The outcome. version: as the store reports it; None if it failed before."""
+    """The outcome of a probe. version: reported by the store; None if it failed before that."""
 
     works: bool
     detail: str
@@ -93,8 +93,8 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
 
 
 def attempt(store: type[Store]) -> Probe:
-    """Load `ROWS` rows under the store's first index and metric, in this process; put the gate's
-    questions, and search once through every lane."""
+    """Load `ROWS` rows under the store's first index and metric, in this process. Then run the
+    gate's checks, and search once through every lane."""
     can = store.capabilities
     kind = next(iter(can.indexes))
     metric = next(iter(can.under(kind).scores))
@@ -147,7 +147,7 @@ def _found(subject: Subject) -> float:
 
 
 def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) -> str:
-    """The same searches through the engine, as text with the number of true neighbours.
+    """Run the same searches through the engine; returns text with the number of true neighbours.
 
     Raises:
         StoreError: an answer was an error.
@@ -168,7 +168,7 @@ def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) ->
 
 
 def _judged(what: str, results: Sequence[GateResult], found: float, version: str) -> Probe:
-    """A store works if no check failed that invalidates everything; other failures are listed."""
+    """The outcome: works, unless a failed check invalidates everything; others are listed."""
     failed = [result for result in results if result.passed is False or result.raised]
     if not failed:
         passed = sum(result.passed is True for result in results)
@@ -179,7 +179,7 @@ def _judged(what: str, results: Sequence[GateResult], found: float, version: str
 
 
 def main() -> None:
-    """Print the outcome as one line of JSON. Argument: the reference of the store."""
+    """Print the outcome as one line of JSON. Argument: the store's reference."""
     load_without_pandas()
     try:
         outcome = attempt(registry.resolve(sys.argv[1]))

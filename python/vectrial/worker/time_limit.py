@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 class TimeIsUp(KeyboardInterrupt):
-    """The trial has reached its time limit. As Ctrl-C, this is nobody's error: no client tries
-    again, and no sample records it."""
+    """The trial has reached its time limit. Like Ctrl-C this is nobody's error: no client retries,
+    and no sample records it."""
 
 
 class BlockTimer:
@@ -22,7 +22,7 @@ class BlockTimer:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """A block that the signal ends with `TimeIsUp`."""
+        """A context that the signal ends with `TimeIsUp`."""
         self._open = True
         try:
             yield
@@ -30,7 +30,7 @@ class BlockTimer:
             self._open = False
 
     def handle_signal(self, *_: object) -> None:
-        """The handler of the signal."""
+        """Handle the signal."""
         if self._open and not self._is_sending():
             self._open = False
             raise TimeIsUp

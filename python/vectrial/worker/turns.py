@@ -25,8 +25,8 @@ _SHARED = "it took turns with other stores"
 
 @dataclass
 class _TrialArm:
-    """One trial. loads: those that come after `load`, which waits for turns. used_s: processor
-    seconds of the store in its turns; None where that is not known."""
+    """A trial whose loads take turns. loads: the loads after `load`, which waits for turns. used_s:
+    processor seconds of the store in its turns; None if unknown."""
 
     out: Finished
     loads: Loads
@@ -35,7 +35,7 @@ class _TrialArm:
     used_s: float | None = 0.0
 
     def advance(self) -> None:
-        """Go on to the next load, and open it; there may be none.
+        """Go on to the next load, if any, and open it.
 
         Raises:
             Exception: whatever a store raises.
@@ -50,7 +50,7 @@ class _TrialArm:
             self.load = load
 
     def fail(self, why: str) -> None:
-        """The trial has failed, and takes no more turns."""
+        """Mark the trial as failed; it takes no more turns."""
         self.out.status, self.out.reason = "failed", why
         load, self.load = self.load, None
         try:
@@ -62,12 +62,11 @@ class _TrialArm:
 
 
 class TurnTaking:
-    """Opens the loads of trials, and has each send when its turn has come.
+    """Opens the loads of trials, and has each send when its turn comes.
 
     Args:
-        store_cpu_s: processor seconds of the store's processes until now; None where that is not
-            known. servers: those of a server, as far as they are on this machine; None of a store
-            in this process.
+        store_cpu_s: returns the store's processor seconds so far, or None if unknown. servers: the
+            server's processes on this machine; None for a store in this process.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class TurnTaking:
 
     @property
     def is_open(self) -> bool:
-        """Whether a load waits for its turn."""
+        """True if a load waits for its turn."""
         return any(arm.load is not None for arm in self._arms.values())
 
     def add(self, out: Finished, loads: Loads) -> None:
@@ -133,7 +132,7 @@ class TurnTaking:
         return scheduled(self._pids)
 
     def _idle(self, began_ns: int, before_s: float | None) -> tuple[float, float | None]:
-        """Since the store's last turn, of whichever arm: seconds, and what it used in them."""
+        """Seconds since the store's last turn in any arm, and its processor seconds since."""
         if self._last is None:
             return 0.0, None
         ended_ns, ended_s = self._last
@@ -142,7 +141,7 @@ class TurnTaking:
         return (began_ns - ended_ns) / 1e9, used_s
 
     def _conclude(self, arm: _TrialArm) -> None:
-        """The phase of a load that has no more turns, and the next load."""
+        """Record the phase of a load that has no more turns, and go on to the next load."""
         assert arm.load is not None, "it waits"
         phase = arm.load.close()
         phase.slices = tuple(one for one in arm.slices if one.turn.round >= 0)
@@ -156,7 +155,7 @@ class TurnTaking:
         arm.advance()
 
     def _add_usage(self, phase: Phase, arm: _TrialArm) -> None:
-        """What the server used in the turns of a phase, their heads included."""
+        """Add what the server used in the turns of a phase, including their heads."""
         names = ("server_cpu_s", "server_cores", "server_cpu_us_per_op")
         seconds = sum(one.seconds + one.head_s for one in arm.slices)
         count = sum(one.count + one.head_count for one in arm.slices)
@@ -177,7 +176,7 @@ class TurnTaking:
 
 
 def _pause(phase: Phase) -> None:
-    """Its clock stood still between its turns."""
+    """Record how long the phase's clock stood still between its turns."""
     if phase.slices:
         last = phase.slices[-1]
         really_ns = last.began_ns + round(last.seconds * 1e9) - phase.slices[0].began_ns

@@ -25,7 +25,7 @@ def load_some(context: Context, store: Store) -> None:
 
 
 def warm_up(context: Context, store: Store, lasts_s: float) -> None:
-    """Search for so many seconds, one search after the other. What the store raises is raised."""
+    """Search for `lasts_s` seconds, one search after the other. Errors of the store are raised."""
     search, queries = looking_for(store, context, {}), context.dataset.queries
     queries = queries if len(queries) else context.dataset.vectors[:_ROWS]
     began = perf_counter()

@@ -111,8 +111,8 @@ class _Measurement:
 
     @property
     def _location(self) -> Path:
-        """Of the store. In a server each load is a collection of its own: a write that a node kept
-        while it was lost must not land among the rows of the next load."""
+        """Location of the store. On a server each load is a new collection: a write that a lost
+        node kept must not land among the rows of the next load."""
         return self.data_dir if self.address is None else self.data_dir / str(self._loads)
 
     def _serve(self, serving: Serving) -> None:
@@ -169,11 +169,11 @@ class _Measurement:
         return sum(known) if known else None
 
     def run(self) -> None:
-        """Measure every trial. A store's failure fails its trial, and the next one follows.
+        """Measure every trial. If the store fails, its trial fails and the next one follows.
 
-        A trial that ended before the gate is sent after the gate, which runs at the latest before
-        a trial that starts empty discards the load. A trial that reaches its time limit is the
-        last, and has no gate: the store may be in the middle of anything.
+        A trial that ends before the gate is sent after it. The gate runs at the latest before a
+        trial that starts empty discards the load. A trial that reaches its time limit is the last
+        and has no gate: the store may be in the middle of anything.
         """
         ungated: list[Finished] = []
         try:
@@ -192,7 +192,7 @@ class _Measurement:
             self._close()
 
     def _one_by_one(self, trials: Iterable[TrialSpec], ungated: list[Finished]) -> bool:
-        """Measure trials alone. False if one reached its time limit."""
+        """Measure trials alone. False if a trial reached its time limit."""
         for trial in trials:
             if trial.experiment.starts_from is State.EMPTY:
                 self._conclude(ungated)
@@ -239,7 +239,7 @@ class _Measurement:
         return outs
 
     def _close(self) -> None:
-        """Close the store; what was loaded into a server is dropped, and nothing else."""
+        """Close the store. Drop only what was loaded into a server."""
         if self.store is None:
             return
         if self.spec.existing is None:
@@ -249,8 +249,7 @@ class _Measurement:
         self.store = None
 
     def _conclude(self, ungated: list[Finished]) -> None:
-        """Run the gate on the load of these trials, and send them. If the gate raises, they have
-        failed."""
+        """Run the gate on the load of these trials, and send them. They fail if the gate raises."""
         if not ungated:
             return
         try:
@@ -298,7 +297,7 @@ class _Measurement:
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
 
     def _get_ready(self, trial: TrialSpec) -> None:
-        """Have the store in the state that a trial starts from."""
+        """Bring the store into the trial's starting state."""
         experiment = trial.experiment
         if self._cold and not experiment.warms_up:
             self._warm_up(trial)
@@ -327,8 +326,8 @@ class _Measurement:
             self.loaded = False
 
     def _warm_up(self, trial: TrialSpec) -> None:
-        """Search the server before anything counts, once: in a collection of its own, or in that
-        which was there already."""
+        """Search the server once before anything counts: in a collection of its own, or in the
+        existing one."""
         if self.store is None:
             self._fresh_store()  # what its process holds without rows is measured before
         assert self.store is not None
@@ -357,7 +356,7 @@ class _Measurement:
             self.baseline_rss_bytes = self._resident_without_rows()
 
     def _check_room(self) -> None:
-        """Raises OSError if the disk has no room for the vectors alone."""
+        """Raise OSError if the disk has no room for the vectors alone."""
         if self.spec.existing or not self.kind.capabilities.persistent:
             return
         needed = self.dataset.rows * self.dataset.dim * 4
@@ -383,8 +382,8 @@ class _Measurement:
         )
 
     def _resident_without_rows(self) -> int | None:
-        """Resident bytes before rows are loaded. Batches are cut first, and functions of Arrow
-        loaded, because Arrow's own set-up is not the store's memory."""
+        """Resident bytes before rows are loaded. First cut batches and load Arrow's functions,
+        because Arrow's own set-up is not the store's memory."""
         import pyarrow.compute  # noqa: F401 - filters are applied with it
 
         for _ in bulk.batches(
@@ -399,14 +398,14 @@ class _Measurement:
         return self._resident_bytes()
 
     def _resident_bytes(self) -> int | None:
-        """Resident bytes of the processes with the store's data, and of their children."""
+        """Resident bytes of the processes that hold the store's data, and of their children."""
         usages = [ProcessTree(pid).usage() for pid in self.resident_in]
         known = [usage.rss_bytes for usage in usages if usage is not None]
         return sum(known) if known else None
 
     def _set_up(self) -> None:
-        """Load, if no trial of this job that starts empty did. How long it took goes with every
-        trial of the load."""
+        """Load the rows unless a trial of this job that starts empty has done so. The loading time
+        goes with every trial of the load."""
         self._fresh_store()
         assert self.store is not None
         if self.spec.existing is not None:
@@ -424,7 +423,7 @@ class _Measurement:
         self.loaded, self.load = True, bulk.load_times(loaded, steps)
 
     def _written_bytes(self) -> int | None:
-        """Bytes that the processes with the store's data have written; see `Context`."""
+        """Bytes written by the processes that hold the store's data; see `Context`."""
         used = [tree.usage() for tree in self._data_trees]
         known = [one.write_bytes for one in used if one is not None]
         return sum(one or 0 for one in known) if known else None
@@ -437,7 +436,7 @@ class _Measurement:
             self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
 
     def _judge(self, out: Finished) -> None:
-        """Say how a trial ended: see `ending.judge`."""
+        """Set the trial's status; see `ending.judge`."""
         taken = frozenset[str]()
         if self.spec.certificate.placement.data_disk is not None:
             taken |= ending.DISK
@@ -463,7 +462,7 @@ class _Measurement:
         )
 
     def _at_node(self, number: int) -> Callable[[], Store]:
-        """Opens the loaded store at a node of the cluster."""
+        """A function that opens the loaded store at a node of the cluster."""
 
         def opened() -> Store:
             assert self.address is not None

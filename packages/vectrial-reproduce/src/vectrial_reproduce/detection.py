@@ -15,8 +15,8 @@ Likeness = NDArray[np.float64]
 
 
 def auroc(normal: Likeness, anomalous: Likeness) -> float | None:
-    """The chance that an anomaly is less like the normal than a normal thing is; equals count half.
-    The area under the ROC curve (Hanley & McNeil 1982); None where either side is empty."""
+    """The chance that an anomaly is less like the normal than a normal item is; ties count half.
+    The area under the ROC curve (Hanley & McNeil 1982); None if either side is empty."""
     if not len(normal) or not len(anomalous):
         return None
     ordered = np.sort(normal)
@@ -27,11 +27,11 @@ def auroc(normal: Likeness, anomalous: Likeness) -> float | None:
 
 
 def threshold_for(normal: Likeness, rate: float) -> float | None:
-    """The threshold below which another normal thing falls with a chance of at most `rate`.
+    """The threshold below which another normal item falls with a probability of at most `rate`.
 
-    Of n held-out normal things the ⌊rate · (n + 1)⌋-th from below (split conformal prediction,
-    Papadopoulos et al. 2002): holds for any distribution where they and what comes are
-    exchangeable. None where n < 1/rate - 1: so few say nothing about so rare an alarm.
+    It is the ⌊rate · (n + 1)⌋-th smallest of n held-out normal items (split conformal prediction,
+    Papadopoulos et al. 2002). This holds for any distribution if held-out and later items are
+    exchangeable. None if n < 1/rate - 1: so few say nothing about so rare an alarm.
     """
     # What binary fractions lack: 0.07 · 100 is 7, not 7.000000000000001 or 6.999999999999999.
     rank = math.floor(round(rate * (len(normal) + 1), 9))
@@ -41,5 +41,5 @@ def threshold_for(normal: Likeness, rate: float) -> float | None:
 
 
 def share_below(likeness: Likeness, threshold: float) -> float | None:
-    """The share that is announced as anomalous; None of nothing."""
+    """The share flagged as anomalous; None if there are no items."""
     return float((likeness < threshold).mean()) if len(likeness) else None

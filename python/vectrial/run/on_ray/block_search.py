@@ -8,18 +8,18 @@ from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows, s
 
 
 class BlockSearch:
-    """A search that sees some blocks of the rows. rows: all of them, or None where they come with
-    each block."""
+    """A search over some blocks of the rows. rows: all rows, or None if they come with each
+    block."""
 
     def __init__(self, question: ExactSearch, rows: SearchedRows | None) -> None:
         self._search, self._rows = question.search(), rows
         self._one_at_a_time = threading.Lock()
 
     def scan(self, block: RowBlock, rows: SearchedRows | None) -> None:
-        """Look at a block. rows: those of the block alone, where this machine has none.
+        """Search a block. rows: the block's rows, if this machine does not have them all.
 
         Raises:
-            DataError: as `vectrial.datasets.exact.scan`.
+            DataError: see `vectrial.datasets.exact.scan`.
         """
         if rows is None:
             assert self._rows is not None, "rows are here or come with the block"
@@ -28,6 +28,6 @@ class BlockSearch:
             scan(self._search, rows, block.allowed)
 
     def hits(self) -> Hits:
-        """What was found in the blocks seen until now."""
+        """The hits in the blocks seen so far."""
         with self._one_at_a_time:
             return Hits(*self._search.hits())

@@ -13,16 +13,16 @@ _ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class Offset:
-    """The clock of a machine against this one's: what to add to its instants to get ours, and how
-    far off that may be, in ns."""
+    """Offset of a machine's clock: what to add to its times to get ours, and the greatest error of
+    that, in ns."""
 
     ns: int
     error_ns: int
 
 
 def offset_of(actor: Any) -> Offset:
-    """The offset of a machine's clock, by the shortest of several round trips: its answer was given
-    between the two instants of the trip (Cristian's method)."""
+    """The offset of a machine's clock, from the shortest of several round trips: it answered
+    between the start and the end of the trip (Cristian's method)."""
     import ray
 
     trips = []

@@ -27,10 +27,10 @@ _PASSED = re.compile(r"VECTRIAL_\w+?_(ADDRESS|PROVIDER|PACKAGES)(__\w+)?")
 
 
 def address_of(on: str) -> str:
-    """The address of a cluster in `ray` or `ray://HOST:PORT`; "auto" where none is given.
+    """The address of a cluster in `ray` or `ray://HOST:PORT`; "auto" if it names none.
 
     Raises:
-        UserError: it is no such text.
+        UserError: the text has neither form.
     """
     scheme, _, address = on.partition("://")
     if scheme != SCHEME or (address and not _is_address(address)):
@@ -50,10 +50,10 @@ def _is_address(text: str) -> bool:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A connection to the cluster at an address ("auto": the one of this machine).
+    """A connection to the cluster at an address ("auto": the cluster of this machine).
 
     Raises:
-        UserError: Ray is not installed, nothing answers there, or it is of another version.
+        UserError: Ray is not installed, nothing answers there, or its version differs.
     """
     try:
         import ray
@@ -83,13 +83,13 @@ def connected(address: str) -> Iterator[None]:
 
 
 def _passed_on() -> dict[str, str]:
-    """Variables of servers that run elsewhere, which every machine is to reach, and of packages,
-    which every machine installs for itself."""
+    """Environment variables for every machine: those of servers that run elsewhere, which every
+    machine must reach, and those of packages, which every machine installs for itself."""
     return {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
 
 
 def _require_listener(address: str) -> None:
-    """Ray itself tries for minutes."""
+    """Raise unless something listens at the address; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
@@ -107,11 +107,11 @@ class Joined(Peer):
 
 
 def join() -> tuple[Joined, ...]:
-    """An actor on every machine of the cluster that has processors, each with all of them. A head
-    that shall measure nothing is started with `--num-cpus 0`. Machines that are gone are left out.
+    """An actor on every machine of the cluster that has processors, using all of them. To keep a
+    head node from measuring, start it with `--num-cpus 0`. Lost machines are left out.
 
     Raises:
-        UserError: there is no machine, one is in use, or they have unlike versions.
+        UserError: there is no machine, one is in use, or their versions differ.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -165,7 +165,7 @@ def _is_gone(node_id: str) -> bool:
 
 
 def leave(actors: Sequence[Any]) -> None:
-    """End actors. What they have started ends with them."""
+    """End actors, and everything that they have started."""
     import ray
 
     for actor in actors:
@@ -177,7 +177,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def check_versions(machines: Sequence[Joined]) -> None:
-    """Raise `UserError` if machines differ in what must be alike."""
+    """Raise `UserError` if machines differ in versions that must be equal."""
     for what in machines[0].about.versions:
         there = {machine.name: machine.about.versions[what] for machine in machines}
         if len(set(there.values())) > 1:
@@ -192,10 +192,10 @@ def check_versions(machines: Sequence[Joined]) -> None:
 def of_one_kind(
     machines: Sequence[Joined], wanted: MachineKind | None = None
 ) -> tuple[Joined, ...]:
-    """The machines of a kind: of `wanted`, or of the one that most are of.
+    """The machines of the kind `wanted`, or by default of the most common kind.
 
     Raises:
-        UserError: none is of `wanted`.
+        UserError: no machine is of kind `wanted`.
     """
     if wanted is None:
         kinds = Counter(machine.about.kind for machine in machines)

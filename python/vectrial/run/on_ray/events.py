@@ -22,7 +22,7 @@ class NoteLine:
 
 @dataclass(frozen=True)
 class Began:
-    """The job is measured from now on."""
+    """The job's measurement begins."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +49,20 @@ class LogFile:
 
 @dataclass(frozen=True)
 class JobEnded:
-    """The job has ended; the last event of it. fault: why its other trials could not be
-    measured."""
+    """The job has ended; this is its last event. fault: the reason why its other trials could not
+    be measured."""
 
     fault: VectrialError | None = None
 
 
 class Reporter(Watcher):
-    """Puts what happens to a job into a queue."""
+    """Puts the events of a job into a queue."""
 
     def __init__(self, events: queue.Queue[object]) -> None:
         self._events = events
 
     def job(self, job: Job, number: int, of: int) -> None:
-        """Its number is known where the run is, which shows it at `Began`."""
+        """Do nothing: the run, which knows the job's number, shows the job at `Began`."""
 
     def progress(self, progress: Progress) -> None:
         self._events.put(progress)
@@ -74,7 +74,7 @@ class Reporter(Watcher):
         self._events.put(TrialBegan(trial))
 
     def finished(self, record: TrialRecord) -> None:
-        """It is reported as `Recorded`, with its secrets removed."""
+        """Report the trial as `Recorded`, with its secrets removed."""
 
     def note(self, text: str) -> None:
         self._events.put(NoteLine(text))

@@ -32,12 +32,12 @@ _CLOSE_S = 20.0
 
 
 class NoMachine(VectrialError):
-    """Every machine is lost."""
+    """All machines are lost."""
 
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A job to be measured: its number among all, and how many machines were lost with it."""
+    """A job to be measured: its number among all jobs, and how many machines it has lost."""
 
     job: Job
     number: int
@@ -49,7 +49,7 @@ Group = tuple[Joined, ...]
 
 
 class RayCluster:
-    """The machines of a Ray cluster as a place to measure on. See `cluster`."""
+    """The machines of a Ray cluster as a place for measurements. See `cluster`."""
 
     def __init__(self, machines: Sequence[Joined], unused: int) -> None:
         self.machines = tuple(machines)
@@ -57,14 +57,14 @@ class RayCluster:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The facts about a machine, as of `environment_facts`, with the versions and the number
-        of those that measure."""
+        """Facts about a machine (see `environment_facts`), with the versions and the number of
+        measuring machines."""
         first = self.machines[0].about
         cluster = {"machines": len(self.machines), "ray": first.versions["ray"]}
         return {**first.environment, "cluster": cluster}
 
     def execute(self, jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
-        """Measure jobs, as many at once as there are machines; see `vectrial.run.runner`.
+        """Measure as many jobs at once as there are machines; see `vectrial.run.runner`.
 
         Raises:
             NoMachine: the last machine is lost. What was recorded until then is kept.
@@ -78,9 +78,9 @@ class RayCluster:
 
 @contextmanager
 def cluster(address: str, folder: Path | None = None) -> Iterator[RayCluster]:
-    """The Ray cluster at an address ("auto": the one of this machine), while the block lasts.
+    """The Ray cluster at an address ("auto": the cluster of this machine), while the block lasts.
 
-    folder: of a run that goes on: machines of the kind that it began on are used.
+    folder: the folder of a run to resume; only machines of the kind that it began on are used.
 
     Raises:
         UserError: it cannot be used; see `connected`, `join` and `of_one_kind`.
@@ -109,10 +109,10 @@ def _kind_before(folder: Path | None) -> MachineKind | None:
 
 
 def groups(machines: Sequence[Joined], clients: int) -> list[Group]:
-    """Groups of machines that measure together; the first has the store, the others send.
+    """Groups of machines that measure together: the first has the store, the others send.
 
     Raises:
-        UserError: there is not one group.
+        UserError: there are too few machines for a group.
     """
     size = 1 + clients
     if len(machines) < size:
@@ -136,7 +136,7 @@ def _lives(machine: Joined) -> bool:
 
 
 class _JobsUnderWay:
-    """Jobs under way on machines."""
+    """Jobs in progress on machines."""
 
     def __init__(
         self, machines: Sequence[Joined], jobs: Sequence[Job], suite: Suite, under: Conditions
@@ -206,8 +206,8 @@ class _JobsUnderWay:
             )
 
     def _send_data(self, machine: Joined, name: str) -> None:
-        """A dataset is prepared here, and its truth may be known; machines that do not share the
-        folder of these get a copy."""
+        """Copy a dataset to a machine that does not share our data folders, where the dataset is
+        prepared and its truth may be known."""
         import ray
 
         if (machine.name, name) in self._has_data:
@@ -227,7 +227,7 @@ class _JobsUnderWay:
     def _follow(
         self, machine: Joined, queued: QueuedJob, events: Sequence[object]
     ) -> tuple[QueuedJob, bool]:
-        """Record what happened to a job. Returns what is left of it, and whether it ended."""
+        """Record what happened to a job. Returns the rest of the job, and whether it ended."""
         watcher = self._under.watcher
         for event in events:
             match event:
@@ -264,7 +264,7 @@ class _JobsUnderWay:
         self._under.watcher.note(f"! {machine.name} ({machine.address}) is lost")
 
     def _lost(self, machine: Joined, queued: QueuedJob) -> None:
-        """The trials that a lost machine had left are measured by another."""
+        """Queue the remaining trials of a lost machine for another machine."""
         self._note_lost(machine)
         queued = replace(queued, losses=queued.losses + 1)
         if not queued.job.trials:
@@ -278,7 +278,7 @@ class _JobsUnderWay:
 
 
 def _placed(record: TrialRecord, machine: str) -> TrialRecord:
-    """A trial whose server, if it has one, ran on this machine of the cluster."""
+    """A trial's record with the machine of the cluster on which its server, if any, ran."""
     if record.server is None:
         return record
     return replace(record, server={**record.server, "machine": machine})

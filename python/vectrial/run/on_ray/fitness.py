@@ -27,7 +27,7 @@ def echo(address: str) -> int:
 
 
 def ping_us(address: str, port: int) -> float:
-    """Median time that a message takes to another machine's `echo` and back, in microseconds.
+    """Median round-trip time of a message to another machine's `echo`, in microseconds.
 
     Raises:
         OSError: nothing answers there.
@@ -46,7 +46,7 @@ def ping_us(address: str, port: int) -> float:
 
 
 def interrupted_share() -> float:
-    """Share of half a second in which a busy loop did not run, because something else had its
+    """Share of half a second in which a busy loop did not run because something else used its
     processor."""
     begun = last = time.perf_counter_ns()
     interrupted = 0

@@ -24,7 +24,7 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True)
 class Peer:
-    """A machine of the cluster: its name, its address, and the `Machine` that acts there."""
+    """A machine of the cluster: its name, its address, and its `Machine` actor."""
 
     name: str
     address: str
@@ -32,28 +32,28 @@ class Peer:
 
 
 class Lost(str):
-    """Why a machine has no answer."""
+    """The reason why a machine has no answer."""
 
 
 class RayClients:
-    """Machines of a Ray cluster that send the loads of a job together; see `ClientMachines`.
+    """Machines of a Ray cluster that together send the loads of a job; see `ClientMachines`.
 
     Args:
-        machines: at least one. address: at which they reach this machine, where the store is.
+        machines: one or more. address: where they reach this machine, which has the store.
     """
 
     def __init__(self, machines: Sequence[Peer], address: str) -> None:
         self._machines, self.address = tuple(machines), address
 
     def ceiling(self, searches: Searches, placement: Placement) -> Ceiling:
-        """As of `ClientMachines`."""
+        """See `ClientMachines.ceiling`."""
         ceilings = self._all(lambda actor, _: actor.ceiling.remote(searches, placement), _READY_S)
         qps = sum(ceiling.qps for ceiling in ceilings.values())
         cpu_us = sum(ceiling.cpu_us * ceiling.qps for ceiling in ceilings.values()) / qps
         return Ceiling(searches.in_flight, qps, cpu_us)
 
     def drive(self, order: Order) -> Sent:
-        """As of `ClientMachines`."""
+        """See `ClientMachines.drive`."""
         self._connect(order)
         offsets = self._offsets()
         at_ns = time.perf_counter_ns() + _LEAD_NS
@@ -105,7 +105,7 @@ class RayClients:
             raise StoreError(f"a client machine is lost: {type(error).__name__}") from error
 
     def _each(self, call: Callable[[Any, str], Any], timeout_s: float) -> dict[str, Any]:
-        """What a call of every machine returns, by name; `Lost` of those that are lost or failed.
+        """Results of a call on every machine, by name; `Lost` for machines that are lost or failed.
 
         Args:
             call: gets a machine's actor and name, and returns Ray's reference to the answer.
@@ -128,7 +128,7 @@ class RayClients:
             return dict(zip(answers, pool.map(answer, answers), strict=True))
 
     def _all(self, call: Callable[[Any, str], Any], timeout_s: float) -> dict[str, Any]:
-        """As `_each`; raises `StoreError` if a machine is lost or failed."""
+        """Results of `_each`; raises `StoreError` if a machine is lost or failed."""
         answers = self._each(call, timeout_s)
         for answer in answers.values():
             if isinstance(answer, Lost):

@@ -70,7 +70,7 @@ def _with_version(package: str) -> str:
 
 @dataclass(frozen=True, order=True)
 class MachineKind:
-    """What makes figures of two machines comparable."""
+    """The properties that must match for two machines' results to be comparable."""
 
     cpu: str
     processors: int
@@ -92,7 +92,7 @@ def kind_of(environment: dict[str, Any]) -> MachineKind:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """Facts about a machine. versions: of what all machines must have alike."""
+    """Facts about a machine. versions: software versions that must match on all machines."""
 
     kind: MachineKind
     versions: dict[str, str]
@@ -100,8 +100,8 @@ class MachineFacts:
 
 
 def own_folder(parent: Path) -> Path:
-    """A new folder of this process, after those of processes of this machine that have ended are
-    removed: a killed actor leaves its own."""
+    """Make a new folder for this process, after removing the folders of this machine's ended
+    processes: a killed actor leaves its own."""
     host = socket.gethostname()
     for folder in parent.glob(f"{host}-*-*"):
         pid = folder.name.removeprefix(f"{host}-").partition("-")[0]
@@ -112,7 +112,7 @@ def own_folder(parent: Path) -> Path:
 
 
 class Machine:
-    """The actor. One job is measured at a time."""
+    """The actor on a machine. It measures one job at a time."""
 
     def __init__(self) -> None:
         os.environ.pop(_SET_BY_RAY, None)
@@ -140,7 +140,7 @@ class Machine:
         return MachineFacts(kind_of(environment), versions, environment)
 
     def clock_ns(self) -> int:
-        """Its monotonic clock, by which it times."""
+        """The machine's monotonic clock, which its timings use."""
         return time.perf_counter_ns()
 
     # -- whether it is fit ---------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Machine:
     # -- data ----------------------------------------------------------------------------------
 
     def lacks(self, name: str, fingerprint: str) -> bool:
-        """True if a dataset is not here with this content."""
+        """True if this machine lacks a dataset with this content."""
         return not transfer.has(name, fingerprint)
 
     def receive(self, name: str, file: str, block: bytes) -> None:
@@ -170,11 +170,11 @@ class Machine:
         self._incoming[name].write(file, block)
 
     def received(self, name: str) -> None:
-        """The dataset is whole."""
+        """Publish a dataset that has arrived completely."""
         self._incoming.pop(name).publish()
 
     def lacking_truths(self, names: Sequence[str], fingerprint: str) -> list[str]:
-        """Those of these files of a dataset's truths that are not here."""
+        """The files of a dataset's truths, among `names`, that this machine lacks."""
         there = truth.files_of(fingerprint)
         return [name for name in names if name not in there]
 
@@ -185,11 +185,11 @@ class Machine:
     # -- jobs ----------------------------------------------------------------------------------
 
     def send_by(self, machines: Sequence[Peer], address: str) -> None:
-        """From now on these send the loads of its jobs, and reach it at this address."""
+        """Have these machines send later jobs' loads; they reach this one at `address`."""
         self._clients = RayClients(machines, address) if machines else None
 
     def begin(self, rules: Rules, stores: Sequence[type[Store]], allow_exposed: bool) -> None:
-        """Get ready for the jobs of a suite, which use these stores.
+        """Get ready for the jobs of a suite that uses these stores.
 
         Raises:
             UserError: its placement does not fit this machine, or a secret cannot be read.
@@ -229,7 +229,7 @@ class Machine:
             log.unlink()
 
     def events(self) -> list[object]:
-        """What has happened since the last call; waits for a moment where nothing has."""
+        """Events since the last call; if there are none, waits for a moment."""
         found: list[object] = []
         try:
             found.append(self._events.get(timeout=WAIT_S))
@@ -241,8 +241,8 @@ class Machine:
     # -- exact neighbours ----------------------------------------------------------------------
 
     def scan_begin(self, question: ExactSearch, name: str, fingerprint: str) -> bool:
-        """Begin a search among a dataset's rows. True if they are here and read here; else they
-        come with each block."""
+        """Begin a search among a dataset's rows. True if this machine has and reads the rows; else
+        they come with each block."""
         rows = None
         if transfer.has(name, fingerprint):
             dataset = library.load(name)
@@ -265,7 +265,7 @@ class Machine:
     # -- loads ---------------------------------------------------------------------------------
 
     def ceiling(self, searches: Searches, placement: Placement) -> Ceiling:
-        """What this machine can send; see `vectrial.workload.ceiling.measure`."""
+        """The rate at which this machine can send; see `vectrial.workload.ceiling.measure`."""
         return measure(searches, placement.resolved())
 
     def load_connect(self, order: Order, machine: int, machines: int) -> None:
@@ -289,7 +289,7 @@ class Machine:
         return self._sender
 
     def close(self) -> None:
-        """Remove what was made here."""
+        """Remove everything made on this machine."""
         for incoming in self._incoming.values():
             incoming.discard()
         shutil.rmtree(self._folder, ignore_errors=True)

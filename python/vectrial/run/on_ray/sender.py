@@ -14,7 +14,7 @@ _ABANDONED_S = 120.0
 
 
 class Sender:
-    """A machine's share of a load, sent in the background: connected and warm when `is_ready`."""
+    """A machine's share of a load, sent in the background; connected and warm once `is_ready`."""
 
     def __init__(self, order: Order, machine: int, machines: int) -> None:
         self._begin: queue.Queue[int] = queue.Queue()
@@ -45,7 +45,7 @@ class Sender:
         self._began_ns = at_ns
 
     def is_ready(self) -> bool:
-        """True when it waits for `begin`, or has ended.
+        """True if it waits for `begin`, or has ended.
 
         Raises:
             VectrialError: it failed.
@@ -55,11 +55,12 @@ class Sender:
         return self._ready.is_set()
 
     def begin(self, at_ns: int) -> None:
-        """Send from this instant on."""
+        """Start sending at this instant."""
         self._begin.put(at_ns)
 
     def end(self) -> tuple[LoadPart, int]:
-        """Wait for the end. Returns what was seen, and how late the last thread began, in ns.
+        """Wait for the end. Returns this part of the load, and how late the last thread began, in
+        ns.
 
         Raises:
             VectrialError: it failed.

@@ -21,9 +21,9 @@ _AHEAD = 2
 
 @contextmanager
 def cluster_scanner(address: str, dataset: Dataset, note: LineProgress) -> Iterator[Scanner]:
-    """A scanner of a dataset's rows by the Ray cluster at an address, while the context lasts.
-    Machines that have the dataset read its rows there; others are sent them. The blocks of a lost
-    machine go to the others. The scanner raises `VectrialError` when none is left.
+    """A scanner that uses the Ray cluster at an address for a dataset's rows, while the context
+    lasts. Machines that have the dataset read its rows locally; others are sent them. Blocks of a
+    lost machine go to the others. The scanner raises `VectrialError` if no machine is left.
 
     Raises:
         UserError: the cluster cannot be used; see `connected` and `join`.
@@ -49,7 +49,7 @@ def cluster_scanner(address: str, dataset: Dataset, note: LineProgress) -> Itera
 
 
 class _Pass:
-    """One pass over the rows. machines: lost ones are removed from it."""
+    """One pass over the rows. machines: the machines in use; lost ones are removed."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Pass:
         return list(self._answers(asked).values())
 
     def _answers(self, references: dict[str, Any]) -> dict[str, Any]:
-        """What machines answer, by name, but for those that are lost."""
+        """Answers of the machines, by name, without lost machines."""
         import ray
 
         answers = {}

@@ -35,9 +35,9 @@ _NO_GO = "there is no Go here; install Go 1.21 or newer, or give the program you
 class GoProgram:
     """A program that Go's package manager builds from a module of its registry.
 
-    package: below the module, of the program's `main`; "" is the module itself.
-    sum: of the module, as Go's checksum database has it ("h1:…"); modules it depends on are held
-        against that database by Go itself.
+    package: path of the program's `main` below the module; "" is the module itself.
+    sum: the module's checksum, as in Go's checksum database ("h1:…"). Go itself checks the module's
+        dependencies against that database.
     """
 
     module: str
@@ -55,12 +55,12 @@ class GoProgram:
 
     @property
     def installed(self) -> str:
-        """The package of this version, as Go installs it."""
+        """The package with its version, as Go installs it."""
         return f"{self._path}@{self.version}"
 
 
 def given(variable: str) -> Path | None:
-    """The program that the environment names instead, if any.
+    """The program that the environment names instead; None if it names none.
 
     Raises:
         UserError: there is no such program.
@@ -78,11 +78,11 @@ def given(variable: str) -> Path | None:
 
 
 def own_program(variable: str, name: str) -> Path | None:
-    """The program that the environment names, else the one of this name on the PATH, resolved; None
-    where there is neither.
+    """The program that the environment names, else the program `name` on the PATH, resolved; None
+    if there is neither.
 
     Raises:
-        UserError: the environment names one that is not there.
+        UserError: the environment names a program that does not exist.
     """
     found = given(variable) or shutil.which(name)
     return None if found is None else Path(found).resolve()
@@ -91,14 +91,14 @@ def own_program(variable: str, name: str) -> Path | None:
 def made_once(
     folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: LineProgress
 ) -> Path:
-    """The program `file` in `folder`; `folder` is made first where it is not there yet.
+    """The program `file` in `folder`, which is first made if it does not exist.
 
-    make: fills an empty folder. It also gets the descriptor of a lock, to pass on to the programs
-        that it executes: while one of them lives, no other process begins to make it.
+    make: fills an empty folder. It also gets a lock's descriptor, to pass on to the programs that
+        it executes: while one of them lives, no other process starts to make the folder.
     what: the program's name, for messages.
 
     Raises:
-        NoProgram: the program is not what was made there; or `make` raises it.
+        NoProgram: the program differs from what was made there; or `make` raises it.
     """
 
     def build(aside: Path, lock: int) -> None:
@@ -117,10 +117,10 @@ def made_once(
 
 
 def go_program(program: GoProgram, progress: LineProgress) -> Path:
-    """The path of `program`, which is built first where it is not there yet; that takes minutes.
+    """The path of `program`, which is first built if it does not exist; that takes minutes.
 
     Raises:
-        NoProgram: it cannot be built here, or is not what was built.
+        NoProgram: it cannot be built here, or differs from what was built.
     """
     return made_once(
         _folder(program),
@@ -186,13 +186,13 @@ def run_logged(
     what: str,
     progress: LineProgress,
 ) -> None:
-    """Execute a registry's own program to its end, with its output in `log`.
+    """Execute a registry's own program to completion, with its output in `log`.
 
-    lock: the descriptor that `made_once` gives.
-    what: is being done, as progress says every few seconds: "weaviate-server: building".
+    lock: the descriptor from `made_once`.
+    what: text that progress shows every few seconds, such as "weaviate-server: building".
 
     Raises:
-        NoProgram: it failed; the message ends as `log` does.
+        NoProgram: it failed; the message ends with the end of `log`.
     """
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -26,9 +26,9 @@ _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 @dataclass(frozen=True)
 class JarProgram:
-    """A program of Java archives.
+    """A program made of Java archives.
 
-    lock: its lock file. main: name of the archive that has the program, as in the lock file.
+    lock: its lock file. main: name in the lock file of the archive that contains the program.
     """
 
     name: str
@@ -43,16 +43,16 @@ class JarProgram:
 
     @property
     def file(self) -> str:
-        """The file of the archive that has the program."""
+        """File name of the archive that contains the program."""
         return f"lib/{self.main}-{self.version}.jar"
 
 
 def jar_program(program: JarProgram, progress: LineProgress) -> Path:
-    """The path of `program.file`, with the other archives beside it; they are fetched first where
-    they are not there.
+    """The path of `program.file`, with the other archives beside it; missing ones are fetched
+    first.
 
     Raises:
-        NoProgram: one cannot be had here, or is not what was pinned.
+        NoProgram: an archive is not available here, or is not the pinned one.
     """
     what = f"{program.name} {program.version}"
 

@@ -17,7 +17,7 @@ _PLACES = Path("/usr/lib/jvm")
 
 @dataclass(frozen=True)
 class Java:
-    """The versions that a program runs on. variable: of the environment, which names one."""
+    """The Java versions that a program runs on. variable: environment variable naming a Java."""
 
     least: int
     most: int
@@ -25,14 +25,14 @@ class Java:
 
 
 def find_java(wanted: Java, what: str) -> Path:
-    """The home of the Java that its variable names, or else of the newest that fits among those
-    of JAVA_HOME, of PATH, and where Debian installs them.
+    """The home of the Java named by the variable, else of the newest that fits among JAVA_HOME,
+    PATH, and Debian's install folders.
 
-    The newest, since Lucene compares vectors with the processor's wide instructions from Java 21
-    on, and one at a time before.
+    The newest is chosen because Lucene uses the processor's wide instructions to compare vectors
+    only from Java 21 on.
 
     Raises:
-        NoProgram: there is none that fits; `what` needs it, as the message says.
+        NoProgram: no Java fits; the message says that `what` needs it.
     """
     if home := os.environ.get(wanted.variable):
         return Path(home)
@@ -49,7 +49,7 @@ def find_java(wanted: Java, what: str) -> Path:
 
 
 def java_version(place: Path) -> int | None:
-    """The major version of the Java whose home this is; None where there is none."""
+    """The major version of the Java with this home; None if there is none."""
     if not os.access(place / "bin" / "java", os.X_OK):
         return None
     try:

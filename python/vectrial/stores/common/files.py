@@ -15,7 +15,7 @@ def atomic_replace(aside: Path, target: Path) -> None:
 
 
 def empty_folder(folder: Path) -> None:
-    """Remove everything in `folder`, which stays."""
+    """Remove everything in `folder`, but not the folder itself."""
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)

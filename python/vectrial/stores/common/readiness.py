@@ -23,9 +23,9 @@ def http_ready(
     *paths: str,
     weak_role: bool = False,
 ) -> Any:
-    """GET each of the paths; returns the JSON of the last one.
+    """GET each of the paths and return the JSON of the last one.
 
-    weak_role: None is returned where this is refused to the role (403), and not the secrets.
+    weak_role: return None if the role, not the secrets, is refused access (403).
 
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.

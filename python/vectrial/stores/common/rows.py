@@ -72,11 +72,11 @@ class Rows:
 
     @property
     def vectors(self) -> NDArray[np.float32]:
-        """The vector in each slot, (slots, d), where they are kept; a view."""
+        """The vector in each slot, (slots, d), if vectors are kept; a view."""
         return self._vectors[: self._used]
 
     def slots(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The slot of each id, (n,); -1 for an id that is not there."""
+        """The slot of each id, (n,); -1 for an absent id."""
         found = np.full(len(ids), -1, np.int64)
         for run_ids, run_slots in self._runs:  # newer runs override older ones
             place = np.searchsorted(run_ids, ids)
@@ -88,7 +88,7 @@ class Rows:
         return found
 
     def present(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of `ids` that exist, each once, ascending."""
+        """The ids in `ids` that exist, without duplicates, ascending."""
         return np.unique(ids[self.slots(ids) >= 0])
 
     def metadata(self) -> pa.Table:
@@ -145,14 +145,14 @@ class Rows:
         """Add new rows.
 
         Raises:
-            StoreError, PartialFailure: as `refuse`; nothing was added.
+            StoreError, PartialFailure: see `refuse`; nothing was added.
         """
         self.refuse(batch)
         self._append(batch)
 
     def upsert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add rows, or replace those whose ids exist; returns what was written, which is the
-        batch less all but the last row of an id that comes twice.
+        """Add rows, replacing rows whose ids exist. Returns the rows written: the batch with only
+        the last row of each repeated id.
 
         Raises:
             StoreError: another layout.
@@ -233,8 +233,8 @@ class Rows:
             self._chunks = metadata.combine_chunks().to_batches()
 
     def _metadata_at(self, slots: NDArray[np.int64]) -> pa.Table:
-        """The metadata of these slots, in their order. Taken chunk by chunk: taking from a table of
-        several chunks copies all of it first, however few rows are asked for."""
+        """The metadata of these slots, in their order. Rows are taken chunk by chunk: taking a few
+        from a table of several chunks would first copy the whole table."""
         table = self.metadata()
         if not table.num_columns or not len(slots):
             return table.slice(0, 0) if table.num_columns else table

@@ -75,15 +75,15 @@ class ServerStore(Store):
 
     @abstractmethod
     def _exists(self) -> bool:
-        """True when the server has the collection."""
+        """True if the server has the collection."""
 
     @abstractmethod
     def _searcher(self, request: SearchRequest) -> Searcher:
-        """As `Store.searcher_returning`, for what `capabilities.returns` declares."""
+        """The searcher for what `capabilities.returns` declares; see `Store.searcher_returning`."""
 
     @abstractmethod
     def _native_search(self, request: SearchRequest) -> NativeSearch:
-        """As `Store.native_search`, for what `capabilities.returns` declares."""
+        """The search for what `capabilities.returns` declares; see `Store.native_search`."""
 
     def create(self, schema: Schema, index: Index) -> None:
         self._bind(schema, index)
@@ -111,22 +111,22 @@ class ServerStore(Store):
         make_read_only(self)
 
     def _attach(self) -> None:
-        """Prepare reads of a collection that somebody else made; everything that is known of it is
-        set. Nothing is changed in the server."""
+        """Prepare to read a collection that somebody else made. All that is known of it is already
+        set; nothing on the server is changed."""
 
     @property
     def _shards(self) -> int:
-        """Parts that the rows are in: as many as the index asks for, or one for each node."""
+        """Number of parts with the rows: what the index asks for, or one for each node."""
         return getattr(self._index.params, "shards", None) or max(1, len(self._address.nodes))
 
     @property
     def _copies(self) -> int:
-        """Copies of each part."""
+        """Number of copies of each part."""
         return getattr(self._index.params, "replication_factor", None) or 1
 
     def _wait_followers(self, shows: Callable[[Address], bool]) -> str:
-        """Wait until every node but the first, which alone takes writes, shows what that holds.
-        Returns words about it to add to others, none where there is one node."""
+        """Wait until every follower shows what the first node, which alone takes writes, holds.
+        Returns words to append to a message; empty if there is one node."""
         followers = self._address.nodes[1:]
 
         def state() -> tuple[bool, str]:
@@ -167,7 +167,7 @@ class ServerStore(Store):
         options: Mapping[str, str] | None = None,
         headers: Sequence[tuple[str, str]] = (),
     ) -> LoadTarget:
-        """The server, as the native lane reaches it."""
+        """The server as the native lane's target."""
         from vectrial.engine import client
 
         assert self.protocol is not None
@@ -196,8 +196,8 @@ _WRITES = (
 
 
 def make_read_only(store: Store) -> None:
-    """Have every method of this store that changes something raise `Unsupported`. Its searches ask
-    for no refresh either."""
+    """Make every method of this store that changes something raise `Unsupported`. Its searches do
+    not ask for a refresh either."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise Unsupported(f"{store.name}: a collection that was there already is only read")
@@ -208,9 +208,9 @@ def make_read_only(store: Store) -> None:
 
 
 def collection_name(pattern: str, location: Path) -> str:
-    """The name of a store's collection: the same for the same folder.
+    """The name of a store's collection: always the same for the same folder.
 
-    pattern: of that name, around 20 hexadecimal digits.
+    pattern: format string of the name, whose field takes 20 hexadecimal digits.
     """
     digest = hashlib.sha256(str(location.resolve()).encode()).hexdigest()
     return pattern.format(digest[:20])

@@ -13,8 +13,8 @@ from vectrial.model.store import Store
 
 @contextmanager
 def temporary_store(make: Callable[[Path], Store], folder: Path) -> Iterator[Store]:
-    """A store made in `folder`, which is emptied first; it is not created yet. Afterwards it is
-    dropped from its server, closed, and the folder removed."""
+    """A store made in `folder`, which is emptied first; its collection is not created yet.
+    Afterwards the store is dropped from its server and closed, and the folder removed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -28,8 +28,8 @@ def temporary_store(make: Callable[[Path], Store], folder: Path) -> Iterator[Sto
 
 
 def close_store(store: Store) -> None:
-    """Close a store; one in a server is dropped first. An error while it is dropped is reported on
-    stderr and not raised: the server may be dead, and the measurements stand."""
+    """Close a store, after dropping it if it is in a server. An error from the drop goes to stderr
+    and is not raised: the server may be dead, and the measurements stand."""
     if store.kind == "server":
         try:
             store.drop()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def trust(ca: Path | None) -> None:
-    """Have clients of HTTP and gRPC that are made in this process from now on trust the
-    certificates in a PEM file; nothing without one.
+    """Make HTTP and gRPC clients created in this process from now on trust the certificates in a
+    PEM file. Do nothing if `ca` is None.
 
-    They read variables of the environment. A process connects to one server, so that no other
-    connection is concerned.
+    The clients read environment variables. A process connects to one server only, so no other
+    connection is affected.
     """
     if ca is not None:
         os.environ["SSL_CERT_FILE"] = os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(ca)

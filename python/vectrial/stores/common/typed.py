@@ -14,5 +14,5 @@ def coerce_values(where: Filter, schema: Schema) -> Filter:
 
 
 def on_columns(where: Filter, schema: Schema) -> Filter:
-    """As `coerce_values`, with the names of columns (`f0`, `f1`, …) instead of fields."""
+    """The filter of `coerce_values`, on columns (`f0`, `f1`, …) instead of fields."""
     return renamed(coerce_values(where, schema), schema.columns)

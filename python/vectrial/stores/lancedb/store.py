@@ -231,7 +231,7 @@ class LanceDB(vt.Store):
         return f"index_stats: {found.num_indexed_rows} rows in {found.index_type}, 0 outside it"
 
     def _index_all(self, name: str) -> Any:
-        """Bring rows that were written after the build into an index; returns its state."""
+        """Add the rows written after the build to an index; returns the index's state."""
         found = self._table.index_stats(name)
         if found is not None and found.num_unindexed_rows:
             self._compact()
@@ -286,7 +286,7 @@ class LanceDB(vt.Store):
         return run
 
     def _tuned(self, query: Any, k: int, params: vt.Params) -> Any:
-        """A search for the k nearest, as the parameters want it."""
+        """A search for the k nearest rows with these parameters."""
         query = query.column("vector").distance_type(_DISTANCE[self._schema.metric])
         if not isinstance(params, LanceIvfSearch):
             return query.bypass_vector_index()
@@ -322,8 +322,8 @@ class LanceDB(vt.Store):
         return run
 
     def _latest(self) -> Any:
-        """The table for the asynchronous API, in its present version. The synchronous one is a
-        wrapper around it that costs half as much again per search."""
+        """The current version of the table for the asynchronous API. The synchronous API wraps it
+        and costs half as much again per search."""
         if self._async_table is None:
             self._async_table = self._loop.run(self._open_async())
         self._loop.run(self._async_table.checkout_latest())
@@ -342,7 +342,7 @@ class LanceDB(vt.Store):
 
 
 def _quoted(name: str) -> str:
-    """A column name for DataFusion, where Lance wants backticks."""
+    """A column name as DataFusion reads it: Lance wants backticks."""
     return f"`{name}`"
 
 

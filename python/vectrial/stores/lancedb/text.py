@@ -22,14 +22,14 @@ LANCEDB_HYBRID = Hybrid(
 
 
 def text_index() -> Any:
-    """Full-text index of a column: its words as they are."""
+    """Full-text index of a column, whose words are indexed unchanged."""
     from lancedb.index import FTS
 
     return FTS(base_tokenizer="simple", stem=False, remove_stop_words=False, ascii_folding=False)
 
 
 def reranker(blend: Blend) -> Any:
-    """The fusion of both sides; None where there is but one."""
+    """The fusion of both sides; None if there is only one side."""
     if blend.alpha in (0.0, 1.0):
         return None
     from lancedb.rerankers import LinearCombinationReranker

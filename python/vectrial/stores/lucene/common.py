@@ -49,9 +49,9 @@ class LuceneHnswBuild(SegmentParams):
 
 
 def to_declared_scores(scores: NDArray[np.floating[Any]], metric: Metric) -> NDArray[np.float32]:
-    """A server's scores (k,), of which the larger is closer and none is negative, as `SCORES`
-    declares them. By both servers' references they are 1 / (1 + d²), (1 + cos) / 2, and of a
-    product p 1 + p, or 1 / (1 - p) where it is negative."""
+    """A server's scores (k,), which are never negative and larger if closer, converted to what
+    `SCORES` declares. By both servers' references they are 1 / (1 + d²), (1 + cos) / 2, and for an
+    inner product p 1 + p, or 1 / (1 - p) if p is negative."""
     scores = scores.astype(np.float64)
     match metric:
         case Metric.L2:
@@ -64,11 +64,11 @@ def to_declared_scores(scores: NDArray[np.floating[Any]], metric: Metric) -> NDA
 
 
 def condition_of(text: str) -> dict[str, Any] | None:
-    """The query that an application's condition is, JSON as its searches have it; None of an empty
-    text.
+    """The query for an application's condition, given as JSON in the form that its searches send;
+    None for an empty text.
 
     Raises:
-        UserError: it is not.
+        UserError: the text is not such a query.
     """
     if not text:
         return None
@@ -84,7 +84,7 @@ def condition_of(text: str) -> dict[str, Any] | None:
 
 
 def authorization(address: Address) -> str | None:
-    """The header that lets one in, from an API key or else a user and password, if any.
+    """The authorization header, from an API key or else a user and password; None without either.
 
     Raises:
         StoreError: there is a user without a password, or the other way round.

@@ -163,7 +163,7 @@ class Elasticsearch(LuceneStore):
 
 
 def _candidates(k: int, params: vt.Params) -> int | None:
-    """`num_candidates`; None where the server chooses."""
+    """`num_candidates`; None leaves the choice to the server."""
     if isinstance(params, vt.NoParams):  # every row is compared
         return k
     assert isinstance(params, ElasticsearchHnswSearch)

@@ -54,10 +54,10 @@ _JAVA = "ES_JAVA_HOME"
 
 
 def chosen() -> MavenProgram:
-    """The version that the environment asks for.
+    """The program of the version that the environment asks for.
 
     Raises:
-        UserError: it is not known here.
+        UserError: that version is not known here.
     """
     version = os.environ.get(_VERSION) or next(iter(VERSIONS))
     if version not in VERSIONS:

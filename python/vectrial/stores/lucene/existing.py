@@ -45,7 +45,7 @@ class VectorField:
 def describe(
     client: Any, existing: Existing, described: Callable[[Mapping[str, Any]], VectorField]
 ) -> Description:
-    """See `Store.describe`. described: a field of vectors, from its mapping."""
+    """See `Store.describe`. described: reads a vector field from its mapping."""
     name = existing.collection
     if not client.indices.exists(index=name):
         raise UserError(f"the server has no index '{name}'", where="--collection")
@@ -99,10 +99,10 @@ def rows_with(vector: str, condition: Query | None) -> Query:
 
 
 def _first_answer(existing: Existing, ask: Callable[[], Any]) -> Any:
-    """The answer to the first question with the application's condition.
+    """The answer to the first request that carries the application's condition.
 
     Raises:
-        UserError: the server does not take the condition.
+        UserError: the server rejects the condition.
     """
     try:
         return ask()
@@ -113,7 +113,7 @@ def _first_answer(existing: Existing, ask: Callable[[], Any]) -> Any:
 
 
 def status_of(error: Exception) -> int | None:
-    """The status of HTTP that an error of either client is about."""
+    """The HTTP status in an error of either client; None if it has none."""
     status = getattr(error, "status_code", None)  # opensearchpy has words there without an answer
     return status if isinstance(status, int) else None
 
@@ -121,8 +121,8 @@ def status_of(error: Exception) -> int | None:
 def _fields(
     properties: Mapping[str, Any], nested: list[str], above: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every field of a document by its path, those in objects and in other forms (`title.keyword`)
-    among them. nested: gets the paths of vectors in nested documents."""
+    """Every field of a document by its path, including fields in objects and multi-fields
+    (`title.keyword`). nested: collects the paths of vectors in nested documents."""
     for name, about in properties.items():
         path = f"{above}{name}"
         below = {**about.get("properties", {}), **about.get("fields", {})}
@@ -135,7 +135,7 @@ def _fields(
 
 
 def metric_of(metrics: Mapping[str, Metric], name: str) -> Metric:
-    """The metric that the server calls so. Raises `UserError`: it is none of ours."""
+    """The metric that the server calls `name`. Raises `UserError` if there is none."""
     if name not in metrics:
         raise UserError(
             f"vectors are compared by {name}", remedy=f"{', '.join(metrics)} are measured"
@@ -144,12 +144,12 @@ def metric_of(metrics: Mapping[str, Metric], name: str) -> Metric:
 
 
 def one_of(values: Sequence[Any]) -> Any:
-    """The value of a field in a document; of several, which any field may have there, all."""
+    """The value of a field in a document; a list if there are several, as any field may have."""
     return values[0] if len(values) == 1 else list(values)
 
 
 def paths(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a document, those in objects among them, by its path."""
+    """Every value of a document by its path, including values in objects."""
     for name, value in document.items():
         if isinstance(value, Mapping):
             yield from paths(value, f"{above}{name}.")

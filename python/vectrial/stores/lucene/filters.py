@@ -11,10 +11,10 @@ Query = dict[str, Any]
 
 
 def query(where: Filter, names: Mapping[str, str]) -> Query:
-    """The query that keeps the same rows.
+    """The query that keeps the same rows as `where`.
 
-    names: of the fields, by the columns that `where` reads, whose values have the columns' types
-        (`vectrial.stores.common.typed.coerce_values`).
+    names: fields' names by the columns that `where` reads. Its values already have the columns'
+        types (`vectrial.stores.common.typed.coerce_values`).
     """
     return _condition(where, names, holds=True)
 
@@ -22,8 +22,8 @@ def query(where: Filter, names: Mapping[str, str]) -> Query:
 def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> Query:
     """The query under which `where` is true (`holds`), or false and not unknown.
 
-    Negation is pushed down to the comparisons, since a document without a value does not match
-    a comparison there, and so matches its negation.
+    Negation is pushed down to the comparisons: in Lucene a document without a value fails a
+    comparison, and so would match its negation.
     """
     match where:
         case Not(part):

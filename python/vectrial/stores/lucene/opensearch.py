@@ -121,12 +121,12 @@ class OpenSearch(LuceneStore):
         return lambda vector: {"query": {"knn": {self._vector_name: {**query, "vector": vector}}}}
 
     def _ef(self, params: OpenSearchHnswSearch) -> int | None:
-        """What a search asks for; None: the server's own, of an index that somebody else made."""
+        """The ef_search to send; None: the server's own, for somebody else's index."""
         given = not self._attached or "ef_search" in params.model_fields_set
         return params.ef_search if given else None
 
     def _condition(self, where: vt.Filter | None) -> Query | None:
-        """The script reads a vector of every document it is given."""
+        """The filter, without documents that lack the vector that the script reads."""
         condition = super()._condition(where)
         if not self._attached or self._index.kind != "flat":
             return condition
@@ -163,11 +163,11 @@ class OpenSearch(LuceneStore):
         return found
 
     def _check_derived(self, name: str, vector: str) -> None:
-        """Check that searches return vectors that documents derive from the index: of one index in
-        many, none did in 3.5.
+        """Check that searches return vectors that documents derive from the index: in 3.5, one
+        index of many returned none.
 
         Raises:
-            UserError: they do not.
+            UserError: searches return no vectors.
         """
         from opensearchpy import TransportError
 
@@ -198,8 +198,8 @@ class OpenSearch(LuceneStore):
         )
 
     def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
-        """At a point in time: the end of a scroll closes what derives the vectors of documents,
-        after which every search that returns vectors fails (3.5.0), the application's too."""
+        """Hits read at a point in time. A scroll is avoided: closing one (3.5.0) breaks every later
+        search that returns derived vectors, including the application's."""
         point = self._client.create_pit(index=self._name, params={"keep_alive": KEEP})["pit_id"]
         try:
             page = {**body, "size": size, "sort": ["_shard_doc"]}

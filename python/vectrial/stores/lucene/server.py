@@ -35,11 +35,11 @@ rootLogger.appenderRef.console.ref = console
 
 
 def heap(variable: str, nodes: int = 1) -> str:
-    """The size of the heap of a node, as Java takes it, from the environment; unless given `HEAP`,
-    or `NODE_HEAP` where there are several nodes.
+    """A node's heap size, in Java's notation, from the environment. The default is `HEAP`, or
+    `NODE_HEAP` if there are several nodes.
 
     Raises:
-        UserError: it is no size.
+        UserError: the variable is not a size.
     """
     size = os.environ.get(variable) or (HEAP if nodes == 1 else NODE_HEAP)
     if not re.fullmatch(r"[1-9]\d*[mg]", size):
@@ -48,10 +48,10 @@ def heap(variable: str, nodes: int = 1) -> str:
 
 
 def configure(distribution: Path, folder: Path, settings: Mapping[str, str], name: str) -> Path:
-    """Write the server's configuration below its folder, and make the folders that it needs.
+    """Write the server's configuration below its folder, and create the folders that it needs.
 
-    distribution: what was unpacked, whose options of Java are taken, but for its log of garbage
-        collections: files that would count as data. name: of the file of settings.
+    distribution: the unpacked program. Its Java options are used, but not its log of garbage
+        collections, whose files would count as data. name: the settings file's name.
     """
     config = folder / "config"
     for needed in (config, folder / "data", folder / "logs", folder / "tmp"):
@@ -76,10 +76,10 @@ def command(
     java_variable: str,
     nodes: int = 1,
 ) -> Command:
-    """The command of a server, or of one of several nodes.
+    """The command of a server alone, or of one node of several.
 
-    name: of the server and its file of settings. prefix: of its variables of the environment.
-    java: finds a Java, of which `java_variable` tells the server; a distribution may have its own.
+    name: name of the server and its settings file. prefix: prefix of its environment variables.
+        java: finds a Java, whose path goes into `java_variable`; a distribution may bring its own.
     """
     distribution = program.parent.parent
     config = configure(distribution, folder, own_settings, name)
@@ -96,7 +96,7 @@ def command(
 
 
 def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
-    """Those of a node of its own that listens on loopback."""
+    """Settings of a single node that listens on loopback."""
     return {
         "cluster.name": "vectrial",
         "node.name": "vectrial",
@@ -112,7 +112,7 @@ def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
 
 
 def node_settings(folder: Path, node: Node, nodes: Sequence[Node]) -> dict[str, str]:
-    """Those of a node of a cluster."""
+    """Settings of one node of a cluster."""
     own = settings(folder, node.ports) | {
         "node.name": node.name,
         "network.host": node.host,
@@ -124,11 +124,11 @@ def node_settings(folder: Path, node: Node, nodes: Sequence[Node]) -> dict[str, 
 
 
 def ready(recipe: Recipe, address: Address, *, identity: str) -> None:
-    """The cluster has a master, its nodes and its shards; asked of `_cluster/health`, since
+    """Check that the cluster has a master, its nodes and its shards. `_cluster/health` tells, since
     Elasticsearch's distribution in the registry does not answer at `/`.
 
-    identity: path at which anybody who is known is told who it is: a role that may only read an
-        index may not ask for the cluster.
+    identity: path that tells known users who they are, for roles that may read an index but not
+        query the cluster.
     """
     allowed = authorization(address)
     headers = {"authorization": allowed} if allowed else {}

@@ -116,7 +116,7 @@ class LuceneStore(vt.ServerStore):
 
     @abstractmethod
     def _settings(self, index: vt.Index) -> Mapping[str, Any]:
-        """Settings of the index beside those that both servers have."""
+        """Settings of the index beyond those that both servers share."""
 
     @abstractmethod
     def _vector_field(self, schema: vt.Schema, index: vt.Index) -> Mapping[str, Any]:
@@ -126,19 +126,19 @@ class LuceneStore(vt.ServerStore):
     def _neighbours(
         self, k: int, params: vt.Params, condition: lucene_filters.Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
-        """Members of a search's body that find the neighbours of a vector."""
+        """Members of a search body that find the neighbours of a vector."""
 
     @abstractmethod
     def _native_options(self, k: int, params: vt.Params) -> dict[str, str]:
-        """The same question, as options of the protocol."""
+        """The same search as options of the native protocol."""
 
     @abstractmethod
     def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
-        """A field of vectors as its mapping has it."""
+        """A vector field, from its mapping."""
 
     @abstractmethod
     def _merge(self, segments: int) -> None:
-        """Merge to at most so many segments, which may take `MERGE_S`."""
+        """Merge to at most `segments` segments, which may take `MERGE_S`."""
 
     def version(self) -> str:
         try:
@@ -185,7 +185,7 @@ class LuceneStore(vt.ServerStore):
 
     @property
     def _attached(self) -> bool:
-        """The collection was made by somebody else: rows are known by `_id` alone."""
+        """True if somebody else made the collection: its rows are known by `_id` alone."""
         return self._id_name == lucene_existing.ID
 
     def _exists(self) -> bool:
@@ -211,8 +211,8 @@ class LuceneStore(vt.ServerStore):
             self.refresh()
 
     def wait_indexed(self) -> str:
-        """A segment has its graph before it can be searched. What is left is to have every row
-        in a segment, and to let merges end that would put other graphs in the place of these."""
+        """Wait until every row is in a segment, and no running merge would replace the graphs. A
+        segment has its graph before it can be searched."""
         self.refresh()
         vt.wait_until(self._merged, MERGE_S)
         self.refresh()
@@ -237,11 +237,11 @@ class LuceneStore(vt.ServerStore):
         return found
 
     def footprint(self) -> vt.Footprint:
-        """The log; raw vectors and graph are files of the same segments, and not told apart."""
+        """The log's bytes; raw vectors and graph share files and cannot be told apart."""
         return vt.Footprint(log_bytes=int(self._stats("translog")["translog"]["size_in_bytes"]))
 
     def insert(self, batch: pa.RecordBatch) -> None:
-        """An id that is there already is refused, in a `PartialFailure`."""
+        """Insert rows. An existing id is refused with a `PartialFailure`."""
         self._write("create", batch)
 
     def upsert(self, batch: pa.RecordBatch) -> None:
@@ -277,7 +277,7 @@ class LuceneStore(vt.ServerStore):
             raise vt.PartialFailure(reason, [int(row["_id"]) for row in failed])
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        """Read from the documents themselves, so that what was just written is there, too."""
+        """Read rows from the documents themselves, so that rows just written are found too."""
         return vt.get_pages(self._schema, ids, _PAGE, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
@@ -299,13 +299,13 @@ class LuceneStore(vt.ServerStore):
         return int(self._client.count(index=self._name, body=body)["count"])
 
     def _all_rows(self) -> lucene_filters.Query:
-        """The query for every row; documents without a vector are none."""
+        """The query for every row; documents without a vector are not rows."""
         if not self._attached:
             return {"match_all": {}}
         return lucene_existing.rows_with(self._vector_name, self._own_query)
 
     def _whole(self) -> dict[str, Any]:
-        """Members of a search that have it return whole rows."""
+        """Members of a search body that make it return whole rows."""
         own = () if self._attached else (ID,)
         return self._fields(*own, self._vector_name, *self._names.values())
 
@@ -316,7 +316,7 @@ class LuceneStore(vt.ServerStore):
             yield self._hits(hits)
 
     def _hits(self, hits: Sequence[Any]) -> pa.RecordBatch:
-        """Rows of the hits of a search that returns whole ones."""
+        """The rows in the hits of a search that returns whole rows."""
         rows = [
             {name: lucene_existing.one_of(values) for name, values in hit.get("fields", {}).items()}
             | dict(lucene_existing.paths(hit.get("_source", {})))
@@ -326,7 +326,7 @@ class LuceneStore(vt.ServerStore):
         return self._batch(rows)
 
     def _pages(self, body: dict[str, Any], size: int) -> Iterator[list[Any]]:
-        """The hits of a search, all of them, so many at a time."""
+        """All hits of a search, `size` at a time."""
         search = self._client.search
         page = search(index=self._name, body={**body, "size": size}, scroll=KEEP)
         try:
@@ -361,7 +361,7 @@ class LuceneStore(vt.ServerStore):
         return run
 
     def _ids_of(self) -> Callable[[list[Any]], NDArray[np.int64]]:
-        """Reads the ids of hits."""
+        """A function that reads the ids of hits."""
         if self._attached:
             known = self._keys.ids
             return lambda hits: known([hit["_id"] for hit in hits])
@@ -428,8 +428,8 @@ class LuceneStore(vt.ServerStore):
         return np.array(found[:limit], np.int64)
 
     def _answers(self, body: dict[str, Any], limit: int) -> Iterable[list[Any]]:
-        """The hits of a search, at least `limit` if there are so many: of as many as one answer
-        may have, by one request."""
+        """The hits of a search, at least `limit` if there are that many. One request suffices if
+        one answer may hold `limit` hits."""
         if limit > _PAGE:
             return self._pages(body, _PAGE)
         answer = self._client.search(index=self._name, body={**body, "size": limit})
@@ -453,7 +453,7 @@ class LuceneStore(vt.ServerStore):
                 return (*own, self._vector_name)
 
     def _fields(self, *names: str) -> dict[str, Any]:
-        """Members of a search that have it return the values of these fields, and nothing else."""
+        """Members of a search body that make it return only the values of these fields."""
         from_source, from_columns = self._sources(names)
         if from_source:
             return {"_source": from_source, "docvalue_fields": from_columns}
@@ -462,7 +462,7 @@ class LuceneStore(vt.ServerStore):
         return {"_source": False, "stored_fields": "_none_", "docvalue_fields": from_columns}
 
     def _sources(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those of the fields that are read from documents, and those from columns."""
+        """The fields read from documents, and the fields read from columns."""
         if self.vectors_in_columns:
             return [], list(names)
         vector = self._vector_name

@@ -43,7 +43,7 @@ _PART = "words"
 
 
 def text_field() -> dict[str, Any]:
-    """Mapping of a column of texts: as it is, and by its words."""
+    """Mapping of a text column: indexed unchanged, and by its words."""
     words = {"type": "text", "analyzer": "standard"}
     return {"type": "keyword", "index": False, "fields": {_PART: words}}
 
@@ -53,7 +53,7 @@ def build_query(
 ) -> Callable[[list[float], str], dict[str, Any]]:
     """The body of a search by vector and text.
 
-    near: members that ask for the neighbours of a vector. boost: what BM25 is multiplied by.
+    near: members that find the neighbours of a vector. boost: factor for the BM25 score.
     """
     field, alpha = f"{column}.{_PART}", blend.alpha
 

@@ -25,7 +25,7 @@ _WORKERS = ("proxy", "querynode", "datanode", "indexnode")
 
 
 def node_command(alone: Command, node: Node, cluster: Cluster) -> Command:
-    """The command of a node, given that of a server alone on it."""
+    """The command of a node, given the command of a stand-alone server."""
     addresses = {name: node.host for name in alone.env if name.endswith("_IP")}
     if len(cluster.nodes) == 1:
         return replace(alone, env={**alone.env, **addresses})

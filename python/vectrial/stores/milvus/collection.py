@@ -39,7 +39,7 @@ def collection_schema(client: Any, schema: Schema, *, nullable: bool = False) ->
 
 
 def entities(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
-    """The rows as `insert` and `upsert` take them."""
+    """The rows in the form that `insert` and `upsert` take."""
     rows = zip(
         ids_of(batch).tolist(),
         vectors_of(batch),
@@ -50,14 +50,14 @@ def entities(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
 
 
 def entities_batch(schema: Schema, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Entities with all fields, in the layout of `schema`."""
+    """A batch in the layout of `schema`, from entities with all fields."""
     ids, vectors = [row["id"] for row in found], [row["vector"] for row in found]
     return batch_of_rows(schema, ids, vectors, found)
 
 
 def strong_count(client: Any, name: str, condition: str = "") -> int:
-    """Rows of a loaded collection, among them those of every write acknowledged before. condition:
-    an expression that they meet."""
+    """Number of rows in a loaded collection, including every acknowledged write. condition:
+    expression that the rows must meet."""
     found = client.query(
         name, filter=condition, output_fields=["count(*)"], consistency_level="Strong"
     )

@@ -69,10 +69,10 @@ def describe(client: Any, existing: Existing) -> Description:
 
 
 def _count(client: Any, existing: Existing) -> int:
-    """Rows of the collection that meet the application's condition.
+    """Number of rows in the collection that meet the application's condition.
 
     Raises:
-        UserError: the server does not take it.
+        UserError: the server rejects the condition.
     """
     from pymilvus import MilvusException
 

@@ -16,10 +16,10 @@ _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r"})
 
 
 def expression(where: Filter, names: Mapping[str, str], *, holds: bool = True) -> str:
-    """The expression that is true where `where` is (`holds`), or where it is false and not
-    unknown. `not` of `in` keeps the rows without a value, so that negation is pushed down.
+    """The expression that is true where `where` is true (`holds`), or where it is false and not
+    unknown. Negation is pushed down, because `not` of `in` keeps the rows without a value.
 
-    where: its values have the types of their columns. names: of columns → of fields.
+    where: a filter whose values have the types of their columns. names: columns → fields.
     """
     match where:
         case Not(part):

@@ -121,7 +121,7 @@ def has_index(field: Field) -> bool:
 
 
 def build_params(params: Params) -> dict[str, int]:
-    """As requests to make an index of vectors name them."""
+    """Build parameters as a request to create a vector index names them."""
     match params:
         case MilvusHnswBuild():
             return {"M": params.m, "efConstruction": params.ef_construction}
@@ -132,7 +132,7 @@ def build_params(params: Params) -> dict[str, int]:
 
 
 def search_params(params: Params, k: int) -> dict[str, int]:
-    """As searches name them.
+    """Search parameters as a search request names them.
 
     Raises:
         UserError: ef_search is below k, which the server refuses.
@@ -172,13 +172,13 @@ class IndexProgress:
         _until("indexes", self._not_indexed)
 
     def until_merged(self) -> None:
-        """Have small segments merged where there are several, and wait until all is indexed anew.
+        """If there are several small segments, have them merged, and wait until all rows are
+        indexed again.
 
-        A compaction that is asked for leaves out what one of the server's own (each minute, and
-        when segments are flushed) has under way, says that it is Completed, and the segments
-        change under the searches that follow. So it is asked for again once these are gone.
-        Segments of more than half of the largest size are not merged, and a single small one may
-        be left over.
+        A compaction on request skips segments that the server's own (each minute, and when segments
+        are flushed) is working on. It reports Completed although the segments change under later
+        searches, so it is repeated once these are gone. Segments of more than half the largest size
+        are not merged, and a single small one may be left over.
 
         Raises:
             StoreError: it is not done after an hour.
@@ -210,8 +210,8 @@ class IndexProgress:
         _until("shards", self._not_answering)
 
     def indexed_rows(self) -> int:
-        """Rows of the segments that the query nodes hold with their index. Growing segments are
-        not listed by this server."""
+        """Number of rows in the segments that the query nodes hold with an index. This server does
+        not list growing segments."""
         loaded = self.client.list_loaded_segments(self.collection)
         return sum(one.num_rows for one in loaded if one.index_id and _state(one) != "Growing")
 
@@ -225,11 +225,11 @@ class IndexProgress:
         return ""
 
     def _segments(self) -> set[int]:
-        """Ids of the segments that are stored."""
+        """Ids of the stored segments."""
         return {one.segment_id for one in self.client.list_persistent_segments(self.collection)}
 
     def _small(self) -> set[int]:
-        """Those of them that the server would merge with others."""
+        """Ids of the stored segments that the server would merge with others."""
         stored = self.client.list_persistent_segments(self.collection)
         most = _SMALL_BYTES / max(1, self.row_bytes)
         return {one.segment_id for one in stored if one.num_rows < most}
@@ -265,8 +265,8 @@ class IndexProgress:
         return ""
 
     def _not_answering(self) -> str:
-        """What keeps a shard from answering: for a moment after its segments changed, the
-        coordinator believes that its query node lacks one that the node itself lists as loaded."""
+        """The reason why a shard does not answer. For a moment after its segments change, the
+        coordinator believes that its query node lacks a segment that the node lists as loaded."""
         from pymilvus import MilvusException
 
         try:
@@ -283,7 +283,7 @@ def _state(segment: Any) -> str:
 
 
 def _within(seconds: float, lack: Callable[[], str]) -> bool:
-    """Wait until nothing is missing; False if that takes too long."""
+    """Wait until `lack` reports nothing missing; False if that takes longer than `seconds`."""
     ends = time.monotonic() + seconds
     while lack():
         if time.monotonic() > ends:

@@ -109,8 +109,8 @@ def _unpacked() -> Path:
 def _command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
-    """Settings are those that come with the program; what differs is in the environment, which
-    goes before them: `etcd.data.dir` is ETCD_DATA_DIR there."""
+    """The server's command. Settings come with the program; differing ones are environment
+    variables, which take precedence: `etcd.data.dir` is ETCD_DATA_DIR there."""
     config = _write_config(program, folder / "config", ports)
     libraries = program.parent
     roles = {f"{role.upper()}_PORT": str(ports[role]) for role in _ROLES}
@@ -149,7 +149,7 @@ def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> 
 
 
 def _write_config(program: Path, config: Path, ports: Mapping[str, int]) -> Path:
-    """The folder in which it looks for its settings; JSON is YAML too."""
+    """Write the settings as JSON, which is YAML too; returns the program's settings folder."""
     config.mkdir(exist_ok=True)
     settings = program.parent.parent / "configs" / "milvus.yaml"
     if settings.exists():
@@ -169,7 +169,7 @@ def _write_config(program: Path, config: Path, ports: Mapping[str, int]) -> Path
 
 
 def _ready(address: Address) -> None:
-    """Ask for its health and for a list of its collections."""
+    """Check the server's health and list its collections."""
     import grpc
     from pymilvus.grpc_gen import milvus_pb2, milvus_pb2_grpc
 

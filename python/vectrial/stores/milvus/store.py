@@ -154,7 +154,7 @@ class Milvus(vt.ServerStore):
         return milvus_existing.describe(self._client, existing)
 
     def _attach(self) -> None:
-        """It was loaded by somebody else, as `describe` has seen."""
+        """Open a collection that somebody else loaded, as `describe` has checked."""
         self._serving = self._flushed = self._attached = True
         self._own = self._own_condition and f"({self._own_condition})"
 
@@ -174,8 +174,8 @@ class Milvus(vt.ServerStore):
         super()._bind(schema, index)
 
     def drop(self) -> None:
-        """Released first: a server that is told to end while it lets go of what was dropped asks
-        itself for that collection until it is killed."""
+        """Release the collection, then drop it. A server that is stopped while it releases a
+        dropped collection keeps asking itself for that collection until it is killed."""
         if self._client.has_collection(self._name):
             self._client.release_collection(self._name)
         self._client.drop_collection(self._name)
@@ -185,8 +185,8 @@ class Milvus(vt.ServerStore):
         self._flushed = True
 
     def build(self) -> None:
-        """Make the indexes of every segment, have small segments merged where there are several,
-        and load the collection."""
+        """Index every segment, have small segments merged if there are several, and load the
+        collection."""
         self._make_indexes()
         self._progress().until_merged()
         self._index_and_load()
@@ -204,15 +204,15 @@ class Milvus(vt.ServerStore):
             self._make_index(self._names[field.name], index_type=FIELD_INDEX[field.type])
 
     def _make_index(self, name: str, **index: Any) -> None:
-        """Of one field, whole: of several asked for at once the server forgets some, of which it
-        thinks again when the next minute strikes."""
+        """Index one whole field. If several indexes are requested at once, the server forgets some
+        until the next full minute."""
         indexes = self._client.prepare_index_params()
         indexes.add_index(name, index_name=name, **index)
         self._client.create_index(self._name, indexes, sync=False)
         self._progress().until_indexed()
 
     def _index_and_load(self) -> None:
-        """Nothing can be read before. Calling it twice is harmless."""
+        """Index and load the collection, to make it readable. Calling it twice is harmless."""
         self._make_indexes()
         self._client.load_collection(self._name, replica_number=self._copies)
         self._serving = True
@@ -229,8 +229,8 @@ class Milvus(vt.ServerStore):
         return IndexProgress(self._client, self._name, structure=structure, row_bytes=row_bytes)
 
     def wait_indexed(self) -> str:
-        """Flushes what is not flushed, then asks for the state of every index, and compares the
-        segments that the query nodes hold with those that are stored."""
+        """Flush, check the state of every index, and compare the segments that the query nodes hold
+        with the stored ones."""
         # Writes of the native lane are not known here.
         if self._natively_written or not self._flushed:
             self.flush()
@@ -255,8 +255,8 @@ class Milvus(vt.ServerStore):
         return known
 
     def unindexed_rows(self) -> int:
-        """Rows that a strong count finds, less those of segments that are served with an index:
-        the others are scanned, in growing segments or in sealed ones."""
+        """Rows that a strong count finds, minus those in segments served with an index. The others
+        are scanned, in growing or sealed segments."""
         return max(0, self.count() - self._progress().indexed_rows())
 
     def insert(self, batch: pa.RecordBatch) -> None:
@@ -276,7 +276,7 @@ class Milvus(vt.ServerStore):
             write(self._name, entities(part, self._schema))
 
     def import_files(self, batch: pa.RecordBatch) -> Mapping[str, bytes]:
-        """A file of NumPy for each column, named after it."""
+        """A NumPy file for each column, named after the column."""
         vt.check(batch, self._schema)
         if self._schema.fields:
             raise vt.Unsupported("columns of metadata are not imported: metadata = false")
@@ -347,8 +347,8 @@ class Milvus(vt.ServerStore):
             pages.close()
 
     def _own_writes(self) -> str:
-        """The level at which this store's own writes are seen: a session's are those that went
-        through its client."""
+        """The consistency level at which this store sees its own writes: a session's writes are
+        those sent through its client."""
         return "Strong" if self._natively_written else "Session"
 
     def _fields(self) -> list[str]:
@@ -381,14 +381,14 @@ class Milvus(vt.ServerStore):
         return run
 
     def _search_params(self, params: MilvusReads, k: int) -> dict[str, int]:
-        """As a search names them; of a collection that somebody else made those that are given,
-        and the server knows the others."""
+        """Search parameters as a request names them. For a collection that somebody else made, only
+        those that are given; the server knows the others."""
         if self._attached and params.model_fields_set <= {"consistency"}:
             return {}
         return search_params(params, k)
 
     def _level(self, params: MilvusReads) -> MilvusConsistency | None:
-        """The level that a search asks for; None: the collection's, which somebody else made."""
+        """The consistency level to send; None: that of somebody else's collection."""
         given = not self._attached or "consistency" in params.model_fields_set
         return params.consistency if given else None
 
@@ -420,8 +420,8 @@ class Milvus(vt.ServerStore):
         )
 
     def native_rows(self) -> vt.NativeRows:
-        """Reads are bounded: a row written a moment ago may be missing from a get; before `build`
-        there are none, since what is loaded in bulk is indexed and served when it is whole."""
+        """Native row operations. Reads are bounded: a get may miss a row written a moment ago.
+        There are none before `build`: a bulk load is indexed and served once it is complete."""
         self._natively_written = True
         options = {
             **self._native_options(),
@@ -452,13 +452,13 @@ class Milvus(vt.ServerStore):
         return self._and(expression(vt.coerce_values(where, self._schema), self._names))
 
     def _and(self, condition: str) -> str:
-        """A condition together with that of the application, if it has one."""
+        """A condition combined with the application's own condition, if there is one."""
         return f"{self._own} and {condition}" if self._own else condition
 
 
 def credentials(address: vt.Address) -> str:
-    """The `authorization` header that the secrets of an address make: of a token, or of a user
-    and a password; empty where there are none."""
+    """The `authorization` header from an address's secrets: a token, or a user and password; empty
+    without secrets."""
     secrets = address.secrets
     text = secrets.get("token") or ""
     if not text and "user" in secrets:
@@ -467,7 +467,7 @@ def credentials(address: vt.Address) -> str:
 
 
 def _npy(values: NDArray[Any]) -> bytes:
-    """An array as a file of NumPy."""
+    """An array as the bytes of a NumPy file."""
     sink = io.BytesIO()
     np.save(sink, values, allow_pickle=False)
     return sink.getvalue()

@@ -58,10 +58,10 @@ class FoundTable:
 
 
 def find(ask: Ask, existing: Existing) -> FoundTable:
-    """The table of a name, and how it is searched.
+    """The table with the collection's name, and how it is searched.
 
     Raises:
-        UserError: there is none, or it must be said what of it is searched.
+        UserError: there is no such table, or the user must say what is searched in it.
     """
     name, table = existing.collection, _path(existing.collection)
     columns, primary = _columns(ask, name), _primary_key(ask, table)
@@ -121,10 +121,10 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
 
 
 def _vector(existing: Existing, columns: Mapping[str, _Column]) -> tuple[str, str | None]:
-    """The column with the vectors, and what of it is searched, as `used` takes that.
+    """The vector column, and what of it is searched, in the form that `used` takes.
 
     Raises:
-        UserError: it is not said which of several columns.
+        UserError: there are several columns, and none is named.
     """
     vectors = [column for column, about in columns.items() if about.kind in OPERANDS]
     if not existing.vector:
@@ -136,7 +136,7 @@ def _vector(existing: Existing, columns: Mapping[str, _Column]) -> tuple[str, st
 
 
 def _notes(ask: Ask, over: Used | None, where: str) -> Iterator[str]:
-    """What a reader should know of how the table is searched."""
+    """Notes for the reader on how the table is searched."""
     if where:
         yield f"searches have the condition {where}, and the rows are those that it keeps"
     if over is None:
@@ -161,10 +161,10 @@ def _notes(ask: Ask, over: Used | None, where: str) -> Iterator[str]:
 
 
 def _dim(ask: Ask, place: TableNames, modifier: int) -> int:
-    """Components of what is searched.
+    """Number of dimensions of what is searched.
 
     Raises:
-        UserError: there is none, or they differ from row to row.
+        UserError: there is none, or it differs from row to row.
     """
     if modifier > 0 and not place.expression:
         return modifier
@@ -180,10 +180,10 @@ def _dim(ask: Ask, place: TableNames, modifier: int) -> int:
 
 
 def _check_ids(ask: Ask, place: TableNames) -> None:
-    """Check that a column that is no primary key tells rows apart.
+    """Check that the id column is unique if it is not a primary key.
 
     Raises:
-        UserError: naming a value that several have.
+        UserError: several rows have the same value, which the message names.
     """
     each = f"SELECT {quoted(place.id)}::text, count(*) FROM {place.path} WHERE {place.with_vector}"
     twice = ask(f"{each} GROUP BY {quoted(place.id)} HAVING count(*) > 1 LIMIT 1").fetchone()
@@ -196,13 +196,13 @@ def _check_ids(ask: Ask, place: TableNames) -> None:
 
 
 def _has_negative(ask: Ask, place: TableNames) -> bool:
-    """True if an id is below zero: such ids are numbered, as texts are."""
+    """True if an id is negative: such ids are numbered, as text ids are."""
     below = f"SELECT EXISTS (SELECT 1 FROM {place.path} WHERE {quoted(place.id)} < 0)"
     return bool(ask(below).fetchone()[0])
 
 
 def _path(collection: str) -> str:
-    """The table in SQL; its name may have that of its schema before it."""
+    """The table in SQL; `collection` may include the name of its schema."""
     namespace, _, table = collection.rpartition(".")
     return ".".join(quoted(part) for part in (namespace, table) if part)
 

@@ -72,7 +72,7 @@ class Searched:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The searched expression, with its predicate if it has one, for messages."""
         return f"{self.expression}{f' where {self.predicate}' if self.predicate else ''}"
 
 
@@ -92,17 +92,17 @@ class Used:
 def used(
     ask: Ask, table: str, column: Searched, wanted: Metric | None, expression: str | None
 ) -> Used | None:
-    """The indexes that searches are planned over, first as the server has its settings; None where
+    """The indexes over which the server plans searches, tried first with its own settings; None if
     every row is read.
 
     Args:
-        column: the column, with the condition that searches have, if they have one.
-        expression: what the application compares with a query; the column if it is empty, and None
-            where that is not said.
+        column: the column, with the searches' condition if they have one.
+        expression: what the application compares with a query; "" means the column, None that the
+            user has not said.
 
     Raises:
-        UserError: there are some under several metrics or of several parts of the rows, or of a
-            kind that is not measured; or it must be said what is searched.
+        UserError: the indexes have several metrics, cover several parts of the rows, or are of a
+            kind that is not measured; or the user must say what is searched.
     """
     others, left_out = _others(ask, table, column)
     over = [one for one in others if one.expression]
@@ -138,7 +138,7 @@ def used(
 def _first_planned(
     ask: Ask, table: str, groups: Sequence[Sequence[Searched]], wanted: Metric | None
 ) -> Used | None:
-    """The indexes of the first group that has some which searches are planned over."""
+    """The indexes of the first group that has indexes over which searches are planned."""
     for forced in (False, True):
         if forced:
             ask("SELECT set_config('enable_seqscan', 'off', false)")
@@ -174,9 +174,9 @@ def _only(planned: Sequence[Used]) -> Used:
 
 
 def _others(ask: Ask, table: str, column: Searched) -> tuple[list[Searched], list[str]]:
-    """What may be searched beside the column, whose indexes the plans tell: what other indexes are
-    over; and indexes over the column that are not measured. Where searches have a condition, the
-    server finds which indexes of a part of the rows have all that it keeps."""
+    """Other candidates for searching the column, and its indexes that are not measured. Candidates
+    are expressions that other indexes are over. If searches have a condition, the server decides
+    which partial indexes cover it."""
     others: dict[tuple[str, str, str], list[Metric]] = {}
     left_out: list[str] = []
     vector = column.column
@@ -197,13 +197,13 @@ def _others(ask: Ask, table: str, column: Searched) -> tuple[list[Searched], lis
 
 
 def mentions(expression: str, column: str) -> bool:
-    """True if an expression in SQL has this column's name."""
+    """True if an SQL expression mentions this column."""
     named = rf'(?<![\w"]){re.escape(column)}(?![\w"])|{re.escape(quoted(column))}'
     return re.search(named, expression) is not None
 
 
 def _bare(key: str) -> str:
-    """An expression without the brackets around all of it."""
+    """An expression without brackets that enclose all of it."""
     while key.startswith("(") and key.endswith(")") and _matches(key):
         key = key[1:-1]
     return key
@@ -222,11 +222,11 @@ def _matches(key: str) -> bool:
 def _planned(
     ask: Ask, table: str, searched: Searched, metric: Metric
 ) -> tuple[str, Mapping[str, int], Sequence[str]] | None:
-    """Kind, parameters and names of the indexes that a search is planned over; None where it is
-    over none of vectors.
+    """Kind, parameters and names of the indexes over which a search is planned; None if it uses no
+    vector index.
 
     Raises:
-        UserError: it is over one that is not measured, or is not this server's own.
+        UserError: the index is not measured, or is not this server's own.
     """
     from psycopg.errors import UndefinedColumn
 
@@ -263,10 +263,10 @@ def _planned(
 
 
 def _scans(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every scan of an index in a plan.
+    """Every index scan in a plan.
 
     Raises:
-        UserError: a part of the plan is another server's, or an extension's, and not shown.
+        UserError: a part of the plan is another server's or an extension's, and is not shown.
     """
     if node["Node Type"] in ("Foreign Scan", "Custom Scan") and "Plans" not in node:
         where = node.get("Relation Name") or node.get("Custom Plan Provider") or "an extension"

@@ -96,9 +96,9 @@ _BIN = "VECTRIAL_POSTGRES_BIN"
 
 
 def connect(address: Address, timeout_s: int = 10) -> Any:
-    """A connection of the official client, every statement a transaction of its own.
+    """A connection of the official client in which every statement is its own transaction.
 
-    timeout_s: how long connecting may take.
+    timeout_s: limit on the time to connect.
     """
     import psycopg
 
@@ -165,7 +165,7 @@ def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> 
 
 
 def _ready(address: Address) -> None:
-    """It takes connections, and the extension is there or can be made."""
+    """Check that the server accepts connections, and that the extension is installed or can be."""
     import psycopg
 
     try:
@@ -183,7 +183,7 @@ def _ready(address: Address) -> None:
 
 
 def _check_role(connection: Any, address: Address) -> None:
-    """The first node takes writes, and has as many standbys as there are others."""
+    """Check that the first node accepts writes and has every other node as a standby."""
     (standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if is_first("PostgreSQL", address, takes_writes=not standby):
         following = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"

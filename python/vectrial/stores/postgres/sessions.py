@@ -39,7 +39,7 @@ class Sessions:
         self.main = self._connect({})
 
     def of(self, settings: Mapping[str, str]) -> Any:
-        """The connection of the calling thread with these settings."""
+        """The calling thread's connection with these settings."""
         key = (threading.get_ident(), tuple(settings.items()))
         found = self._open.get(key)
         if found is None:
@@ -49,7 +49,7 @@ class Sessions:
         return found
 
     def close(self) -> None:
-        """Close all of them. Harmless twice."""
+        """Close all connections. Calling it twice is harmless."""
         with self._lock:
             for one in (self.main, *self._open.values()):
                 one.close()
@@ -59,7 +59,7 @@ class Sessions:
         """A new connection.
 
         Raises:
-            UserError: nothing may be written, and the database does not know vectors.
+            UserError: the connection is read-only, and the database lacks the vector extension.
         """
         from pgvector.psycopg import register_vector
         from psycopg import RawCursor

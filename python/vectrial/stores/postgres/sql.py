@@ -112,12 +112,12 @@ class PgIvfSearch(_Search):
 
 
 def index_name(table: str) -> str:
-    """The index of a table's vectors."""
+    """Name of the index on a table's vectors."""
     return f"{table}_vector"
 
 
 def create(table: str, schema: Schema, further: Iterable[str] = ()) -> str:
-    """The statement that makes an empty table. further: columns beside those of the schema."""
+    """The statement that creates an empty table. further: columns beyond those of the schema."""
     columns = ["id int8 PRIMARY KEY", f"vector vector({schema.dim}) NOT NULL"]
     columns += [f"{schema.columns[field.name]} {TYPES[field.type]}" for field in schema.fields]
     columns += further
@@ -125,7 +125,7 @@ def create(table: str, schema: Schema, further: Iterable[str] = ()) -> str:
 
 
 def build(table: str, schema: Schema, params: Params) -> Iterator[str]:
-    """The statements that index a table that is loaded: its vectors, and the fields that ask."""
+    """The statements that index a loaded table: its vectors, and the fields that ask for it."""
     name = index_name(table)
     yield f"DROP INDEX IF EXISTS {name}"
     on = f"CREATE INDEX {name} ON {table} USING"
@@ -142,7 +142,7 @@ def build(table: str, schema: Schema, params: Params) -> Iterator[str]:
 
 
 def upsert(table: str, schema: Schema) -> str:
-    """The statement that writes a row, whether its id is there or not."""
+    """The statement that writes a row, whether or not its id exists."""
     columns = ["vector", *schema.columns.values()]
     places = ", ".join(f"${at}" for at in range(1, len(columns) + 2))
     change = ", ".join(f"{column} = EXCLUDED.{column}" for column in columns)
@@ -175,7 +175,7 @@ class TableNames:
 
     @property
     def path(self) -> str:
-        """The table in SQL."""
+        """The table's path in SQL."""
         return ".".join(quoted(part) for part in (self.namespace, self.table) if part)
 
     @property
@@ -185,17 +185,17 @@ class TableNames:
 
     @property
     def searched(self) -> str:
-        """What a query is compared with, in SQL."""
+        """The SQL expression with which a query is compared."""
         return self.expression or quoted(self.vector)
 
     @property
     def query(self) -> str:
-        """The query $1, as it is compared."""
+        """The query $1 in SQL, in the form in which it is compared."""
         return "$1" if self.operand == "vector" else f"$1::vector::{self.operand}"
 
     @property
     def vector_read(self) -> str:
-        """The vector in SQL, as it is read: what is searched, as float32."""
+        """The vector in SQL, as it is read: the searched expression, as float32."""
         return self.searched if self.operand == "vector" else f"({self.searched})::vector"
 
     @property
@@ -204,7 +204,7 @@ class TableNames:
         return self.within(f"{quoted(self.vector)} IS NOT NULL")
 
     def within(self, condition: str | None) -> str:
-        """A condition, and the predicate of the index; empty if there is neither."""
+        """A condition combined with the index's predicate; empty if there is neither."""
         parts = [f"({one})" for one in (self.predicate, condition) if one]
         return " AND ".join(parts) if len(parts) > 1 else "".join(parts)[1:-1]
 
@@ -230,7 +230,7 @@ class TableSearch:
     further: tuple[str, ...]
 
     def settings(self) -> dict[str, str]:
-        """Of the connection."""
+        """The connection's settings for this search."""
         params = self.params
         if not isinstance(params, _Search):
             return {}
@@ -251,7 +251,7 @@ class TableSearch:
         return settings | own
 
     def _explicit_settings(self) -> dict[str, str]:
-        """The settings that the suite names, and no defaults."""
+        """The settings that the suite names, without defaults."""
         given = self.params.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         settings = {}
         if "seqscan" in given:
@@ -266,14 +266,14 @@ class TableSearch:
         return self.params.iterative_scan or (IvfScan.RELAXED if filtered else IvfScan.OFF)
 
     def _relaxed(self) -> bool:
-        """Rows may come in another order than their distances'."""
+        """True if rows may arrive out of distance order."""
         if isinstance(self.params, PgIvfSearch):
             return self._ivf() is IvfScan.RELAXED
         return self.settings().get("hnsw.iterative_scan") == HnswScan.RELAXED
 
     def text(self) -> str:
-        """The SQL, $1 the vector; rows are id, score, and what else was asked for. As
-        `engine/src/protocols/postgres` says it."""
+        """The SQL of the search; $1 is the vector. Rows are id, score, and further columns.
+        `engine/src/protocols/postgres` writes the same SQL."""
         place = self.place
         near = f"{place.searched} {OPERATORS[self.schema.metric]} {place.query}"
         what = ", ".join([place.id_column, f"{near} AS score", *map(quoted, self.further)])
@@ -285,7 +285,7 @@ class TableSearch:
         return search
 
     def options(self) -> dict[str, str]:
-        """Of the native lane's class of requests."""
+        """Options of the native lane's request class."""
         options = {"table": self.place.table, "operator": OPERATORS[self.schema.metric]}
         options |= {"id": self.place.id, "vector": self.place.vector}
         if self.place.namespace:

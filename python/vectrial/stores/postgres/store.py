@@ -155,7 +155,7 @@ class PgVector(vt.ServerStore):
         self._sql(f"DROP TABLE IF EXISTS {self._name}")
 
     def flush(self) -> None:
-        """A checkpoint: with it, all that was committed is on the disk, and in the tables."""
+        """Run a checkpoint: everything committed is then on disk and in the tables."""
         self._sql("CHECKPOINT")
 
     def build(self) -> None:
@@ -170,12 +170,12 @@ class PgVector(vt.ServerStore):
                 self._sql(statement)
 
     def wait_indexed(self) -> str:
-        """Takes dead versions of rows out of the indexes and brings the planner's statistics up
-        to date (`VACUUM ANALYZE`); then the index must be valid, what a search is planned as must
-        use it, and standbys must show all of it.
+        """Remove dead row versions from the indexes and update the planner's statistics (`VACUUM
+        ANALYZE`). Then check that the index is valid, that a search's plan uses it, and that
+        standbys show all rows.
 
         Raises:
-            StoreError: `build` was not called, its index is not used, or a standby does not follow.
+            StoreError: `build` was not called, the index is not used, or a standby does not follow.
         """
         self._sql(f"VACUUM (ANALYZE) {self._name}")
         known = self._known_index()
@@ -236,7 +236,7 @@ class PgVector(vt.ServerStore):
         return int(self._sql(counted).fetchone()[0])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        """By a cursor of the server's, in one transaction."""
+        """Read all rows through a server-side cursor, in one transaction."""
         cursor = "vectrial_scan"
         session = self._client.main
         with session.transaction():
@@ -249,7 +249,7 @@ class PgVector(vt.ServerStore):
         return ", ".join(["id", "vector", *self._names.values()])
 
     def _selected(self) -> str:
-        """What is read of a row, in SQL."""
+        """The SQL of what is read from a row."""
         place = self._place
         return ", ".join(
             [place.id_column, place.vector_read, *map(vt.quoted, self._names.values())]
@@ -363,6 +363,6 @@ class PgVector(vt.ServerStore):
 
 
 def _rows(batch: pa.RecordBatch, schema: vt.Schema) -> Iterator[tuple[Any, ...]]:
-    """The rows, column by column as in the table."""
+    """The rows as tuples, with values in the table's column order."""
     columns = vt.columns_of(batch, schema).values()
     yield from zip(vt.ids_of(batch).tolist(), vt.vectors_of(batch), *columns, strict=True)

@@ -35,7 +35,7 @@ _MOST = 1_000
 
 
 def columns(schema: Schema) -> Iterator[str]:
-    """The generated columns that hold the words of those fields that ask for it."""
+    """The generated columns that hold the words of the fields that ask for a full-text index."""
     for at, field in enumerate(schema.fields):
         if field.text:
             apart = f"regexp_replace(coalesce(f{at}, ''), '[^[:alnum:]]+', ' ', 'g')"
@@ -43,14 +43,14 @@ def columns(schema: Schema) -> Iterator[str]:
 
 
 def indexes(table: str, schema: Schema) -> Iterator[str]:
-    """The statements that index them."""
+    """The statements that index the generated columns."""
     for at, field in enumerate(schema.fields):
         if field.text:
             yield f"CREATE INDEX IF NOT EXISTS {table}_t{at} ON {table} USING gin (t{at})"
 
 
 def any_of(text: str) -> str:
-    """A text as a query for rows that have any of its words."""
+    """The query for rows that contain any word of a text."""
     return " | ".join(f"'{word}'" for word in words(text))
 
 
@@ -75,12 +75,12 @@ class TextAndVectorSearch:
         return replace(self.near, k=self._rows, params=params)
 
     def settings(self) -> dict[str, str]:
-        """Of the connection."""
+        """The connection's settings for this search."""
         return (self.near if self.blend.alpha == 1.0 else self._dense()).settings()
 
     def text(self) -> str:
-        """The SQL; rows are id and score, larger is better. Its parameters are $1 the vector and $2
-        the words; where one side has no weight, $1 is the other side's and there is no $2."""
+        """The SQL of the search; rows are id and score, larger is better. $1 is the vector, and $2
+        the words. If one side has no weight, $1 belongs to the other side and there is no $2."""
         alpha = self.blend.alpha
         if alpha == 1.0:
             return f"SELECT id, {self._closeness()} FROM ({self.near.text()}) found"

@@ -33,13 +33,13 @@ NORMS = (2.0**-11.5, math.inf)
 
 
 def unsigned(ids: NDArray[np.int64]) -> list[Any]:
-    """Ids as Qdrant has them: int64 is kept as its two's complement."""
+    """Ids as Qdrant stores them: each int64 as its two's complement."""
     values: list[Any] = np.ascontiguousarray(ids, dtype=np.int64).view(np.uint64).tolist()
     return values
 
 
 def signed(ids: list[Any]) -> NDArray[np.int64]:
-    """Ids of points, (n,), as they were before `unsigned`."""
+    """The original ids (n,) of points, undoing `unsigned`."""
     return np.array(ids, dtype=np.uint64).view(np.int64)
 
 

@@ -241,7 +241,7 @@ class QdrantEdge(vt.Store):
 
 
 def _words(q: Any) -> Words:
-    """Conditions as the binding spells them."""
+    """The binding's spelling of the conditions."""
 
     def equal(path: str, value: str | int | bool) -> Any:
         # The binding takes Python's True for the integer 1, but numpy's for a boolean.

@@ -78,14 +78,14 @@ def describe(client: Any, existing: Existing) -> Description:
 
 
 def with_vector(name: str) -> Any:
-    """The filter that keeps points with the vector of this name; empty: of none."""
+    """The filter that keeps points with a vector of this name; "" is the unnamed vector."""
     from qdrant_client import models
 
     return models.Filter(must=[models.HasVectorCondition(has_vector=name)])
 
 
 def values_at(payload: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    """Values of a payload by their paths, None where there is none; dots lead into objects."""
+    """Values of a payload by path; None for a missing value. Dots lead into objects."""
     found: dict[str, Any] = {}
     for path in paths:
         value: Any = payload
@@ -96,7 +96,7 @@ def values_at(payload: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any
 
 
 def _vector(vectors: Any, wanted: str, name: str) -> tuple[str, Any]:
-    """Name, empty where it has none, and parameters of the vectors."""
+    """Name (empty if unnamed) and parameters of the vectors."""
     if not isinstance(vectors, dict):
         if wanted:
             raise UserError(f"the vectors of '{name}' have no name", where="--vector")

@@ -38,7 +38,7 @@ class Words:
 def translate(where: Filter, types: Mapping[str, FieldType], words: Words) -> Any:
     """The filter that keeps the rows for which `where` is true.
 
-    types: of the columns that it reads.
+    types: types of the columns that `where` reads.
     """
     return words.must([_condition(where, types, words, holds=True)])
 

@@ -69,7 +69,7 @@ def _command(
 
 
 def _ready(address: Address) -> None:
-    """Its own readiness, its collections, which need the key, and its version."""
+    """Check the server's own readiness, its collections (which need the key), and its version."""
     key = address.secrets.get("api_key")
     headers = {"api-key": key} if key else {}
     about = http_ready(QDRANT, address, headers, "/readyz", "/collections", "/")

@@ -223,17 +223,17 @@ class Qdrant(vt.ServerStore):
 
     @property
     def _attached(self) -> bool:
-        """The collection was made by somebody else."""
+        """True if somebody else made the collection."""
         return self._id_name == qdrant_existing.ID
 
     @property
     def _using(self) -> str | None:
-        """The name of the vector, where it has one."""
+        """The name of the vector; None if it has none."""
         return (self._vector_name or None) if self._attached else None
 
     @property
     def _there(self) -> Any:
-        """The filter for rows; None: every point is one."""
+        """The filter that keeps points that are rows; None if every point is a row."""
         return qdrant_existing.with_vector(self._vector_name) if self._attached else None
 
     def _ids(self, found: list[Any]) -> NDArray[np.int64]:
@@ -268,8 +268,9 @@ class Qdrant(vt.ServerStore):
             self._client.update_collection(self._name, optimizers_config=all_of_it)
 
     def wait_indexed(self) -> str:
-        """A grey collection waits for a change before it goes on optimizing, which it gets. The
-        number of indexed vectors is not exact: it may count replaced and deleted ones."""
+        """Wait until the collection is optimized. A grey one resumes only after a change, so it
+        gets one. The number of indexed vectors is inexact: it may count replaced and deleted ones.
+        """
         return vt.wait_until(self._progress, poll_s=_POLL_S)
 
     def _progress(self) -> tuple[bool, str]:
@@ -424,7 +425,7 @@ class Qdrant(vt.ServerStore):
 
 
 def connected(address: vt.Address) -> QdrantClient:
-    """The official client, over gRPC where it can."""
+    """The official client, using gRPC if it can."""
     from qdrant_client import QdrantClient
 
     vt.trust(address.ca)
@@ -441,7 +442,7 @@ def connected(address: vt.Address) -> QdrantClient:
 
 
 def _options(values: dict[str, Any]) -> dict[str, str]:
-    """As the engine's protocol takes them; what is None is left to the server."""
+    """Options for the engine's protocol; values of None are left to the server."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in values.items()

@@ -70,13 +70,13 @@ class RedisStore(ServerStore):
         self._types = {field.name: field.type for field in schema.fields}
 
     def flush(self) -> None:
-        """Return when everything written before, over any connection, is on the disk.
+        """Return once everything written before, over any connection, is on disk.
 
-        `WAITAOF` waits for the last write of its own connection, which comes after all others in
-        the file: so this connection writes something last.
+        `WAITAOF` waits only for the last write of its own connection. So this connection writes
+        last, after all others in the file.
 
         Raises:
-            StoreError: it was not on the disk in time.
+            StoreError: it was not on disk in time.
         """
         if self.durability is Durability.MEMORY:
             return
@@ -88,10 +88,10 @@ class RedisStore(ServerStore):
                 raise StoreError(f"writes were not on the disk within {_WRITING_S:g} s")
 
     def _execute(self, pipe: Any, ids: list[int]) -> None:
-        """Send a pipeline that has the same number of commands for each of the rows `ids`.
+        """Send a pipeline with the same number of commands for each of the rows `ids`.
 
         Raises:
-            PartialFailure: some failed.
+            PartialFailure: some commands failed.
         """
         answers = pipe.execute(raise_on_error=False)
         each = len(answers) // max(len(ids), 1)
@@ -107,8 +107,8 @@ class RedisStore(ServerStore):
 
 
 def needs_version(store: str, version: str, *, least: tuple[int, int], tried: str) -> None:
-    """Raise `StoreError` unless the server's version is one that the store's commands fit: of the
-    major version of `least`, and not before it."""
+    """Raise `StoreError` unless the server's version fits the store's commands: the same major
+    version as `least`, and not older than it."""
     try:
         major, minor = (int(part) for part in version.split(".")[:2])
     except ValueError as error:
@@ -122,10 +122,10 @@ def needs_version(store: str, version: str, *, least: tuple[int, int], tried: st
 
 
 def set_durability(client: Any, durability: Durability) -> None:
-    """Set what a write promises, and wait until it holds for the rows that exist.
+    """Set the durability of writes, and wait until it holds for the existing rows.
 
     Raises:
-        StoreError: the server does not let its settings be changed.
+        StoreError: the server does not allow its settings to be changed.
     """
     import redis
 

@@ -109,21 +109,21 @@ def _notes(
 
 
 def query_of(where: str, further: str = "") -> str:
-    """The query for the documents that the application's condition keeps, and a further one. Empty:
-    there is none."""
+    """The query for the documents that match both the application's condition and a further one. An
+    empty text is no condition."""
     both = [f"({one})" for one in (where, further) if one]
     return f"({' '.join(both)})" if both else "*"
 
 
 def count(client: Any, name: str, text: str, vector: str) -> int:
-    """Documents of an index that match a query and have a vector."""
+    """Number of documents in an index that match a query and have a vector."""
     reduced = ("GROUPBY", 0, "REDUCE", "COUNT", 0, "AS", "n")
     rows = _with_vector(client, name, text, vector, *reduced)
     return int(rows[0]["n"]) if rows else 0
 
 
 def matching(client: Any, name: str, text: str, vector: str, limit: int) -> list[str]:
-    """Keys of at most so many documents of an index that match a query and have a vector."""
+    """Keys of at most `limit` documents in an index that match a query and have a vector."""
     wanted = ("LOAD", 1, "@__key", "LIMIT", 0, limit)
     return [as_text(row["__key"]) for row in _with_vector(client, name, text, vector, *wanted)]
 
@@ -131,7 +131,7 @@ def matching(client: Any, name: str, text: str, vector: str, limit: int) -> list
 def _with_vector(
     client: Any, name: str, text: str, vector: str, *steps: Any
 ) -> list[dict[str, Any]]:
-    """What these steps make of the documents that match a query and have a vector."""
+    """Result of running `steps` on the documents that match a query and have a vector."""
     field = f"@{vector}"
     # Of a document it may be null, which exists, and is no text.
     with_one = f'exists({field}) && {field} > ""'
@@ -158,17 +158,17 @@ def keys(client: Any, name: str, text: str) -> Iterator[list[str]]:
 
 
 def index_info(client: Any, name: str) -> dict[str, Any]:
-    """The properties of an index that `FT.INFO` tells."""
+    """The properties of an index, from `FT.INFO`."""
     return _properties(client.execute_command("FT.INFO", name))
 
 
 def as_text(word: bytes | str) -> str:
-    """A word of an answer."""
+    """A word of a reply, as text."""
     return word.decode() if isinstance(word, bytes) else word
 
 
 def _properties(told: Any) -> dict[str, Any]:
-    """Names and values of an answer, in either protocol; words without a value are left out."""
+    """Names and values in a reply, in either protocol; words without a value are left out."""
     if isinstance(told, dict):
         return {as_text(key): value for key, value in told.items()}
     pairs = zip(told[::2], told[1::2], strict=False)
@@ -196,11 +196,11 @@ def _vector(fields: list[dict[str, Any]], wanted: str, name: str) -> dict[str, A
 def read_documents(
     client: Any, keys: Sequence[str], paths: Sequence[str]
 ) -> list[dict[str, Any] | None]:
-    """Of JSON documents, the values at these paths, those that are there; None where there is no
-    document.
+    """Values of JSON documents at these paths, as far as they exist; None if the document is
+    missing.
 
     Raises:
-        StoreError: there are several values at one.
+        StoreError: a path has several values.
     """
     with client.pipeline(transaction=False) as pipe:
         for key in keys:
@@ -218,8 +218,8 @@ def _values_at(paths: Sequence[str], answer: bytes) -> dict[str, Any]:
 
 
 def _filterable(fields: list[dict[str, Any]], *, documents: bool) -> Mapping[str, FieldType]:
-    """Numbers with an index of missing values, which negations need. A tag may be one of several in
-    a field, and is none of these."""
+    """Number fields with an index of missing values, which negations need. Tags are excluded,
+    because a field may hold several."""
     before = "$." if documents else ""
     return {
         as_text(one["attribute"]): FieldType.FLOAT

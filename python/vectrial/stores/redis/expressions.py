@@ -41,10 +41,10 @@ _LONGEST = 240
 
 
 def attributes(values: Mapping[str, Value | None]) -> str:
-    """The attributes of a row.
+    """The attributes of a row, as JSON.
 
     Raises:
-        ValueError: a number is not finite, which JSON cannot say.
+        ValueError: a number is not finite, which JSON cannot express.
     """
     said = {k: _escaped(v) if isinstance(v, str) else v for k, v in values.items()}
     return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -57,16 +57,16 @@ def values(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def expression(where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType]) -> str:
-    """`where` as an expression.
+    """`where` as a filter expression.
 
-    names: of the columns → of their attributes. types: of the columns.
+    names: columns → attributes. types: types of the columns.
     """
     arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
     return _condition(coerce_values(where, arrow), names, holds=True)
 
 
 def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
-    """True where `where` is true (`holds`), or where it is false and not unknown."""
+    """The expression for `where` being true (`holds`), or false and not unknown."""
     match where:
         case Not(part):
             return _condition(part, names, holds=not holds)

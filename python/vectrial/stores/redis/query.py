@@ -39,7 +39,7 @@ _ESCAPED = re.compile(r"([^\w\x80-\U0010ffff])")
 
 
 def vector_field(schema: Schema, kind: str, params: Params) -> list[Any]:
-    """The vector's part of `FT.CREATE … SCHEMA`."""
+    """The vector field in `FT.CREATE … SCHEMA`."""
     settable = params.model_dump()
     settings: list[Any] = [
         *("TYPE", "FLOAT32", "DIM", schema.dim),
@@ -52,7 +52,7 @@ def vector_field(schema: Schema, kind: str, params: Params) -> list[Any]:
 
 
 def fields(schema: Schema) -> list[Any]:
-    """The metadata's part of `FT.CREATE … SCHEMA`."""
+    """The metadata fields in `FT.CREATE … SCHEMA`."""
     out: list[Any] = []
     for at, field in enumerate(schema.fields):
         if field.type in (FieldType.INT, FieldType.FLOAT):
@@ -64,7 +64,7 @@ def fields(schema: Schema) -> list[Any]:
 
 
 def stored(value: Value) -> str:
-    """A value as a hash's field has it; as `query_engine.rs` writes it."""
+    """A value as it is stored in a hash; `query_engine.rs` writes the same text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
@@ -73,7 +73,7 @@ def stored(value: Value) -> str:
 
 
 def read(text: bytes | None, kind: FieldType, *, own: bool = True) -> Value | None:
-    """The value that was stored so; None where there is none. own: by `stored`, and not by somebody
+    """The value of a stored text; None if there is none. own: `stored` wrote it, not somebody
     else."""
     if text is None:
         return None
@@ -92,9 +92,9 @@ def read(text: bytes | None, kind: FieldType, *, own: bool = True) -> Value | No
 def condition(
     where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType], *, own: bool = True
 ) -> str:
-    """`where` as a query that every row it keeps, and no other, answers to.
+    """The query that exactly the rows kept by `where` match.
 
-    names: of the columns → of their fields. types: of the columns. own: see `read`.
+    names: columns → fields. types: types of the columns. own: see `read`.
     """
     arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
     where = coerce_values(where, arrow)
@@ -126,7 +126,7 @@ def _condition(where: Filter, names: Mapping[str, str], tag: _Tag, *, holds: boo
 
 
 def _clause(name: str, inside: str, holds: bool) -> str:
-    """A row without the field is neither within nor without."""
+    """A clause on a field; a row without the field matches neither the clause nor its negation."""
     return f"({inside})" if holds else f"(-ismissing(@{name}) -({inside}))"
 
 

@@ -173,7 +173,7 @@ class RedisSearch(RedisStore):
         return self._rows(self._keys.keys(ids))
 
     def _rows(self, keys: list[Any]) -> pa.RecordBatch:
-        """Rows by their keys without the prefix; hashes without a vector are none."""
+        """Rows by their keys without the prefix; hashes without a vector are not rows."""
         if self._documents:
             return self._document_rows(keys)
         with self._client.pipeline(transaction=False) as pipe:
@@ -191,7 +191,7 @@ class RedisSearch(RedisStore):
         )
 
     def _document_rows(self, keys: list[Any]) -> pa.RecordBatch:
-        """The same of JSON documents."""
+        """Rows of JSON documents, by their keys; see `_rows`."""
         vector, paths = self._stored_vector.decode(), [f"$.{name}" for name in self._names.values()]
         every = list(map(self._key, keys))
         answers = redis_existing.read_documents(self._client, every, [vector, *paths])
@@ -227,7 +227,7 @@ class RedisSearch(RedisStore):
             yield self._rows(page)
 
     def _every_key(self) -> Iterator[str]:
-        """`SCAN` may give a key twice: those that were given are remembered."""
+        """Every key once: `SCAN` may repeat keys, so those already seen are remembered."""
         if not self._own:
             for page in redis_existing.keys(self._client, self._name, self._condition(None)):
                 yield from page
@@ -260,7 +260,7 @@ class RedisSearch(RedisStore):
         return run
 
     def _ef(self, params: vt.Params) -> int | None:
-        """What a search asks for; None: what the index has, which somebody else made."""
+        """The ef_runtime to send; None: the index's own, if somebody else made it."""
         if not isinstance(params, QueryEngineSearch):
             return None
         return params.ef_search if self._own or "ef_search" in params.model_fields_set else None
@@ -299,7 +299,7 @@ class RedisSearch(RedisStore):
         return self._keys.ids([key[len(self._prefix) :] for key in found])
 
     def _found(self, text: str, limit: int) -> tuple[int, list[str]]:
-        """The number of rows that match, and the keys of at most `limit`, without the prefix."""
+        """The number of matching rows, and at most `limit` of their keys, without prefix."""
         from redis.commands.search.query import Query
 
         answer = self._client.ft(self._name).search(
@@ -310,7 +310,7 @@ class RedisSearch(RedisStore):
 
 
 def version(client: Any) -> str:
-    """Version of the server and, where that is of another, of the query engine."""
+    """Version of the server, and of the query engine if it differs."""
     server = str(client.info("server")["redis_version"])
     for listed in client.module_list():
         module = {as_text(name): value for name, value in listed.items()}
@@ -322,7 +322,7 @@ def version(client: Any) -> str:
 
 
 def without_time_limit(client: Any) -> None:
-    """Let searches take their time: else a slow one is cut short without a word."""
+    """Remove the time limit on searches: a slow one would be cut short silently."""
     import redis
 
     try:
@@ -347,8 +347,8 @@ def drop_index(client: Any, name: str) -> None:
 
 
 def wait_indexed(client: Any, name: str) -> str:
-    """Wait until an index has every row, and return how that is known. Hashes are indexed as they
-    are written; after a restart or in the background, the index says how far it has come."""
+    """Wait until an index has every row; returns how that is known. Hashes are indexed as they are
+    written. After a restart, or in the background, the index reports its progress."""
 
     def state() -> tuple[bool, str]:
         info = index_info(client, name)

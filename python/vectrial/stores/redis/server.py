@@ -97,10 +97,10 @@ _OTHERWISE = (
 
 
 def connect(address: Address, timeout_s: float) -> Any:
-    """A client as everything here uses it, connected on its first command.
+    """A client with the settings used throughout; it connects on its first command.
 
-    It asks nothing twice: a retry would hide a failure in a time. `timeout_s` is how long it
-    waits for an answer.
+    It never retries: a retry would hide a failure in a measured time. `timeout_s` limits the wait
+    for an answer.
     """
     import redis
     from redis.backoff import NoBackoff
@@ -151,7 +151,7 @@ def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> 
 
 
 def _ready(recipe: Recipe, needs: str, address: Address) -> None:
-    """It has loaded its data, and knows the command `needs`."""
+    """Check that the server has loaded its data and knows the command `needs`."""
     import redis
     from redis.exceptions import NoPermissionError
 
@@ -171,7 +171,7 @@ def _ready(recipe: Recipe, needs: str, address: Address) -> None:
 
 
 def _check_role(known: Mapping[str, Any], address: Address) -> None:
-    """The first node takes writes, and all others are up to date with it."""
+    """Check that the first node accepts writes and all others are up to date with it."""
     if is_first("redis", address, takes_writes=known["role"] == "master"):
         replicas = [known[f"slave{at}"] for at in range(known["connected_slaves"])]
         there = sum(one["state"] == "online" for one in replicas)
@@ -182,7 +182,7 @@ def _check_role(known: Mapping[str, Any], address: Address) -> None:
 
 
 def follows(node: Address, offset: int) -> bool:
-    """True if a replica has what was written up to an offset."""
+    """True if a replica has everything written up to an offset."""
     with connect(node, _ASK_S) as client:
         return int(client.info("replication").get("slave_repl_offset", -1)) >= offset
 

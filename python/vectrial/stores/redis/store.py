@@ -101,7 +101,7 @@ class Redis(RedisStore):
     )
 
     def _create(self) -> None:
-        """Nothing: the first `VADD` makes the set."""
+        """Do nothing: the first `VADD` creates the set."""
 
     def _exists(self) -> bool:
         return True  # an empty set has no key
@@ -153,8 +153,8 @@ class Redis(RedisStore):
         return int(self._client.vset().vcard(self._name))
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        """`VRANDMEMBER` gives distinct elements: asked for as many as there are, it gives all,
-        in one answer. (There is no cursor before Redis 8.4.)"""
+        """Read all rows. `VRANDMEMBER` returns distinct elements, so asking for as many as exist
+        returns all of them, in one answer. (There is no cursor before Redis 8.4.)"""
         vt.refuse_operation(self, self._index, "scan")
         names = self._client.vset().vrandmember(self._name, max(self.count(), 1))
         ids = np.array([int(name) for name in names or ()], dtype=np.int64)

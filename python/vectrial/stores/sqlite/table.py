@@ -49,16 +49,16 @@ class SqliteFile(vt.Store):
         self._all: list[Any] = []
 
     def _prepare(self, connection: Any) -> None:
-        """Called with each new connection."""
+        """Prepare a new connection; called for each."""
 
     def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
-        """These rows were inserted, in a transaction that is still open."""
+        """Called after rows are inserted, while the transaction is open."""
 
     def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
-        """The rows with these ids were deleted, or are being replaced."""
+        """Called when rows with these ids are deleted or replaced."""
 
     def _connection(self) -> Any:
-        """This thread's connection, made on its first call in the thread."""
+        """This thread's connection, made on the thread's first call."""
         existing = getattr(self._local, "connection", None)
         if existing is not None:
             return existing
@@ -105,7 +105,7 @@ class SqliteFile(vt.Store):
             raise vt.StoreError("SQLite could not checkpoint: another connection is reading")
 
     def build(self) -> None:
-        """Index the columns that ask for it, and tell the planner about them."""
+        """Index the columns that ask for it, and update the planner's statistics."""
         with self._connection() as connection:
             for field in self._schema.fields:
                 if field.indexed:
@@ -190,7 +190,7 @@ class SqliteFile(vt.Store):
 
 
 def blobs(vectors: NDArray[np.float32]) -> list[memoryview]:
-    """Each row of `vectors` (n, d) as its bytes, without copies of its own."""
+    """The bytes of each row of `vectors` (n, d), without copying."""
     raw, size = memoryview(vectors.tobytes()), vectors.shape[1] * 4
     return [raw[start : start + size] for start in range(0, len(raw), size)]
 

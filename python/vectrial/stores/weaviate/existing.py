@@ -79,10 +79,10 @@ def describe(client: Any, existing: Existing) -> Description:
 
 
 def opened(client: Any, name: str, condition: str) -> Any:
-    """The collection, or the part of it that is of the tenant which the condition names.
+    """The collection, or the part of it that belongs to the tenant named in the condition.
 
     Raises:
-        UserError: the condition is another one.
+        UserError: the condition does not name a tenant.
     """
     collection = client.collections.get(name)
     return collection.with_tenant(_tenant(condition)) if condition else collection
@@ -100,7 +100,7 @@ def _tenant(condition: str) -> str:
 
 
 def _check_tenant(client: Any, existing: Existing, *, many: bool) -> None:
-    """Check that one of many tenants is named, which is there and can be read as it is."""
+    """Check that the condition names a tenant, readable as it is, of a collection of many."""
     name, condition = existing.collection, existing.where
     if not many and not condition:
         return
@@ -123,7 +123,7 @@ def _check_tenant(client: Any, existing: Existing, *, many: bool) -> None:
 
 
 def included(vector: str) -> bool | list[str]:
-    """How a request asks for vectors of this name: one without a name comes with all alone."""
+    """How a request includes the vector of this name; True if it has no name."""
     return True if vector == UNNAMED else [vector]
 
 
@@ -138,8 +138,8 @@ def _vector(config: Any, wanted: str, name: str) -> tuple[str, Any]:
 
 
 def _filterable(config: Any) -> dict[str, FieldType]:
-    """Properties with an index of values, and texts in one piece. Without an index of missing
-    values a negation cannot be asked for."""
+    """Properties with an index of values, and texts indexed in one piece; empty if missing values
+    are not indexed, because negations need that."""
     if not config.inverted_index_config.index_null_state:
         return {}
     return {

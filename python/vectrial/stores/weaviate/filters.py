@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def translate(
     where: Filter, names: Mapping[str, str], types: Mapping[str, pa.DataType]
 ) -> _Filters:
-    """The condition that keeps the same rows as `where`. names, types: of the columns, the names
-    being those of their properties."""
+    """The condition that keeps the same rows as `where`. names: columns → properties. types: types
+    of the columns."""
     return _Columns(names, types).condition(coerce_values(where, types), holds=True)
 
 
@@ -32,8 +32,8 @@ class _Columns:
     def condition(self, where: Filter, *, holds: bool) -> _Filters:
         """The condition under which `where` is true (`holds`), or false and not unknown.
 
-        Negation is pushed down to the comparisons, since a row without a value is not equal to
-        anything for Weaviate, and not unknown.
+        Negation is pushed down to the comparisons: to Weaviate a row without a value is not
+        unknown, but unequal to everything.
         """
         from weaviate.classes.query import Filter as Where
 

@@ -17,8 +17,8 @@ _ID_BITS = (1 << 64) - 1
 def searcher(
     client: Any, collection: str, vector_name: str, request: vt.SearchRequest, level: str | None
 ) -> vt.Searcher:
-    """A search by the official client's own method for GraphQL. The text of the query is made
-    within each call, the vector as JSON in it: that is part of what this protocol costs.
+    """A search through the official client's GraphQL method. Each call writes the query's text
+    anew, with the vector as JSON: that is part of this protocol's cost.
 
     Args:
         client: a `weaviate.WeaviateClient`. level: of consistency; None leaves it to the server.

@@ -69,7 +69,7 @@ class WeaviateHnswSearch(WeaviateReads):
 
 def property_of(field: vt.Field) -> dict[str, Any]:
     """Data type and indexes of a column: text in one piece, unless its words are indexed; numbers
-    for ranges too. Without any of these indexes the server makes none of missing values either."""
+    also for ranges. Without any of these, the server does not index missing values either."""
     from weaviate.classes.config import DataType, Tokenization
 
     if field.text:

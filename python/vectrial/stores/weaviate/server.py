@@ -51,7 +51,7 @@ _SETTINGS = {
 
 
 def _node_in_container(node: Node, cluster: Cluster) -> Command:
-    """As of a program, with the image's folder; the key comes from the engine's environment."""
+    """A node's command in a container; the key comes from the container engine's environment."""
     keyed = replace(cluster, secrets={"api_key": ""})
     told = _node_command(Path("weaviate"), Path(IMAGE.data), node, keyed)
     env = {name: value for name, value in told.env.items() if name != _KEY}
@@ -115,8 +115,8 @@ def _command(
 
 
 def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
-    """The command of a node. Nodes that share a host find the port for data beside that for
-    gossip, and the one for calls beside that of Raft (CLUSTER_IN_LOCALHOST)."""
+    """The command of a node. If nodes share a host, each finds another's data port beside its
+    gossip port, and the call port beside the Raft port (CLUSTER_IN_LOCALHOST)."""
     nodes = cluster.nodes
     alone = _command(program, folder, node.ports, cluster.secrets)
     raft = ",".join(f"{one.name}:{one.ports['raft']}" for one in nodes)
@@ -137,8 +137,8 @@ def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> 
 
 
 def _ready(address: Address) -> None:
-    """Ask for its readiness, for its version, which it reports a little later, and for the nodes
-    of a cluster."""
+    """Check the server's readiness, its version (reported a little later), and the nodes of a
+    cluster."""
     key = address.secrets.get("api_key")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     about = http_ready(WEAVIATE, address, headers, "/v1/.well-known/ready", "/v1/meta")

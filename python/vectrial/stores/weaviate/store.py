@@ -180,7 +180,7 @@ class Weaviate(vt.ServerStore):
 
     @property
     def _attached(self) -> bool:
-        """The collection was made by somebody else: rows have any uuid."""
+        """True if somebody else made the collection; its rows may have any uuid."""
         return self._id_name == weaviate_existing.ID
 
     def _ids(self, rows: Sequence[Any]) -> NDArray[np.int64]:
@@ -206,8 +206,8 @@ class Weaviate(vt.ServerStore):
         self._client.collections.delete(self._name)
 
     def wait_indexed(self) -> str:
-        """With ASYNC_INDEXING off, as our own server runs, a vector is in the index before its
-        insert is acknowledged; on a server where it is on, the shard's queue says."""
+        """Wait until every vector is indexed. With ASYNC_INDEXING off, as on our own server, a
+        vector is indexed before its insert is acknowledged; with it on, the shard's queue tells."""
 
         def state() -> tuple[bool, str]:
             shards = self._shards_now()
@@ -257,13 +257,13 @@ class Weaviate(vt.ServerStore):
                 raise vt.PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
 
     def _written(self) -> Any:
-        """The collection for writes."""
+        """The collection, for writing."""
         params = self._index.params
         assert isinstance(params, Copies)
         return self._at(params.write_consistency)
 
     def _at(self, level: WeaviateConsistency | None) -> Any:
-        """The collection at a level of consistency."""
+        """The collection, at a consistency level."""
         from weaviate.classes.config import ConsistencyLevel
 
         if level is None:
@@ -289,7 +289,7 @@ class Weaviate(vt.ServerStore):
             yield self._batch(page)
 
     def _pages(self, size: int, *, metadata: bool = True) -> Iterator[list[Any]]:
-        """All rows, so many at a time."""
+        """All rows, `size` at a time."""
         iterator = self._collection.iterator(
             include_vector=True, return_properties=None if metadata else False, cache_size=size
         )

@@ -27,7 +27,7 @@ HYBRID = Hybrid(
 
 
 def text_property() -> dict[str, Any]:
-    """Data type and index of a column of texts: by its words alone."""
+    """Data type and index of a text column, indexed by its words only."""
     from weaviate.classes.config import DataType, Tokenization
 
     return {
@@ -41,7 +41,7 @@ def text_property() -> dict[str, Any]:
 def build_query(
     query: Any, column: str, k: int, blend: Blend
 ) -> Callable[[NDArray[np.float32], str], list[Any]]:
-    """A search by a collection's `query` for the k best objects, with their scores."""
+    """A search, through a collection's `query`, for the k best objects with their scores."""
     from weaviate.classes.query import HybridFusion, MetadataQuery
 
     fusions = {

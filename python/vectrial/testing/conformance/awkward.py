@@ -28,11 +28,11 @@ _LENGTHS = frozenset({Metric.L2, Metric.IP})  # a vector of length 0 has no dire
 
 @dataclass(frozen=True)
 class Awkward:
-    """A dataset. what: is odd about it.
+    """An awkward dataset. what: its oddity.
 
-    vectors (n, d), queries (q, d), ids (n,): as a file has them. columns: name → type and values.
-    metrics: under which it is valid. telling: it has told faults apart, and is tried on stores that
-    take long for each.
+    vectors (n, d), queries (q, d), ids (n,): as in a file. columns: name → type and values.
+    metrics: metrics under which it is valid. telling: it has revealed faults, and is tried on
+    stores that take long for each dataset.
     """
 
     what: str
@@ -46,12 +46,12 @@ class Awkward:
 
     @property
     def metadata(self) -> pa.Table | None:
-        """The columns as a table; None where there are none."""
+        """The columns as a table; None if there are no columns."""
         arrays = {n: pa.array(v, ARROW_TYPES[kind]) for n, (kind, v) in self.columns.items()}
         return pa.table(arrays) if arrays else None
 
     def schema(self, metric: Metric) -> Schema:
-        """As a plan makes it, with what limits of stores are compared with."""
+        """The schema that a plan makes, with the values that stores' limits apply to."""
         fields = () if self.metadata is None else fields_of_columns(self.metadata)
         both = np.vstack([self.vectors, self.queries]).astype(np.float64)
         lengths = np.linalg.norm(both, axis=1)
@@ -70,7 +70,7 @@ def _copies(rng: Rng, noise: float, documents: int = 6, each: int = 20, dim: int
 
 
 def _made(what: str, vectors: Vectors, rng: Rng, **others: Any) -> Awkward:
-    """With queries near some of its rows, and ids that are neither dense nor in order."""
+    """A dataset with queries near some rows, and ids that are neither dense nor in order."""
     at = rng.integers(0, len(vectors), QUERIES)
     near = vectors[at] * (1 + 0.05 * rng.normal(size=(QUERIES, vectors.shape[1])))
     ids = 11 + 3 * rng.permutation(len(vectors)).astype(np.int64)
@@ -223,7 +223,7 @@ def _of_columns(rng: Rng) -> list[Awkward]:
 
 
 def datasets(seed: int = 0) -> list[Awkward]:
-    """All of them, with numbers drawn by this seed."""
+    """All awkward datasets, with random numbers from this seed."""
     makers: tuple[Callable[[Rng], list[Awkward]], ...] = (_of_vectors, _of_ids, _of_columns)
     return [
         one for at, make in enumerate(makers) for one in make(np.random.default_rng([seed, at]))
@@ -234,7 +234,7 @@ DATASETS: Sequence[Awkward] = tuple(datasets())
 
 
 def together(those: Sequence[Awkward]) -> Awkward:
-    """One dataset with the columns of several, for stores that take long for each."""
+    """One dataset with the columns of several, for stores that take long for each dataset."""
     columns = {
         f"{at} {name}": column
         for at, one in enumerate(those)

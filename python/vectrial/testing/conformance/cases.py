@@ -25,7 +25,7 @@ Lack = Callable[[Case], str | None]
 
 
 class CaseScope(IntEnum):
-    """How many cases of a store a check runs on."""
+    """The cases of a store on which a check runs."""
 
     ONE = 0
     INDEXES_OF_A_LIBRARY = 1
@@ -35,40 +35,40 @@ class CaseScope(IntEnum):
 
 
 def each_index(test: T) -> T:
-    """Mark a check that the kind of index can change: it runs on each, under its first metric."""
+    """Mark a check that depends on the kind of index: it runs on each, under its first metric."""
     return _within(test, CaseScope.INDEXES)
 
 
 def each_index_of_a_library(test: T) -> T:
-    """Mark a check that the kind of index can change in a library, which has a way to write of its
-    own for each, and in no server."""
+    """Mark a check whose outcome depends on the kind of index only in a library, which writes to
+    each kind in its own way. In servers the kind makes no difference."""
     return _within(test, CaseScope.INDEXES_OF_A_LIBRARY)
 
 
 def each_index_and_metric(test: T) -> T:
-    """Mark a check that the kind of index can change, and the metric by itself: it runs on each
-    index under its first metric, and on the first index under each metric. Of a server, whose every
-    step takes its time, on the first index under its first metric."""
+    """Mark a check whose outcome depends on the kind of index, and separately on the metric. It
+    runs on each index under its first metric, and on the first index under each metric; on a
+    server, where every step is slow, only on the first index under its first metric."""
     return _within(test, CaseScope.INDEXES_AND_METRICS)
 
 
 def each_metric(test: T) -> T:
-    """Mark a check that the metric can change: it runs on each index under each metric. Of a
-    server, whose every step takes its time, on each index under its first metric, and on the first
-    index under each metric."""
+    """Mark a check whose outcome depends on the metric: it runs on each index under each metric. On
+    a server, where every step is slow, it runs on each index under its first metric, and on the
+    first index under each metric."""
     return _within(test, CaseScope.METRICS)
 
 
 def bare_too(test: T) -> T:
-    """Mark a check that runs on rows without metadata as well, on one case of each store."""
+    """Mark a check that also runs on rows without metadata, on one case of each store."""
     marked: Any = test
     marked.bare_too = True
     return test
 
 
 def needs(*what: str | Lack) -> Callable[[T], T]:
-    """Mark a check of what not every store has: a name of one of its `Capabilities`, which must not
-    be empty or false, or a function that says what a case lacks."""
+    """Mark a check of something that not every store has. An argument is the name of one of the
+    `Capabilities`, which must not be empty or false, or a function that says what a case lacks."""
 
     def mark(test: T) -> T:
         marked: Any = test
@@ -81,7 +81,7 @@ def needs(*what: str | Lack) -> Callable[[T], T]:
 def cases_of(check: Callable[..., Any], store: type[Store], *, every: bool) -> list[Case]:
     """The cases of `store` on which `check` runs; none if the store lacks what it needs.
 
-    every: all those on which it can run, whatever its marks say.
+    every: all cases on which it can run, whatever its marks say.
     """
     bare = replace(telling_case(store), bare=True)
     marked = store.capabilities.field_types and hasattr(check, "bare_too")
@@ -107,7 +107,7 @@ def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -
 
 
 def lack_of(check: Callable[..., Any], case: Case) -> str | None:
-    """Why `check` cannot run on `case`; None if it can."""
+    """The reason why `check` cannot run on `case`; None if it can."""
     for what in getattr(check, "needs", ()):
         if isinstance(what, str):
             if not getattr(case.can, what):
@@ -131,7 +131,7 @@ def all_cases(store: type[Store]) -> tuple[Case, ...]:
 
 @cache
 def telling_case(store: type[Store]) -> Case:
-    """The case that says most: its filters are the most, and its answers exact if any are."""
+    """The most telling case: it has the most filters, and exact answers if any case has."""
     return max(all_cases(store), key=_says)
 
 

@@ -13,7 +13,7 @@ from vectrial.model.store import Address
 
 @dataclass
 class Received:
-    """Bytes from the server until now, all ports together."""
+    """Number of bytes received from the server so far, over all ports."""
 
     count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -21,7 +21,7 @@ class Received:
 
 @contextmanager
 def counted(address: Address) -> Iterator[tuple[Address, Received]]:
-    """An address that leads to `address` with the same secrets, and what came back through it."""
+    """An address that relays to `address` with the same secrets, and the bytes that it received."""
     received = Received()
     with ExitStack() as open_:
         ports = {}

@@ -40,7 +40,7 @@ _NO_CASE = object()
 
 @functools.cache  # every check asks, and to find out whether a server can run takes a while
 def _stores() -> tuple[list[type[Store]], dict[str, str]]:
-    """The stores to run here, and why others are skipped."""
+    """The stores to test here, and the reasons why others are skipped."""
     wanted = os.environ.get("VECTRIAL_STORES")
     stores, skipped = [], {}
     for name in wanted.split(",") if wanted else registry.names():
@@ -68,7 +68,7 @@ def _must_run(store: type[Store]) -> bool:
 
 
 def _marks(case: Case) -> list[pytest.MarkDecorator]:
-    """The tier of a case: of a library, one case is fast, and the others are slow."""
+    """The tier of a case: one case of each library is fast, all others are slow."""
     if case.store.server is not None:
         return [pytest.mark.server]
     return [] if case == telling_case(case.store) else [pytest.mark.slow]
@@ -127,8 +127,8 @@ def _skipped(name: str, reason: str) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out checks that no store declares. Tests of one case are together, and those that
-    change the rows of `loaded` come after those that read them."""
+    """Leave out checks that no store declares. Group tests by case, and put those that change the
+    rows of `loaded` after those that read them."""
     items[:] = [item for item in items if _parameter(item) is not _NO_CASE]
     places = [at for at, item in enumerate(items) if _case(item) is not None]
     order = list(dict.fromkeys(_case(items[at]) for at in places))
@@ -142,7 +142,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _case(item: pytest.Item) -> Case | None:
-    """The case of a conformance test; None of other tests, and where its store is skipped."""
+    """The case of a conformance test; None for other tests, and if its store is skipped."""
     case = _parameter(item)
     return case if isinstance(case, Case) else None
 
@@ -154,8 +154,8 @@ def _parameter(item: pytest.Item) -> object:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
-    """Stop a server after the last test of its store. A skipped test may stand between two of
-    them, and stops nothing."""
+    """Stop a server after the last test of its store. A skipped test between two of them stops
+    nothing."""
     yield
     case = None if nextitem is None else _case(nextitem)
     if case is not None or "case" not in getattr(nextitem, "fixturenames", ()):
@@ -164,7 +164,7 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A server is started by the first test that needs it, and stopped after the last."""
+    """Start a server when the first test needs it, and stop it after the last."""
     with serving.in_folder(tmp_path_factory.mktemp("servers")):
         yield
 
@@ -177,7 +177,7 @@ def world(case: Case) -> World:
 
 @pytest.fixture(scope="session")
 def loaded(case: Case, world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A loaded store that tests read; those that change it, through `changed`, come last."""
+    """A loaded store for tests to read; tests that change it, through `changed`, come last."""
     store = case.make(tmp_path_factory.mktemp("loaded"))
     load(store, case, world)
     yield store

@@ -14,7 +14,7 @@ from vectrial.testing.server_programs import no_program
 
 
 class Servers:
-    """Servers that run, by kind, with what has to end before each; or why there is none."""
+    """Running servers by kind, with what must end before each; or the reason why there is none."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -23,8 +23,8 @@ class Servers:
         self._starts = 0
 
     def server(self, store: type[Store]) -> Server:
-        """The server of `store`, which runs. Where its program cannot be had the test is skipped,
-        or fails: see `no_program`."""
+        """The running server of `store`. If its program is unavailable, the test is skipped or
+        fails; see `no_program`."""
         return self._provide(store)[0]
 
     def make(self, store: type[Store], location: Path) -> Store:
@@ -35,14 +35,14 @@ class Servers:
         return made
 
     def stop(self, but: Recipe | None = None) -> None:
-        """Stop every server of another kind. Idle ones keep the machine busy: a Milvus that looks
-        for work often takes two fifths of a core."""
+        """Stop every server of another kind. Idle servers keep the machine busy: a Milvus that
+        polls for work often takes two fifths of a core."""
         for name in [name for name in self._running if but is None or name != but.name]:
             _, stack = self._running.pop(name)
             stack.close()
 
     def _provide(self, store: type[Store]) -> tuple[Server, ExitStack]:
-        """The server of `store`, and what ends before it."""
+        """The server of `store`, and what must end before it."""
         recipe = recipe_of(store)
         assert recipe is not None
         if recipe.name in self._missing:
@@ -65,7 +65,7 @@ _session: list[Servers] = []
 
 @contextmanager
 def in_folder(folder: Path) -> Iterator[None]:
-    """Servers are started in `folder`, and stopped when the block ends at the latest."""
+    """Start servers in `folder`, and stop them when the block ends at the latest."""
     _session.append(Servers(folder))
     try:
         yield
@@ -84,6 +84,6 @@ def make(store: type[Store], location: Path) -> Store:
 
 
 def stop_others(store: type[Store] | None) -> None:
-    """Stop every server but this store's; all of them where there is no store."""
+    """Stop every server but this store's; all servers if there is no store."""
     for servers in _session:
         servers.stop(None if store is None else recipe_of(store))

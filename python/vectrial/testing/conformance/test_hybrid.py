@@ -71,7 +71,7 @@ def hybrid(case: Case) -> Hybrid:
 
 @pytest.fixture(scope="session")
 def texts(case: Case) -> list[str]:
-    """Of every row: seven words of 200, the first ones often, and one that no other row has."""
+    """Text of each row: seven words of 200, the first ones often, and a word of its own."""
     rng = np.random.default_rng(4)
     share = 1 / np.arange(3, 203)
     drawn = rng.choice(200, size=(ROWS, 7), p=share / share.sum())

@@ -36,8 +36,8 @@ def test_awkward_rows_pass_the_gate_or_are_refused_by_the_plan(case: Case, tmp_p
 
 
 def datasets_of(case: Case) -> list[Awkward]:
-    """Those that the plan takes: all on a library's telling case, else those that have told faults
-    apart; of a server, with all columns in one."""
+    """The datasets that the plan accepts: all of them on a library's telling case, else those that
+    have revealed faults. On a server, one dataset combines all columns."""
     able = [one for one in DATASETS if case.metric in one.metrics and not refused(case, one)]
     if case.store.server is None:
         return [one for one in able if one.telling or case == telling_case(case.store)]
@@ -48,7 +48,7 @@ def datasets_of(case: Case) -> list[Awkward]:
 
 
 def refused(case: Case, one: Awkward) -> bool:
-    """The plan says that the store does not take it."""
+    """True if the plan says that the store does not take the dataset."""
     try:
         refuse(case.store, one.schema(case.metric), case.build)
         refuse_k(case.store, one.k)
@@ -59,7 +59,7 @@ def refused(case: Case, one: Awkward) -> bool:
 
 
 def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
-    """What the gate holds against the store, loaded with these rows, and errors."""
+    """The gate's complaints about the store, loaded with these rows, and errors."""
     schema, metadata = one.schema(case.metric), one.metadata
     store = case.make(location)
     try:
@@ -81,7 +81,7 @@ def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
 
 
 def not_found(case: Case, store: Store, one: Awkward) -> list[str]:
-    """Values whose rows are not those that the store finds: the gate asks for a few of them."""
+    """Values for which the store finds the wrong rows; the gate itself tries only a few of them."""
     faults = []
     fields = one.schema(case.metric).fields
     told_apart = {column.name for column in fields if not alike(case.can, column)}
@@ -99,7 +99,7 @@ def not_found(case: Case, store: Store, one: Awkward) -> list[str]:
 
 
 def batch(schema: Schema, one: Awkward) -> pa.RecordBatch:
-    """The rows of a dataset, as a load gives them to a store."""
+    """The rows of a dataset, in the batch that a load gives to a store."""
     metadata = one.metadata
     columns = (
         {}

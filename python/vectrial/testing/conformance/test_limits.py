@@ -17,7 +17,7 @@ from vectrial.testing.conformance.world import Case, folder
 
 
 def most_dim(case: Case) -> int | None:
-    """Dimensions of the longest vectors that the plan lets through; None: no limit is declared."""
+    """Dimensions of the longest vectors that the plan accepts; None if no limit is declared."""
     known = [most for most in (case.can.most_dim, case.kind.most_dim) if most is not None]
     return min(known, default=None)
 
@@ -29,7 +29,7 @@ def a_longest_vector(case: Case) -> str | None:
 
 
 def loaded(case: Case, at: Path, rows: int, dim: int) -> tuple[Store, np.ndarray]:
-    """A store with so many rows of so many dimensions, and their vectors."""
+    """A store with `rows` rows of `dim` dimensions, and their vectors."""
     vectors = np.random.default_rng(2).normal(size=(rows, dim)).astype(np.float32)
     store, schema = case.make(at), Schema(dim, case.metric)
     try:

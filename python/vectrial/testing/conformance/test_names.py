@@ -54,7 +54,7 @@ def named(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
 
 
 def make_rows(schema: Schema, *, nulls: bool) -> World:
-    """No two columns have a value in common, but for those of true and false."""
+    """Rows in which no two columns have a value in common, except true and false."""
     rng = np.random.default_rng(3)
     columns = {}
     for at, field in enumerate(schema.fields):

@@ -66,7 +66,7 @@ def hard_world(metric: Metric) -> World:
 
 
 def of(model: type[Params], ends: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """The parameters of a model that have ends, each with values that it takes."""
+    """The parameters of a model that have ends, each with values that the model accepts."""
     found = {}
     for name, (low, high) in ends.items():
         if name in model.model_fields:
@@ -76,13 +76,13 @@ def of(model: type[Params], ends: Mapping[str, tuple[int, int]]) -> dict[str, tu
 
 
 def supported(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
-    """Those of `values` that are of parameters of a model."""
+    """The entries of `values` that are parameters of the model."""
     return {name: value for name, value in values.items() if name in model.model_fields}
 
 
 def built(case: Case, world: World, params: Mapping[str, Any], at: Path) -> tuple[float, int]:
-    """Recall at the least effort of an index that is built so, and its bytes; 0 of a server, whose
-    files are elsewhere."""
+    """Recall at the least effort, and size in bytes, of an index built with these parameters. The
+    size is 0 for a server, whose files are elsewhere."""
     try:
         index = Index(case.index, case.kind.build.model_validate(params))
     except ValueError as error:
@@ -109,8 +109,8 @@ def fill(store: Store, world: World, index: Index) -> None:
 
 
 def effort(case: Case, *, least: bool) -> Params:
-    """Search parameters of least or most effort, the others as where it is nearly exact: what is
-    lost is lost by these."""
+    """Search parameters of least or most effort. Other parameters keep their nearly exact setting,
+    so that any loss is due to effort."""
     values = {name: pair[not least] for name, pair in of(case.kind.search, _SEARCH).items()}
     return case.kind.search.model_validate({**case.kind.high_recall_params, **values})
 

@@ -34,7 +34,7 @@ from vectrial.testing.conformance.world import (
 
 
 def check_answer(case: Case, world: World, query: NDArray[np.float32], answer: Hits) -> None:
-    """Types, order, no duplicates, only rows that exist, scores that agree with distances."""
+    """Check types, order, no duplicates, only existing rows, and scores against distances."""
     ids, scores = answer
     assert ids.dtype == np.int64
     assert scores.dtype == np.float32
@@ -58,8 +58,8 @@ def recall(
 ) -> float:
     """Mean tie-aware recall over 20 queries or more, 6 under a filter; every answer is checked.
 
-    An index that estimates scores cannot tell the nearest from the next, and a floor is one of
-    recall@K: of fewer rows than K it need find no more than some of the K nearest.
+    An index that estimates scores cannot tell the nearest row from the next. Its floor is one of
+    recall@K: if fewer rows than K match, it need only find some of the K nearest.
     """
     recalls = []
     kept = set(world.ids[world.matching(where)].tolist())
@@ -179,7 +179,7 @@ def same_vectors(case: Case, stored: NDArray[np.float32], written: NDArray[np.fl
 
 
 def check_rows(case: Case, table: pa.Table, world: World, ids: NDArray[np.int64]) -> None:
-    """`table` holds exactly the rows of these ids, each once, as they are in `world`."""
+    """Check that `table` holds exactly the rows of these ids, each once, as they are in `world`."""
     assert table.schema.equals(case.schema.arrow())
     got = table.column("id").to_numpy()
     assert sorted(got.tolist()) == sorted(ids.tolist())

@@ -47,7 +47,7 @@ def finds_numbers(case: Case) -> str | None:
 
 @pytest.fixture
 def watched(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
-    """The loaded collection, opened through a stand-in that counts."""
+    """The loaded collection, opened through a relay that counts bytes."""
     with counted(serving.server(case.store).address) as (address, received):
         store = case.store(loaded.location, address)
         with closing(store):
@@ -83,7 +83,7 @@ def _check_what_comes(case: Case, store: Store, received: Received, ask: Ask) ->
 def test_a_condition_is_answered_by_the_server(
     case: Case, watched: tuple[Store, Received], world: World
 ) -> None:
-    """Trap 001-3: all rows were fetched, and the client chose."""
+    """Trap 001-3: the client fetched all rows and filtered them itself."""
     store, received = watched
     where = case.filters(case.can.find)["eq int"]
     kept = world.ids[world.matching(where)]

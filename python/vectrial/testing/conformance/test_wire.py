@@ -56,7 +56,7 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
 
 @needs(a_protocol, filtered_search)
 def test_each_query_may_have_a_filter_of_its_own(case: Case, loaded: Store) -> None:
-    """The searches of one load differ in their filters alone."""
+    """Searches of one load differ only in their filters."""
     conditions = list(case.filters(case.can.filters).values())[:8:3]
     asked = native_searches(loaded, Returning.IDS, K, case.high_recall, conditions)
     assert len(asked.filters) == len(conditions)

@@ -94,7 +94,7 @@ def _elsewhere(places: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @pytest.fixture(scope="session")
 def changed(case: Case, world: World, loaded: Store) -> Iterator[Changed]:
-    """`loaded` after changes, which no other test reads any more."""
+    """The store `loaded` after changes; no other test reads it afterwards."""
     changed = Changed(case, loaded, world)
     changed.insert_more(first_id=50_000)
     changed.replace()
@@ -106,7 +106,7 @@ def changed(case: Case, world: World, loaded: Store) -> Iterator[Changed]:
 
 
 def check_everything(case: Case, store: Store, world: World) -> None:
-    """The store holds exactly the rows of `world`, whichever way it is asked."""
+    """Check that the store holds exactly the rows of `world`, by every way of asking."""
     assert store.count() == len(world.ids)
     if case.can.scan:
         check_rows(case, pa.Table.from_batches(list(store.scan())), world, world.ids)
@@ -203,7 +203,7 @@ def test_life_of_a_small_store(case: Case, empty: Store, world: World) -> None:
 def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
     case: Case, tmp_path: Path
 ) -> None:
-    """The searches that it answered find nothing of it, though they be asked again."""
+    """Searches that it answered before find none of its rows, even if they are repeated."""
     old, new = (
         make_world(case.schema, case.can.nulls, rows=300, first_id=first_id, seed=3)
         for first_id in (1, 90_000)
@@ -241,7 +241,7 @@ def not_of(
     filters: list[Filter | None],
     world: World,
 ) -> set[int]:
-    """Ids that these searches find and `world` has not; each search finds some."""
+    """Ids that these searches find but `world` lacks; each search must find some."""
     found: set[int] = set()
     for where in filters:
         search = store.searcher(K, case.high_recall, where)
@@ -259,7 +259,7 @@ def few(case: Case) -> World:
 
 @pytest.fixture(scope="session")
 def small(case: Case, few: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A loaded store of few rows; the last of its tests adds some."""
+    """A loaded store of few rows; the last test that uses it adds some."""
     store = case.make(tmp_path_factory.mktemp("small"))
     load(store, case, few)
     yield store
@@ -277,7 +277,7 @@ def test_k_beyond_the_rows(case: Case, small: Store, few: World) -> None:
 @each_index
 @needs("inserts_after_build")
 def test_what_was_written_is_seen_when_it_has_settled(case: Case, small: Store, few: World) -> None:
-    """By a searcher that was made before, which `mixed` does outside the clock."""
+    """Use a searcher made before the rows settled, as `mixed` makes it outside the clock."""
     more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
     small.insert(more.batch(slice(0, 20)))
     small.auto_refresh = False
@@ -368,8 +368,8 @@ def _load(case: Case, empty: Store, world: World, fields: tuple[Field, ...]) -> 
 
 
 def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> None:
-    """Columns without an index are read as they were written, and a filter on one is refused: by
-    the plan, and by the store, which must not answer as if there were no rows."""
+    """Check that columns without an index are read as written, and that a filter on one is refused
+    by the plan and by the store, which must not answer as if there were no rows."""
     check_rows(case, store.get(world.ids[:5]), world, world.ids[:5])
     for where in case.filters(case.can.filters).values():
         with pytest.raises(Unsupported, match="without an index"):

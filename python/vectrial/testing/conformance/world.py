@@ -120,7 +120,7 @@ class Case:
         return Schema(DIM, self.metric, tuple(Field(n, t) for n, t in columns.items()))
 
     def make(self, location: Path) -> Store:
-        """The store at this folder, in the one server of its kind where it needs a server."""
+        """The store at this folder, on the one server of its kind if it needs a server."""
         if self.store.server is None:
             return self.store(location)
         return serving.make(self.store, location)
@@ -134,7 +134,7 @@ class Case:
         return self.kind.nearly_exact(K)
 
     def filters(self, honoured: frozenset[str]) -> dict[str, Filter]:
-        """The filters that need no operator but these and no column that is not there."""
+        """The filters that need only these operators and existing columns."""
         names = {field.name for field in self.schema.fields}
         return {
             label: where
@@ -173,7 +173,7 @@ class World:
         return distances(query, self.vectors, self.schema.metric)
 
     def accepted(self, query: NDArray[np.float32], k: int, where: Filter | None) -> set[int]:
-        """Every id that may be among the k nearest, ties with the k-th included."""
+        """All ids that may be among the k nearest, including ties with the k-th."""
         mask = self.matching(where)
         near = np.where(mask, self.distances(query), np.inf)
         found = min(k, int(mask.sum()))
@@ -203,11 +203,11 @@ class World:
 def make_world(
     schema: Schema, nulls: bool, *, rows: int, first_id: int, seed: int, between: float = 0.05
 ) -> World:
-    """Clustered vectors under ids that are neither dense nor in order, with metadata.
+    """Clustered vectors with metadata, under ids that are neither dense nor in order.
 
-    between: share of the vectors that are between two clusters. Were there none, clusters could
-    become islands of a graph, which no search finds (seen with pgvector after VACUUM, in 4 of 50
-    graphs).
+    between: share of the vectors that lie between two clusters. Without them, clusters could become
+        islands of a graph that no search finds (seen with pgvector after VACUUM, in 4 of 50
+        graphs).
     """
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(1).normal(size=(20, schema.dim)) + 0.5
@@ -241,7 +241,7 @@ def queries(seed: int = 9, count: int = 20) -> NDArray[np.float32]:
 
 
 def load(store: Store, case: Case, world: World) -> None:
-    """Create, write in batches, and wait until everything is indexed."""
+    """Create a collection, write in batches, and wait until everything is indexed."""
     store.create(world.schema, case.build)
     for batch in world.batches():
         store.insert(batch)

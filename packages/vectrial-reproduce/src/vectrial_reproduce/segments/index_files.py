@@ -30,8 +30,8 @@ _SPARE = 4
 class SegmentBuilder:
     """Builds and opens the indexes of segments.
 
-    make: a store at a folder. Anything that an embedded store writes into its folder is the index;
-        it is opened from the same files elsewhere.
+    make: makes a store at a folder. Everything that an embedded store writes into its folder is the
+        index, which can be opened from copies of these files.
     """
 
     make: Callable[[Path], Store]
@@ -72,7 +72,7 @@ class SegmentBuilder:
 
 
 def encoded(dataset: Dataset, schema: Schema, start: int, stop: int) -> pa.Buffer:
-    """Rows start … stop as an Arrow file of one batch."""
+    """Rows from `start` up to `stop` as an Arrow file of one batch."""
     batch = next(iter(ingest.batches(dataset, schema, stop - start, start=start, stop=stop)))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
@@ -81,10 +81,10 @@ def encoded(dataset: Dataset, schema: Schema, start: int, stop: int) -> pa.Buffe
 
 
 def decoded(data: memoryview) -> pa.RecordBatch:
-    """The rows of a segment, in the bytes that were got: nothing is copied.
+    """The rows of a segment, as views of the received bytes: nothing is copied.
 
     Raises:
-        StoreError: they are no Arrow file of one batch.
+        StoreError: the bytes are not an Arrow file of one batch.
     """
     try:
         with pa.ipc.open_file(pa.py_buffer(data)) as reader:
@@ -97,7 +97,7 @@ def decoded(data: memoryview) -> pa.RecordBatch:
 
 @contextmanager
 def scratch(segment_bytes: int, under_way: int, otherwise: Path) -> Iterator[Path]:
-    """A folder for indexes that are built: in memory where there is room, else in `otherwise`."""
+    """A folder for building indexes: in memory if there is room, else in `otherwise`."""
     needed = _SPARE * segment_bytes * under_way
     in_memory = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= needed
     place = _MEMORY if in_memory else otherwise

@@ -25,12 +25,12 @@ _TIMEOUT_S = 120.0
 
 
 class ObjectError(StoreError):
-    """An object could not be put, got or trusted; the message begins with its key."""
+    """An object could not be put, fetched or trusted; the message begins with its key."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is known of an object: its key, bytes and SHA-256."""
+    """Receipt of an object: its key, bytes and SHA-256."""
 
     key: str
     size_bytes: int
@@ -43,8 +43,8 @@ class Objects:
     Methods may be called from several threads at once.
 
     Args:
-        access: where they lie.
-        part_bytes: of one part of a transfer; concurrency: parts under way at once.
+        access: location of the objects and access to them.
+        part_bytes: size of each part of a transfer; concurrency: parts in flight at once.
 
     Raises:
         StoreError: the client library is not installed.
@@ -144,7 +144,7 @@ class Objects:
             self._get_parts(key, known, lambda at, part: _write_all(file.fileno(), part, at))
 
     def _head(self, key: str) -> Mapping[str, Any]:
-        """What the store says of an object: its "size" in bytes and its "e_tag"."""
+        """The store's record of an object: its "size" in bytes and its "e_tag"."""
         from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
 
         refusals = (FileNotFoundError, NotFoundError, PermissionDeniedError, UnauthenticatedError)
@@ -159,7 +159,7 @@ class Objects:
     def _get_parts(
         self, key: str, known: Mapping[str, Any], keep: Callable[[int, memoryview], None]
     ) -> None:
-        """Hand over every part of an object with its offset, from several threads at once."""
+        """Pass every part of an object, with its offset, to `keep`, from several threads."""
         size_bytes, step = known["size"], self._part_bytes
 
         def read(start: int) -> None:
@@ -188,7 +188,7 @@ class Objects:
         return sorted(path[start:] for path in paths)
 
     def delete(self, key: str) -> None:
-        """Remove an object, which exists.
+        """Remove an existing object.
 
         Raises:
             ObjectError: it cannot be removed.
@@ -197,7 +197,7 @@ class Objects:
             self._library.delete(self._store, self._at(key))
 
     def put_json(self, key: str, value: Mapping[str, Any]) -> None:
-        """Write a small object that says what is known of others.
+        """Write a small object that describes others.
 
         Raises:
             ObjectError: it was not accepted.
@@ -223,7 +223,7 @@ class Objects:
 
 
 def _write_all(descriptor: int, data: memoryview, at: int) -> None:
-    """Write all of `data` into a file, from an offset on; one write may take a part of it."""
+    """Write all of `data` into a file at an offset; a single write may take only a part."""
     while data:
         written = os.pwrite(descriptor, data, at)
         data, at = data[written:], at + written
@@ -242,7 +242,7 @@ def receipt_of_file(key: str, path: Path) -> Receipt:
 
 
 def check(found: Receipt, expected: Receipt) -> None:
-    """Compare what was got with what was put.
+    """Compare a fetched object with the one that was put.
 
     Raises:
         ObjectError: it is truncated or corrupt.
@@ -285,7 +285,7 @@ _SAID_CHARACTERS = 300
 
 @contextmanager
 def _named(key: str) -> Iterator[None]:
-    """Errors of the library with the object's key and one clear reason."""
+    """Raise the library's errors with the object's key and one clear reason."""
     from obstore.exceptions import BaseError, NotFoundError
 
     try:

@@ -37,8 +37,8 @@ _MOST_SAID = 5
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """workers: threads that build, each one segment at a time. prefetch: segments that are got
-    ahead of them, one of which may be under way. segment_rows: of each segment but the last."""
+    """Settings of a pipeline. workers: threads that build, each one segment at a time. prefetch:
+    segments fetched ahead, including one in flight. segment_rows: of each but the last."""
 
     workers: int
     prefetch: int
@@ -46,16 +46,16 @@ class PipelineSettings:
 
     @property
     def under_way(self) -> int:
-        """Segments that are in memory at once, at most."""
+        """Maximum number of segments in memory at once."""
         return self.prefetch + self.workers
 
 
 @dataclass
 class StepOutcome:
-    """What came of a step for all segments.
+    """Outcome of a step for all segments.
 
     failed: the reason by segment. resumed: segments that were done before.
-    most_bytes: the most that segments took in memory at once.
+    most_bytes: the most memory that segments took at once.
     """
 
     failed: dict[int, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class StepOutcome:
     most_bytes: int = 0
 
     def raise_failed(self, step: str, of: int) -> None:
-        """Raise `StoreError` if a segment failed; it names each."""
+        """Raise `StoreError` if any segment failed; the message names each."""
         if not self.failed:
             return
         said = [f"segment {number}: {why}" for number, why in sorted(self.failed.items())]
@@ -77,12 +77,13 @@ class Pipeline:
     """The segments of one dataset on their way to indexes.
 
     Args:
-        objects: where they are put. builder: of the indexes. folder: for temporary files, if there
-            is no room in memory. embed: makes the vectors of rows from a first one to the one
-            after the last, and returns the bytes of their texts; None: none are made.
+        objects: the store for segments and indexes. builder: builds the indexes. folder: for
+            temporary files, if there is no room in memory. embed: makes the vectors of rows from a
+            first one to the one after the last, and returns the bytes of their texts; None: none
+            are made.
 
-    spans: every step of every segment. bounds: first row and the one after the last, of each
-        segment.
+    spans: every step of every segment. bounds: the first row of each segment, and the one after its
+        last.
     """
 
     def __init__(
@@ -106,11 +107,11 @@ class Pipeline:
 
     @property
     def segment_bytes(self) -> int:
-        """Of a whole segment, without its metadata."""
+        """Size in bytes of a whole segment, without its metadata."""
         return min(self._settings.segment_rows, self._dataset.rows) * (self._dataset.dim * 4 + 8)
 
     def put(self) -> StepOutcome:
-        """Embed the texts of each segment, if there are any, cut it and put it as an object."""
+        """Embed the texts of each segment, if any; cut the segment and put it as an object."""
         outcome, there = StepOutcome(), self._receipts(_SEGMENTS)
         for number, (start, stop) in enumerate(self.bounds):
             self._progress(number, len(self.bounds), "putting segments")
@@ -135,7 +136,7 @@ class Pipeline:
         return outcome
 
     def index(self) -> StepOutcome:
-        """Get every segment, index it, and write the index back; several at once."""
+        """Fetch every segment, index it, and write the index back; several at once."""
         done = self._receipts(_INDEXES)
         outcome = StepOutcome(resumed=sorted(done))
         todo = [number for number in range(len(self.bounds)) if number not in done]
@@ -146,7 +147,7 @@ class Pipeline:
         return outcome
 
     def load(self, folder: Path) -> tuple[list[Store], StepOutcome]:
-        """Get every index into a folder and open it. The stores are the caller's to close."""
+        """Fetch every index into a folder and open it. The caller must close the stores."""
         outcome, stores = StepOutcome(), []
         receipts = self._receipts(_INDEXES)
         for number in range(len(self.bounds)):
@@ -184,7 +185,7 @@ class Pipeline:
         return index_files.decoded(data)
 
     def built(self, number: int, worker: int, rows: pa.RecordBatch, folder: Path) -> list[Path]:
-        """The files of the index of a segment."""
+        """Build the index of a segment; returns its files."""
         with self.spans.timed(Stage.BUILD, number, worker) as sized:
             sized.size_bytes = rows.nbytes
             return self._builder.build(rows, folder)
@@ -202,22 +203,22 @@ class Pipeline:
         self._objects.put_json(f"{_index_key(number)}{_RECEIPT}", {"files": receipts})
 
     def remove(self) -> None:
-        """Remove every object: nothing more is asked of them."""
+        """Remove every object; they are no longer needed."""
         for kind in (_SEGMENTS, _INDEXES):
             for key in self._objects.keys(kind):
                 self._objects.delete(key)
 
     def show(self, done: int, of: int) -> None:
-        """Tell how many indexes are there."""
+        """Show how many indexes are finished."""
         self._progress(done, of, "indexing segments")
 
     @property
     def settings(self) -> PipelineSettings:
-        """How many at once."""
+        """The settings, which say how many segments are processed at once."""
         return self._settings
 
     def _receipts(self, kind: str) -> dict[int, list[Receipt]]:
-        """What is known of the objects of each segment that is done."""
+        """Receipts of the objects of each finished segment."""
         found = {}
         for key in self._objects.keys(kind):
             if key.endswith(_RECEIPT):
@@ -228,7 +229,7 @@ class Pipeline:
 
 
 def _reason(error: Exception) -> str:
-    """Why a segment failed; of a library's error with its kind."""
+    """The reason why a segment failed; for a library's error, with its type."""
     return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
 
 
@@ -254,8 +255,8 @@ class _Built:
 
 
 class _Workers:
-    """One thread that gets, some that build, and one that writes back, with bounded queues between
-    them: a stage that is slow holds up those before it, and memory with them."""
+    """A thread that fetches, some that build, and one that writes back, with bounded queues between
+    them: a slow stage holds up those before it, which bounds memory."""
 
     def __init__(self, pipeline: Pipeline, todo: Sequence[int], outcome: StepOutcome, folder: Path):
         self._pipeline, self._todo, self._outcome = pipeline, todo, outcome
@@ -270,7 +271,7 @@ class _Workers:
         self._errors: list[BaseException] = []
 
     def run(self) -> None:
-        """Return when every segment was written back or has failed."""
+        """Return once every segment is written back or has failed."""
         builders = [
             threading.Thread(target=self._guarded, args=(self._build, 1 + number), daemon=True)
             for number in range(self._workers)

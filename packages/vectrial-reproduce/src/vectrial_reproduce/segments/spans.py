@@ -12,7 +12,7 @@ from time import perf_counter_ns
 
 
 class Stage(StrEnum):
-    """Steps of a segment's way, in order."""
+    """Stages of a segment, in order."""
 
     EMBED = "embed"  # vectors are made of texts
     SEGMENT = "segment"  # rows are cut from the dataset and encoded
@@ -27,10 +27,10 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Span:
-    """One step of one segment.
+    """A step of a segment.
 
-    worker: number of the thread that did it. started_ns, ended_ns: `perf_counter_ns`.
-    size_bytes: that were moved or encoded; of a build, of the segment.
+    worker: number of the thread that ran it. started_ns, ended_ns: `perf_counter_ns`.
+    size_bytes: bytes moved or encoded; for a build, the segment's size.
     cpu_s: processor time of the thread itself, without threads of a library.
     """
 
@@ -44,7 +44,7 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """By the clock."""
+        """Wall-clock time of the span."""
         return (self.ended_ns - self.started_ns) / 1e9
 
 
@@ -57,7 +57,7 @@ class Spans:
 
     @contextmanager
     def timed(self, stage: Stage, segment: int, worker: int) -> Iterator[Sized]:
-        """Record the block as a span, if it does not raise. The block says how many bytes it
+        """Record the block as a span, unless it raises. The block sets the number of bytes that it
         moved."""
         sized, started, cpu = Sized(), perf_counter_ns(), time.thread_time()
         yield sized
@@ -67,36 +67,36 @@ class Spans:
             self._all.append(span)
 
     def add(self, stage: Stage, segment: int, started_ns: int, ended_ns: int) -> None:
-        """Record a step that somebody else did."""
+        """Record a step that ran elsewhere."""
         with self._lock:
             self._all.append(Span(stage, segment, 0, started_ns, ended_ns))
 
     @property
     def all(self) -> tuple[Span, ...]:
-        """Those that have ended."""
+        """Spans that have ended."""
         with self._lock:
             return tuple(self._all)
 
     def of(self, *stages: Stage) -> list[Span]:
-        """Those of some stages."""
+        """Spans of the given stages."""
         return [span for span in self.all if span.stage in stages]
 
 
 @dataclass
 class Sized:
-    """Bytes of a span that is under way."""
+    """Bytes of a span in progress."""
 
     size_bytes: int = 0
 
 
 def sum_s(spans: Iterable[Span]) -> float:
-    """Seconds of all spans added up, as published reports print them: more than the clock shows
-    where several are under way at once."""
+    """Sum of the seconds of all spans, as published reports print it. It exceeds the wall-clock
+    time if several spans run at once."""
     return sum(span.seconds for span in spans)
 
 
 def wall_s(spans: Iterable[Span]) -> float:
-    """Seconds in which at least one span was under way."""
+    """Seconds in which at least one span was running."""
     return _wall_ns(spans) / 1e9
 
 
@@ -120,7 +120,7 @@ def length_s(spans: Sequence[Span]) -> float:
 
 
 def overlapped_share(spans: Sequence[Span], stage: Stage) -> float | None:
-    """Share of a stage's time in which another stage was under way as well; None if it took no
+    """Share of a stage's time in which another stage was running as well; None if it took no
     time."""
     own = [span for span in spans if span.stage is stage]
     others = [span for span in spans if span.stage is not stage]
@@ -133,9 +133,9 @@ def overlapped_share(spans: Sequence[Span], stage: Stage) -> float | None:
 def critical_path(spans: Sequence[Span]) -> dict[Stage, float]:
     """Seconds of each stage on the critical path.
 
-    From the span that ended last one goes back to what it had to wait for: the last to end, before
-    it began, of the spans of the same segment or the same thread. A gap between the two is the
-    later one's.
+    The path goes back from the span that ended last to the one it waited for: among spans of the
+    same segment or thread, the last to end before it began. A gap between the two counts for the
+    later span.
     """
     left = sorted(spans, key=lambda one: (one.ended_ns, one.started_ns))
     path: dict[Stage, float] = {}

@@ -296,8 +296,8 @@ def _words(kept: NDArray[np.bool_]) -> NDArray[np.uint32]:
 def _hits(
     positions: NDArray[np.integer[Any]], scores: NDArray[np.float32], ids: NDArray[np.int64]
 ) -> vt.Hits:
-    """Ids and scores of an answer, (k,) each: `positions` in `ids` (n,), less those that no row
-    has, by which cuVS fills up an answer."""
+    """Ids and scores of an answer, (k,) each, from `positions` in `ids` (n,). Positions that no row
+    has, with which cuVS pads an answer, are left out."""
     filled = (positions >= 0) & (positions < len(ids))
     if not filled.all():
         positions, scores = positions[filled], scores[filled]
@@ -328,7 +328,7 @@ def _searcher(
 
 
 def _sorted(search: vt.Searcher, highest_first: bool) -> vt.Searcher:
-    """A search whose answers are in order: those of cuVS's `ivf_pq` are not where k is large."""
+    """A search with sorted answers: those of cuVS's `ivf_pq` are unsorted if k is large."""
 
     def run(vector: NDArray[np.float32], /) -> vt.Hits:
         ids, scores = search(vector)

@@ -107,7 +107,7 @@ class Anomaly(Experiment):
         return client_points(self.clients, search_points(target, self.search, self.returns))
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, data without labelled queries."""
+        """Refuse data without labelled queries, in addition to what every experiment refuses."""
         super().check_point(target, point)
         refuse_threads(target, point["clients"])
         named = {field.name for field in target.data.schema.fields}
@@ -119,7 +119,7 @@ class Anomaly(Experiment):
             )
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says."""
+        """The number of clients at the point."""
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -134,7 +134,7 @@ class Anomaly(Experiment):
         yield from self._judged(asked, params, point, where)
 
     def _timed(self, asked: _AnomalyQueries, point: Mapping[str, Any]) -> Phase:
-        """The searches by the clock."""
+        """The timed searches."""
         context, classes = asked.context, asked.classes
         every = np.arange(len(classes))
         if self.timed == "anomalies":
@@ -157,8 +157,8 @@ class Anomaly(Experiment):
         point: Mapping[str, Any],
         where: Filters,
     ) -> Iterator[Phase]:
-        """Every query once more, untimed, and what its answer is good for: a phase for each class,
-        one for the mean of them, and one for all together under one threshold."""
+        """Run every query once more, untimed, and judge its answer. Yields a phase for each class,
+        one for their mean, and one for all classes together under one threshold."""
         context = asked.context
         rule = {
             "score": self.score,
@@ -203,7 +203,7 @@ class Anomaly(Experiment):
         found: Sequence[NDArray[np.int64]],
         vectors: Mapping[int, NDArray[np.float32]],
     ) -> NDArray[np.float64]:
-        """Of each query, from the cosines to the rows found for it."""
+        """Likeness of each query, from the cosines to the rows found for it."""
         out = np.full(len(found), _NOTHING)
         for at, (query, ids) in enumerate(zip(context.dataset.queries, found, strict=True)):
             if len(ids):
@@ -229,7 +229,7 @@ class Anomaly(Experiment):
         anomalous: NDArray[np.bool_],
         held_out: NDArray[np.bool_],
     ) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Detection figures of the measured likeness and of the likeness by exact search."""
+        """Detection figures from the measured likeness and from the likeness under exact search."""
         judged = ~anomalous & ~held_out
         figures: dict[str, float | None] = {
             "anomalous_queries": float(anomalous.sum()),
@@ -257,7 +257,7 @@ class Anomaly(Experiment):
         return figures, missing
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The least time of a phase, half as much again, and every query once more."""
+        """The least time of a phase, plus half of that, and every query once more."""
         return 3.0 + self.min_s * 1.5
 
 
@@ -274,10 +274,10 @@ class _AnomalyQueries:
 
 
 def _anomaly_queries(context: Context) -> _AnomalyQueries:
-    """The queries without copies.
+    """The queries without duplicates.
 
     Raises:
-        StoreError: nothing is left.
+        StoreError: no query is left.
     """
     dataset = context.dataset
     assert dataset.metadata is not None, "the plan refuses it"
@@ -301,7 +301,7 @@ def _anomaly_queries(context: Context) -> _AnomalyQueries:
 
 
 def _only(context: Context, keep: NDArray[np.int64], classes: Sequence[str]) -> Context:
-    """The context as if the dataset had these queries alone, in this order."""
+    """The context with only these queries of the dataset, in this order."""
     whole, every = context.truth, [Eq(CLASS, name) for name in classes]
 
     def truth(k: int, where: Filters) -> Truth:
@@ -312,7 +312,7 @@ def _only(context: Context, keep: NDArray[np.int64], classes: Sequence[str]) -> 
 
 
 def chosen(truth: Truth, keep: NDArray[np.int64]) -> Truth:
-    """The truth of some of the queries, in this order, in which one may stand several times."""
+    """The truth of the queries `keep`, in this order; a query may occur several times."""
     begins, ends = truth.accept_offsets[keep], truth.accept_offsets[keep + 1]
     parts = [truth.accept_ids[b:e] for b, e in zip(begins, ends, strict=True)]
     return Truth(
@@ -328,8 +328,8 @@ def chosen(truth: Truth, keep: NDArray[np.int64]) -> Truth:
 def _read_back(
     context: Context, found: Sequence[NDArray[np.int64]]
 ) -> dict[int, NDArray[np.float32]]:
-    """The vectors of all rows found, as the store gives them back; where it reads no row by its id,
-    as they were stored."""
+    """The vectors of all rows found, read back from the store; if it cannot read rows by id, as
+    they were stored."""
     if not context.store.capabilities.under(context.index.kind).get:
         ids, vectors = context.dataset.ids, context.dataset.vectors
         return dict(zip(ids.tolist(), vectors, strict=True))
@@ -347,7 +347,7 @@ def _read_back(
 
 
 def _recalls(found: Sequence[NDArray[np.int64]], truth: Truth) -> NDArray[np.float64]:
-    """Recall of each answer, of its first k, ties counted as right; shape (q,)."""
+    """Recall of the first k rows of each answer, counting ties as right; shape (q,)."""
     out = np.empty(len(found))
     for at, ids in enumerate(found):
         begin, end = truth.accept_offsets[at : at + 2]
@@ -357,7 +357,7 @@ def _recalls(found: Sequence[NDArray[np.int64]], truth: Truth) -> NDArray[np.flo
 
 
 def _means(classes: Sequence[Phase]) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Means over the classes; sums of what is counted. What one class lacks, they lack."""
+    """Means over the classes, but sums of counts. A figure that one class lacks is missing."""
     metrics: dict[str, float | None] = {}
     missing: dict[str, str] = {}
     for name in classes[0].metrics:

@@ -41,7 +41,7 @@ _SETTING = Column("setting", "Setting", numeric=False)
 
 
 def _shared(key: str, title: str, group: str) -> tuple[Column, Column]:
-    """A figure of the store's answers, and that of exact search beside it."""
+    """Columns of a figure: from the store's answers, and from exact search."""
     return (
         Column(key, title, "1", group, spread=True),
         Column(f"{key}_exact", "exact", "1", group, spread=True),
@@ -150,7 +150,7 @@ def _by_class(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
 
 
 def _rule(point: Point) -> str:
-    """Rule by which thresholds are chosen, in words."""
+    """The rule for choosing thresholds, in words."""
     alarms, fixed = point.params["false_alarms"], point.params["fixed"]
     alike = "the mean cosine" if point.params["score"] == "mean" else "the nearest cosine"
     return (

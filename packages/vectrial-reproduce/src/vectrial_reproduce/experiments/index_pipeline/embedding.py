@@ -18,10 +18,11 @@ _TOLERANCE = 1e-3
 
 
 def of_texts(dataset: Dataset, column: str, progress: Progress) -> Callable[[int, int], int]:
-    """Embeds the texts of rows [start, stop) with MiniLM anew, and returns their UTF-8 bytes.
+    """A function that embeds the texts of rows [start, stop) anew with MiniLM; it returns their
+    UTF-8 bytes.
 
     Raises:
-        SourceUnavailable: the model cannot be had.
+        SourceUnavailable: the model is not available.
         UserError: the extra `data` is not installed; when called, the dataset's vectors are not
             those of its texts.
     """

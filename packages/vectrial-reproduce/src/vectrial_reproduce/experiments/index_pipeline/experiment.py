@@ -218,7 +218,7 @@ class IndexPipeline(Experiment):
             yield from self._merged(context, point, builder, folder)
 
     def _is_first(self, point: Mapping[str, Any]) -> bool:
-        """True of the first point: one index of all rows is the same for all of them."""
+        """True for the first point: one index of all rows would be the same for every point."""
         own = (self.objects[0], self.segment_rows[0], self.builders[0], self.prefetch[0])
         names = ("objects", "segment_rows", "builders", "prefetch")
         on_default = point["transport"] == _DEFAULT_TRANSPORT[self.objects[0]]
@@ -227,7 +227,7 @@ class IndexPipeline(Experiment):
     def _through(
         self, context: Context, point: Mapping[str, Any], pipeline: Pipeline, folder: Path
     ) -> Iterator[Phase]:
-        """The segments' way."""
+        """Send the segments through the pipeline, and search the indexes."""
         embedded = (Stage.EMBED,) if self.embed else ()
         for name, step, stages in (
             ("put", pipeline.put, (*embedded, Stage.SEGMENT, Stage.PUT)),
@@ -257,7 +257,7 @@ class IndexPipeline(Experiment):
     def _merged(
         self, context: Context, point: Mapping[str, Any], builder: SegmentBuilder, folder: Path
     ) -> Iterator[Phase]:
-        """One index of all rows, for comparison."""
+        """Build a single index of all rows, for comparison."""
         place = folder / "merged"
         place.mkdir(parents=True)
         began = perf_counter_ns()
@@ -278,7 +278,7 @@ class IndexPipeline(Experiment):
     def _searches(
         self, context: Context, point: Mapping[str, Any], stores: Sequence[Store], name: str
     ) -> Iterator[Phase]:
-        """Searches over all of these, with each setting."""
+        """Search over all of these stores, with each setting."""
         truth = context.truth(context.k, None)
         model = context.store.capabilities.indexes[context.index.kind].search
         for number, setting in enumerate(search_settings(model, self.search)):
@@ -305,17 +305,17 @@ class IndexPipeline(Experiment):
             yield phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """What is moved, at 100 MB/s."""
+        """Estimated time to move the data at 100 MB/s."""
         return 10.0 + 4 * rows * dim * 4 / 1e8
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """One build, and another of the merged rows."""
+        """Number of loads: one build, and another if the merged rows are indexed."""
         merged = self.merged and self._is_first({"prefetch": 0, "builders": 0, **point})
         return 2.0 if merged else 1.0
 
 
 def union(searchers: Sequence[Searcher], k: int, *, larger_is_closer: bool) -> Searcher:
-    """A search of several indexes, one after the other: the k best of what each finds."""
+    """A search of several indexes, one after the other, for the k best of all their rows."""
     if len(searchers) == 1:
         return searchers[0]
 

@@ -28,7 +28,7 @@ _FOLDER = "import"
 def run(
     context: Context, point: Mapping[str, Any], part_bytes: int, concurrency: int
 ) -> Iterator[Phase]:
-    """Phases `put`, `import`, `index` and `load`; the collection is served afterwards.
+    """Run phases `put`, `import`, `index` and `load`; the collection is served afterwards.
 
     Raises:
         StoreError: a segment was not imported. Unsupported: its object store was not started here.
@@ -126,7 +126,7 @@ class _TrafficMeter:
         return traffic(self._service)
 
     def add(self, phase: Phase) -> None:
-        """Write what was moved since the phase before into a phase, which was told already."""
+        """Add the traffic since the previous phase to a phase that was already yielded."""
         now = self._now()
         moved = now.since(self._before)
         self._before = now

@@ -17,7 +17,7 @@ _MOST_SPANS = 2000
 
 
 def totals(phase: Phase, spans: Sequence[Span], stages: Sequence[Stage], segments: int) -> None:
-    """Write the totals of a phase's spans, and the metrics of its stages, into it."""
+    """Write the totals of a phase's spans, and the metrics of its stages, into the phase."""
     phase.metrics |= {
         "segments": float(segments),
         "pipeline_wall_s": of_spans.length_s(spans),
@@ -38,8 +38,8 @@ def phase_of(
     outcome: StepOutcome,
     stages: Sequence[Stage],
 ) -> Phase:
-    """A phase of our own pipeline, from `began_ns` until now, with the totals of its stages. Where
-    a run was resumed, times are of a part of the segments, so that there are none."""
+    """A phase of our own pipeline, from `began_ns` until now, with the totals of its stages. A
+    resumed run has no times, because they would cover only some of the segments."""
     phase = Phase(name, began_ns, perf_counter_ns(), dict(point))
     own = pipeline.spans.of(*stages)
     totals(phase, own, stages, len(pipeline.bounds))
@@ -71,7 +71,7 @@ def phase_of(
 def stage_metrics(
     stage: Stage, spans: Sequence[Span], critical_s: float
 ) -> dict[str, float | None]:
-    """The metrics of one stage, out of the spans of a phase. critical_s: on its critical path."""
+    """A stage's metrics, from a phase's spans. critical_s: its time on the critical path."""
     own = [span for span in spans if span.stage is stage]
     wall_s, moved = of_spans.wall_s(own), sum(span.size_bytes for span in own)
     return {

@@ -103,7 +103,7 @@ _SKIPPED_POINT = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """Totals, stages, searches, and a repeat drawn over time."""
+    """Sections with totals, stages, searches, and one repeat drawn over time."""
     blocks: list[Block] = []
     for facet, members in by_facet([p for p in points if p.phase != "step"]):
         blocks += _tables(run, facet, members)
@@ -206,7 +206,7 @@ def _searched(point: Point) -> tuple[Cell, ...]:
 
 
 def _drawn(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Figure]:
-    """Of each store the first repeat of its slowest place, over time."""
+    """For each store, a figure over time of the first repeat at its slowest point."""
     for series in run.ordered(points):
         own = [p for p in points if p.series == series and p.phase == "index" and p.state == "ok"]
         known = [(value, p) for p in own if (value := p.value("pipeline_wall_s")) is not None]

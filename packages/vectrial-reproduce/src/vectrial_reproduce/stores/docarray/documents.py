@@ -52,21 +52,21 @@ def to_batch(documents: Sequence[Document], schema: Schema) -> pa.RecordBatch:
 
 
 def ids_of(documents: Sequence[Document]) -> NDArray[np.int64]:
-    """Their ids, which are numbers written out; shape (n,)."""
+    """Ids (n,) of the documents, whose own ids are decimal text."""
     return np.fromiter((int(d.id) for d in documents), dtype=np.int64, count=len(documents))
 
 
 def to_query(where: Filter, schema: Schema, *, prefix: str = "", sql_nulls: bool) -> dict[str, Any]:
     """`where` in the query language that AnnLite and DocArray take from MongoDB.
 
-    Neither has a negation that leaves null alone, so `Not` is pushed down to the comparisons,
-    which De Morgan's laws allow in three-valued logic too.
+    Neither has a negation that leaves null alone, so `Not` is pushed down to the comparisons, which
+    De Morgan's laws allow in three-valued logic too.
 
     Args:
-        prefix: of a tag in a query (DocArray: "tags__").
-        sql_nulls: a comparison with a missing value is false by itself, and there is no
-            operator to ask for one (AnnLite). Otherwise `$neq` and `$nin` hold for a missing
-            value and are guarded (DocArray).
+        prefix: prefix of a tag in a query (DocArray: "tags__").
+        sql_nulls: a comparison with a missing value is false by itself, and there is no operator to
+            test for one (AnnLite). Otherwise `$neq` and `$nin` hold for a missing value and are
+            guarded (DocArray).
     """
     names = {field: f"{prefix}{column}" for field, column in schema.columns.items()}
     return _query(where, names, guard=not sql_nulls, negate=False)

@@ -142,7 +142,7 @@ class DocArrayElasticsearch(ServedDocumentArray):
         self._client.indices.delete(index=names, ignore_unavailable=True)
 
     def wait_indexed(self) -> str:
-        """Every call that writes ends with a refresh: what is left is to let merges end."""
+        """Wait for merges to end; every writing call has already refreshed."""
 
         def state() -> tuple[bool, str]:
             stats = self._client.indices.stats(index=self._name, metric="merge")

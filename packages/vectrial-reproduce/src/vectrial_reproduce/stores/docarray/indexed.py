@@ -71,7 +71,7 @@ class IndexedDocumentArray(DocumentArrayStore):
         return self._module.DocumentArray(storage=self.storage, config=self._config())
 
     def _columns(self, types: dict[vt.FieldType, str]) -> dict[str, str]:
-        """DocArray's types of the columns that the database is to know."""
+        """DocArray's types of the columns that the database should know."""
         return {
             self._schema.columns[field.name]: types[field.type] for field in self._schema.fields
         }
@@ -138,7 +138,7 @@ class IndexedDocumentArray(DocumentArrayStore):
         return search_one
 
     def _declared(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Scores (k,) of an answer as `capabilities.scores` declares them."""
+        """Scores (k,) of an answer, converted to what `capabilities.scores` declares."""
         return scores.astype(np.float32)
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
@@ -168,7 +168,7 @@ class ServedDocumentArray(IndexedDocumentArray):
 
     @abstractmethod
     def _exists(self) -> bool:
-        """True when the server has the collection."""
+        """True if the server has the collection."""
 
     def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self.drop()  # a killed run left it behind

@@ -141,8 +141,8 @@ class DocArrayRedis(ServedDocumentArray):
 
 
 def _query(where: Filter, *, holds: bool) -> str:
-    """The query under which `where` is true (`holds`), or false and not unknown: of a row that
-    lacks a value no range holds."""
+    """The query under which `where` is true (`holds`), or false and not unknown: a row that lacks a
+    value matches no range."""
     match where:
         case Not(part):
             return _query(part, holds=not holds)
@@ -164,6 +164,6 @@ def _compared(name: str, inside: str, holds: bool) -> str:
 
 
 def _equal(name: str, value: Value) -> str:
-    """Truth values are kept as 0 and 1, and there are no columns of text."""
+    """The query for a value. Booleans are stored as 0 and 1, and there are no text columns."""
     assert not isinstance(value, str)
     return equal_number(name, int(value) if isinstance(value, bool) else value)

@@ -136,8 +136,8 @@ class DocArrayWeaviate(ServedDocumentArray):
                 self._client.schema.delete_class(name)
 
     def wait_indexed(self) -> str:
-        """With ASYNC_INDEXING off, as our own server runs, a vector is in the graph before its
-        insert is acknowledged; on a server where it is on, the shard's queue says."""
+        """Wait until all is indexed. With ASYNC_INDEXING off, as on our own server, a vector is in
+        the graph before its insert is acknowledged; with it on, the shard's queue tells."""
 
         def state() -> tuple[bool, str]:
             path, verbose = f"/nodes/{self._name}", {"output": "verbose"}
@@ -174,7 +174,7 @@ def _headers(address: vt.Address) -> dict[str, str]:
 
 @contextmanager
 def _key(address: vt.Address) -> Iterator[None]:
-    """Have DocArray make its client with the server's key, for which it has no setting."""
+    """Make DocArray, which has no setting for it, create its client with the server's key."""
     backend: Any = importlib.import_module("docarray.array.storage.weaviate.backend")
     module = backend.weaviate
     client = partial(module.Client, additional_headers=_headers(address))

@@ -26,7 +26,7 @@ _OPERATORS = {
 
 
 def written(where: Filter) -> list[dict[str, Any]]:
-    """The filter as a list that JSON can hold."""
+    """The filter as a list for JSON."""
     match where:
         case And(parts):
             return [member for part in parts for member in written(part)]
@@ -54,13 +54,13 @@ def _comparison(field: str, operator: str, value: Any) -> dict[str, Any]:
 
 
 def _one(where: Filter) -> dict[str, Any]:
-    """The filter as a single member."""
+    """The filter as a single member of such a list."""
     members = written(where)
     return members[0] if len(members) == 1 else {"logic": "AND", "filters": members}
 
 
 def read(members: Any) -> Filter | None:
-    """The filter that a list says; None for an empty one.
+    """The filter that a list describes; None for an empty list.
 
     Raises:
         UserError: it is not such a list.

@@ -115,7 +115,7 @@ class LongbowStore(FlightStore):
         return True
 
     def refresh(self) -> None:
-        """Searches find a row when it is in the graph."""
+        """Wait until searches find every row: a row is found once it is in the graph."""
         vt.wait_until(lambda: self._indexed(self._there))
 
     def _rows_there(self) -> int:

@@ -55,8 +55,8 @@ def _at_hand() -> Availability:
 
 
 def revision() -> str:
-    """The commit that the program of this machine was built from, as Go writes it there; "" where
-    there is no program, or none is written, or another server is addressed."""
+    """The commit from which this machine's program was built, as Go records it in the program. ""
+    if there is no program, no record, or another server is addressed."""
     program = own_program(_BIN, "longbow")
     if program is None or os.environ.get(_ADDRESS):
         return ""

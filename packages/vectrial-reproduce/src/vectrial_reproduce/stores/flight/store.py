@@ -135,8 +135,8 @@ class FlightStore(vt.ServerStore):
         self._wire_schema = pa.schema([column.with_name(name) for column, name in arrow])
 
     def _column_names(self, schema: vt.Schema) -> Mapping[str, str]:
-        """Fields → columns on the wire: under their own names, which a server may be told for its
-        text index, unless one of them is the protocol's; then `f0`, `f1`, …"""
+        """Fields → columns on the wire: the fields' names, which a server may be given for its text
+        index, unless one is the protocol's own; then `f0`, `f1`, …"""
         own = {field.name: field.name for field in schema.fields}
         return schema.columns if _RESERVED & set(own) else own
 
@@ -152,8 +152,8 @@ class FlightStore(vt.ServerStore):
         self._act("flush", dataset=self._name)
 
     def wait_indexed(self) -> str:
-        """The server may say that it is ready before it has begun: every row has to be in its
-        index."""
+        """Wait until every row is in the index. The server's own word is not enough: it may report
+        itself ready before it has begun."""
         rows: int | None = None
 
         def state() -> tuple[bool, str]:
@@ -167,11 +167,11 @@ class FlightStore(vt.ServerStore):
         return vt.wait_until(state)
 
     def _rows_there(self) -> int:
-        """Rows that the index has to hold."""
+        """Number of rows that the index must hold."""
         return self.count()
 
     def _indexed(self, rows: int) -> tuple[bool, str]:
-        """Whether the server is ready with so many rows in its index, and what it says."""
+        """True if the server is ready with `rows` rows in its index, and its description."""
         answer = self._readiness()
         if answer["status"] != "READY":
             return False, f"the dataset is {answer['status']}: {answer.get('reason')}"
@@ -184,7 +184,7 @@ class FlightStore(vt.ServerStore):
         return self._act("check_readiness", dataset=self._name)
 
     def _act(self, name: str, **members: Any) -> dict[str, Any]:
-        """The answer to an action, which is an object or nothing to be read."""
+        """The answer to an action: a JSON object, or empty."""
         from pyarrow import flight
 
         action = flight.Action(name, _json(members))
@@ -249,7 +249,7 @@ class FlightStore(vt.ServerStore):
         return run
 
     def _search_json(self, request: vt.SearchRequest) -> Callable[[NDArray[np.float32]], bytes]:
-        """The search as a JSON object, of which only the vector is written at each call."""
+        """The search as a JSON object; only the vector is written at each call."""
         search: dict[str, Any] = {"dataset": self._name, "k": request.k}
         search |= _members(request.params, request.returning)
         if request.where is not None:
@@ -302,7 +302,7 @@ def _json(value: Any) -> bytes:
 
 
 def _members(params: vt.Params, returning: vt.Returning) -> dict[str, Any]:
-    """Members of a search beside what every search has."""
+    """Members of a search beyond those that every search has."""
     members: dict[str, Any] = dict(_RETURNING[returning])
     if isinstance(params, FlightHnswSearch) and params.ef_search is not None:
         members["ef"] = params.ef_search
@@ -315,14 +315,14 @@ def hits(rows: pa.Table) -> vt.Hits:
 
 
 def connected(address: vt.Address) -> flight.FlightClient:
-    """A client of the server, which has not called it yet."""
+    """A client of the server, not connected yet."""
     from pyarrow import flight
 
     return flight.FlightClient(f"grpc://{address.host}:{address.ports['grpc']}")
 
 
 def call_options(address: vt.Address, timeout_s: float = _ASK_S) -> flight.FlightCallOptions:
-    """Options of every call, which fails when it takes longer than `timeout_s`."""
+    """Options of every call; a call fails if it takes longer than `timeout_s`."""
     from pyarrow import flight
 
     # pyarrow takes bytes, whatever its types say.

@@ -32,9 +32,9 @@ HYBRID = Hybrid(
 
 
 def columns(schema: Schema, names: Mapping[str, str]) -> str:
-    """Those to be indexed by their words, as the schema's metadata names them.
+    """The columns whose words are indexed, in the form of the schema's metadata.
 
-    names: of fields → of columns on the wire.
+    names: fields → columns on the wire.
     """
     return json.dumps([names[field.name] for field in schema.fields if field.text])
 
@@ -42,9 +42,9 @@ def columns(schema: Schema, names: Mapping[str, str]) -> str:
 def build_query(
     search: dict[str, Any], blend: Blend, column: str
 ) -> Callable[[list[float], str], dict[str, Any]]:
-    """The ticket of a search by vector and text; of the text alone without a vector.
+    """The ticket of a search by vector and text, or by text alone without a vector.
 
-    search: its members that do not depend on the two. column: of the texts, on the wire.
+    search: members that depend on neither. column: the text column on the wire.
     """
     ours = {"text_field": column, "candidates": blend.candidates}
 

@@ -31,7 +31,7 @@ class About:
     params: Mapping[str, Any]
 
     def text(self) -> str:
-        """As its file has it."""
+        """The JSON text of the dataset's file."""
         fields = [[field.name, field.type] for field in self.schema.fields]
         return json.dumps(
             {
@@ -46,7 +46,7 @@ class About:
 
     @staticmethod
     def of_text(text: str) -> About:
-        """From its file."""
+        """The description read from the file's JSON text."""
         saved = json.loads(text)
         fields = [Field(name, FieldType(kind)) for name, kind in saved["fields"]]
         texts = _with_text(fields, saved.get("text", []))
@@ -55,10 +55,10 @@ class About:
 
     @staticmethod
     def of_put(arrow: pa.Schema) -> About:
-        """As the schema of the first put asks for it.
+        """The description that the schema of the first put asks for.
 
         Raises:
-            StoreError: a column or a setting that there is not.
+            StoreError: an unknown column or setting.
         """
         dim, fields = 0, []
         for column in arrow:
@@ -88,7 +88,7 @@ def _field_type(column: pa.Field[Any]) -> FieldType:
 
 
 def _with_text(fields: Sequence[Field], texts: Sequence[str]) -> tuple[Field, ...]:
-    """The fields, with a full-text index of those that are named."""
+    """The fields, with a full-text index on those named in `texts`."""
     strings = {field.name for field in fields if field.type is FieldType.STRING}
     if more := set(texts) - strings:
         raise StoreError(f"there is no column of strings '{min(more)}' to index the words of")

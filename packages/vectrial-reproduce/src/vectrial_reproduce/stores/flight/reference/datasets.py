@@ -73,7 +73,7 @@ class ServedDataset:
         self._preparing = threading.Lock()
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Add rows, or replace those whose ids are there."""
+        """Add rows, replacing rows whose ids exist."""
         rows = self._in_layout(batch)
         with self._lock.alone():
             self._prepared.clear()
@@ -118,7 +118,7 @@ class ServedDataset:
             atomic_replace(aside, self._folder / _ABOUT)
 
     def drop(self) -> None:
-        """Remove it, with its files."""
+        """Remove the dataset with its files."""
         with self._lock.alone():
             self._store.drop()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -158,8 +158,8 @@ class ServedDataset:
         include_vectors: bool,
         include_metadata: bool,
     ) -> pa.RecordBatch:
-        """The k best rows, the nearest, or by vector and text: `id` uint64, `score` float32, and
-        what is to be included."""
+        """The k best rows, by nearness, or by vector and text: `id` uint64, `score` float32, and
+        the included columns."""
         if vector.shape != (self._about.schema.dim,) and (text_query is None or text_query.alpha):
             raise StoreError(f"a query has {vector.size} components: {self._about.schema.dim} here")
         with self._lock.shared():
@@ -193,7 +193,7 @@ class ServedDataset:
     def _fused(
         self, vector: NDArray[np.float32], k: int, ef: int | None, text_query: TextQuery
     ) -> Hits:
-        """The best rows by vector and text. A side without weight is not asked."""
+        """The best rows by vector and text. A side without weight is not searched."""
         dense = text = NOTHING
         if text_query.alpha > 0:
             ids, closeness = self._nearest(vector, text_query.candidates, ef, ())
@@ -221,7 +221,7 @@ class ServedDataset:
         return searcher
 
     def _scores(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The store's scores as Longbow gives them."""
+        """The store's scores, converted to Longbow's."""
         match self._score:
             case ScoreKind.L2_SQUARED:
                 distance = np.sqrt(np.maximum(scores.astype(np.float64), 0.0))
@@ -241,8 +241,8 @@ class ServedDataset:
         columns: Sequence[str] | None,
         page: int,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The rows that filters keep, `limit` of them if given, with these columns if given. Those
-        that are deleted while they are read are left out."""
+        """The rows that filters keep, at most `limit` if given, with these columns if given. Rows
+        deleted during the scan are left out."""
         where = read(filters)
         with self._lock.shared():
             match where:
@@ -295,15 +295,15 @@ class Datasets:
                 self._datasets[name] = ServedDataset(place, about, saved=True)
 
     def names(self) -> list[str]:
-        """All names."""
+        """Names of all datasets."""
         with self._lock:
             return sorted(self._datasets)
 
     def get(self, name: str) -> ServedDataset:
-        """A dataset.
+        """The dataset with this name.
 
         Raises:
-            StoreError: there is none of that name.
+            StoreError: there is no such dataset.
         """
         with self._lock:
             found = self._datasets.get(name)
@@ -312,7 +312,7 @@ class Datasets:
         return found
 
     def get_or_create(self, name: str, schema: pa.Schema) -> ServedDataset:
-        """The dataset, made for rows of this schema if it is not there yet."""
+        """The dataset, created for rows of this schema if it does not exist."""
         with self._lock:
             if name not in self._datasets:
                 place = self._folder / f"{_PREFIX}{quote(name, safe='')}"
@@ -320,14 +320,14 @@ class Datasets:
             return self._datasets[name]
 
     def drop(self, name: str) -> None:
-        """Remove it, if it is there."""
+        """Remove the dataset if it exists."""
         with self._lock:
             found = self._datasets.pop(name, None)
         if found is not None:
             found.drop()
 
     def versions(self) -> Mapping[str, str]:
-        """Of the libraries behind each kind of index."""
+        """Versions of the libraries behind each kind of index."""
         from importlib.metadata import version
 
         return {"hnswlib": version("hnswlib"), "faiss": version("faiss-cpu")}
@@ -368,7 +368,7 @@ class _Lock:
 
 
 def _struct(rows: pa.Table) -> pa.Array[Any]:
-    """The rows' columns as one; of no columns, structs of nothing."""
+    """The rows' columns as one struct column; empty structs if there are no columns."""
     if not rows.num_columns:
         return pa.array([{}] * rows.num_rows, pa.struct([]))
     columns = [column.combine_chunks() for column in rows.columns]
@@ -376,7 +376,7 @@ def _struct(rows: pa.Table) -> pa.Array[Any]:
 
 
 def _vectors(column: Any) -> NDArray[np.float32]:
-    """Of a column of fixed-size lists, as (n, d)."""
+    """The vectors (n, d) in a column of fixed-size lists."""
     flat = column.flatten().to_numpy()
     return np.asarray(flat, np.float32).reshape(len(column), -1)
 

@@ -175,7 +175,7 @@ class Reference(flight.FlightServerBase):
 
 @contextlib.contextmanager
 def _flight_errors() -> Iterator[None]:
-    """Raise errors as those of Flight."""
+    """Raise errors as Flight errors."""
     try:
         yield
     except KeyError as error:
@@ -185,7 +185,7 @@ def _flight_errors() -> Iterator[None]:
 
 
 def _vector(members: Mapping[str, Any]) -> list[float]:
-    """The vector of a search; one with a text may have none."""
+    """The vector of a search; a search with a text may have none."""
     vector: list[float] = (
         members.get("vector", []) if members.get("text_query") else members["vector"]
     )
@@ -199,7 +199,7 @@ def _path(descriptor: Any) -> str:
 
 
 def _ticket(ticket: bytes) -> dict[str, Any]:
-    """JSON, or a bare name."""
+    """The members of a ticket, which is JSON or a bare name."""
     text = ticket.decode()
     if not text.lstrip().startswith("{"):
         return {"name": text}

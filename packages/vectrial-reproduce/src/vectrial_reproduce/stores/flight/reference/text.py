@@ -55,10 +55,10 @@ class TextQuery:
 
     @staticmethod
     def of(members: Mapping[str, Any], k: int) -> TextQuery | None:
-        """Out of the members of a search; None where it has no text.
+        """The text query in the members of a search; None if it has no text.
 
         Raises:
-            StoreError: α is no weight, or there are filters, which Longbow ignores then.
+            StoreError: α is not a weight, or there are filters, which Longbow then ignores.
         """
         if not members.get("text_query"):
             return None
@@ -71,8 +71,8 @@ class TextQuery:
         return TextQuery(str(members["text_query"]), alpha, members.get("text_field"), candidates)
 
     def fuse(self, dense: RankedRows, text: RankedRows, k: int) -> RankedRows:
-        """The k best of both rankings, by reciprocal ranks; at α = 1 and 0 those of one side, with
-        its scores."""
+        """The k best rows of both rankings, by reciprocal ranks. At α = 1 and 0 they are those of
+        one side, with its scores."""
         if self.alpha in (0.0, 1.0):
             only = dense if self.alpha else text
             return RankedRows(only.rows[:k], only.scores[:k])
@@ -102,7 +102,7 @@ class Texts:
         self._committing = threading.Lock()
 
     def put(self, rows: pa.RecordBatch) -> None:
-        """Take the texts of rows, instead of those that were there under the same ids."""
+        """Index the texts of rows, replacing texts with the same ids."""
         self._written = True
         last = {id_: at for at, id_ in enumerate(ids_of(rows).tolist())}
         self._remove(last)
@@ -120,7 +120,7 @@ class Texts:
         self._indexed.update(last)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        """Forget the texts of rows; absent ids are ignored."""
+        """Remove the texts of rows; absent ids are ignored."""
         self._written = True
         gone = ids.tolist()
         self._remove(gone)
@@ -131,7 +131,7 @@ class Texts:
             self._writer.delete_documents_by_term(_ID, id_)
 
     def commit(self) -> None:
-        """Make everything that was written searchable."""
+        """Make everything written so far searchable."""
         if not self._written:
             return
         with self._committing:
@@ -141,11 +141,11 @@ class Texts:
                 self._written = False
 
     def best(self, column: str | None, text: str, most: int) -> RankedRows:
-        """The `most` best rows that have any word of a text, with their BM25; a word that comes
-        twice counts twice.
+        """The `most` best rows that have any word of a text, with their BM25 scores; a word that
+        occurs twice counts twice.
 
         Raises:
-            StoreError: the column has no index, or it must be said which.
+            StoreError: the column has no index, or the search must name one.
         """
         name = self._names.get(self._column(column))
         if name is None:
