@@ -34,7 +34,7 @@ class Facet:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title for people."""
         parts = [self.dataset, formatting.rows(self.rows)]
         parts += [f"k = {self.k}"] if self.k is not None else []
         parts += [f"returning {self.returns}"] if self.returns is not None else []
@@ -42,30 +42,30 @@ class Facet:
 
     @property
     def slug(self) -> str:
-        """For file names."""
+        """Name for files."""
         parts = [self.dataset, str(self.rows), *([f"k{self.k}"] if self.k is not None else [])]
         parts += [self.returns] if self.returns is not None else []
         return slug("-".join(parts))
 
     def of(self, points: Sequence[Point]) -> list[Point]:
-        """Those on this dataset with as many rows: a smaller cut says nothing of the whole."""
+        """Points on this dataset with as many rows: a smaller cut says nothing of the whole."""
         return [p for p in points if p.dataset == self.dataset and loaded_rows(p) == self.rows]
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Search points of one facet: each with recall and qps of the same requests."""
+    """Search points of one facet, each with recall and qps of the same requests."""
 
     facet: Facet
     points: tuple[Point, ...]
 
     @cached_property
     def series(self) -> tuple[Series, ...]:
-        """All series that were measured here, wrong ones too."""
+        """All series that were measured here, including wrong ones."""
         return tuple(dict.fromkeys(point.series for point in self.points))
 
     def of(self, series: Series, state: str | None = "ok") -> list[Point]:
-        """A series' points in one state (None: in any)."""
+        """A series' points in one state (None: any state)."""
         return [p for p in self.points if p.series == series and state in (None, p.state)]
 
     def ranked(self, series: Series) -> list[Point]:
@@ -73,14 +73,14 @@ class Sweep:
         return [p for p in self.points if p.series == series and p.ranked]
 
     def best(self, series: Series, recall: float) -> Point | None:
-        """The fastest measured point of at least this recall, of those that may be ranked."""
+        """The fastest measured point of at least this recall, among points that may be ranked."""
         points = self.ranked(series)
         index = fronts.fastest_at(coordinates(points), recall)
         return None if index is None else points[index]
 
     def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
-        """Qps at exactly this recall, and the measured points that it lies between; None beyond
-        them."""
+        """Qps at exactly this recall, and the measured points on either side; None outside their
+        range."""
         points = self.ranked(series)
         found = fronts.qps_at(coordinates(points), recall)
         return None if found is None else (found.value, tuple(points[i] for i in found.points))
@@ -92,7 +92,7 @@ class Sweep:
 
 
 def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
-    """(recall, qps) medians; a point without either is nowhere on a front."""
+    """(recall, qps) medians; a point that lacks either is left out."""
     out = []
     for point in points:
         recall, qps = point.value("recall_mean"), point.value("qps")
@@ -102,8 +102,7 @@ def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
 
 
 def sweeps(run: RunData, clients: int | None = None) -> list[Sweep]:
-    """Searches of the whole dataset by so many clients; by the fewest that any of them has unless
-    given."""
+    """Searches of the whole dataset by this many clients, by default the fewest of any search."""
     found = [p for p in closed_loops(run) if _searched(p)]
     if clients is None:
         clients = min(clients_of(found), default=1)
@@ -133,7 +132,7 @@ def _searched(point: Point) -> bool:
 
 
 def facet_of(point: Point | Trial, with_k: bool = False) -> Facet:
-    """The facet a point belongs to; of a trial, as far as its own parameters tell."""
+    """The facet of a point; for a trial, as far as its own parameters tell."""
     k = point.params.get("k") if with_k else None
     returns = point.params.get("returns") if with_k else None
     more = str(returns) if returns not in (None, "ids") else None
@@ -149,7 +148,7 @@ def by_facet(points: Iterable[Point], with_k: bool = False) -> list[tuple[Facet,
 
 
 def sorted_facets(grouped: Mapping[Facet, list[_T]]) -> list[tuple[Facet, list[_T]]]:
-    """By dataset, then size, then k, then what is returned."""
+    """Facets sorted by dataset, then size, then k, then the data returned."""
 
     def place(facet: Facet) -> tuple[str, int, int, str]:
         return facet.dataset, facet.rows, facet.k or 0, facet.returns or ""
@@ -178,7 +177,7 @@ def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
 
 
 def remark(point: Point) -> str:
-    """Reason why a point does not count, or the notes of its phases, each said once."""
+    """Reason why a point does not count, or the notes of its phases, without repetition."""
     notes: dict[str, str] = {}
     for note in "; ".join(phase.reason for phase in point.phases if phase.reason).split("; "):
         notes.setdefault(FIRST_ANSWERS if note.startswith(FIRST_ANSWERS) else note, note)
@@ -190,7 +189,7 @@ def remark(point: Point) -> str:
 def matching(
     points: Iterable[Point], series: Series, index_params: Mapping[str, Any]
 ) -> list[Point]:
-    """A series' points, those built with these index parameters where there are any."""
+    """A series' points; only those built with these index parameters, if there are any."""
     own = [p for p in points if p.series == series]
     same = [p for p in own if p.index_params == index_params]
     return same or own

@@ -26,8 +26,8 @@ class Doubt:
 
 
 def doubts(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> list[Doubt]:
-    """Everything that does not agree, in the order measured: figures that contradict each other,
-    or the histogram kept with them, or that are those of another phase.
+    """All inconsistencies, in the order measured: figures that contradict each other or the
+    histogram kept with them, or that are copied from another phase.
 
     histograms: latencies (HDR V2, ns) by phase id.
     """
@@ -51,7 +51,7 @@ def _values(phase: PhaseResult) -> dict[str, float]:
 
 
 def _contradicted(phase: PhaseResult, duration_s: float | None) -> list[str]:
-    """duration_s: in which the phase's requests were counted; None where that is not known."""
+    """Contradictions. duration_s: time in which requests were counted; None if unknown."""
     values = _values(phase)
     # In an open loop latency counts from when a request was due, also while it waits for a caller.
     closed = phase.params.get("loop") != "open"
@@ -60,7 +60,7 @@ def _contradicted(phase: PhaseResult, duration_s: float | None) -> list[str]:
 
 
 def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
-    """Percentiles and the number of samples, from the histogram."""
+    """Percentiles and sample counts that differ from the histogram."""
     values = _values(phase)
     _, counts = histogram_buckets(hdr)
     kept = int(counts.sum())
@@ -74,7 +74,7 @@ def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
 
 
 def _copied(trials: Sequence[Trial]) -> Iterator[Doubt]:
-    """Two phases with the same throughput and the same mean latency to the last bit."""
+    """Pairs of phases with the same throughput and mean latency to the last bit."""
     same: dict[tuple[float, float], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
     for trial in trials:
         for phase in trial.phases:

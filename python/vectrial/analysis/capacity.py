@@ -23,8 +23,8 @@ _NOT_SETTINGS = frozenset(
 
 @dataclass(frozen=True)
 class CapacityStep:
-    """One look at a rate. setting: the search parameters then. why: "overloaded" and such, where
-    the rate failed."""
+    """One try of a rate. setting: its search parameters. why: reason for failure such as
+    "overloaded", if the rate failed."""
 
     number: int
     purpose: str
@@ -37,7 +37,7 @@ class CapacityStep:
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         said = "passed" if self.passed else f"failed: {self.why}"
         return f"{said} (client-bound)" if self.client_bound else said
 
@@ -47,18 +47,18 @@ class CapacityStep:
 
 
 def trials(run: RunData) -> list[Trial]:
-    """The trials that looked for a highest rate."""
+    """The trials that searched for a highest rate."""
     roles = (Role.CAPACITY, Role.STEP)
     return [trial for trial in run.trials if any(phase.role in roles for phase in trial.phases)]
 
 
 def answer(trial: Trial) -> PhaseResult | None:
-    """The row of the answer; None where the trial ended before it."""
+    """The phase that holds the answer; None if the trial ended before it."""
     return next((p for p in trial.phases if p.role == Role.CAPACITY), None)
 
 
 def confirmed(phase: PhaseResult) -> float | None:
-    """The rate that an answer's phases confirmed: the answer itself, or what it is at least."""
+    """The rate that an answer's phases confirmed: the answer itself, or its lower bound."""
     if "confirmations" not in phase.metrics:
         return None
     found = (phase.value(name) for name in ("sustained_qps", "bracket_low"))
@@ -66,17 +66,17 @@ def confirmed(phase: PhaseResult) -> float | None:
 
 
 def is_bound(phase: PhaseResult) -> bool:
-    """True if an answer is "at least": a rate was confirmed, and a greater one may hold."""
+    """True if an answer is only "at least": a rate was confirmed, and a greater one may hold."""
     return phase.value("sustained_qps") is None and confirmed(phase) is not None
 
 
 def passes(trial: Trial) -> list[PhaseResult]:
-    """Every pass of one caller over the queries, by which the recall was looked for."""
+    """Every pass of one caller over the queries that was made to find the recall."""
     return [phase for phase in trial.phases if phase.name == _PASS]
 
 
 def curve(trial: Trial) -> list[CapacityStep]:
-    """Every look at a rate, as they were made."""
+    """Every try of a rate, in order."""
     return [
         CapacityStep(
             number=int(phase.params["step"]),
@@ -94,12 +94,12 @@ def curve(trial: Trial) -> list[CapacityStep]:
 
 
 def setting(phase: PhaseResult) -> dict[str, Any]:
-    """The search parameters of a look."""
+    """The search parameters of a try."""
     return {name: value for name, value in phase.params.items() if name not in _NOT_SETTINGS}
 
 
 def limits(phase: PhaseResult) -> str:
-    """Limits that the answer is within, in words."""
+    """Limits that the answer satisfies, in words."""
     given = phase.params
     return (
         f"p99 ≤ {given['p99_ms']:g} ms, recall ≥ {given['recall']:g},"
@@ -108,7 +108,7 @@ def limits(phase: PhaseResult) -> str:
 
 
 def sentence(trial: Trial) -> str:
-    """The answer in words; why there is none where there is none."""
+    """The answer in words, or the reason why there is none."""
     phase = answer(trial)
     if phase is None:
         return trial.reason or trial.status

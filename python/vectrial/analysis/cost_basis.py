@@ -26,9 +26,9 @@ _RATE, _BOUND = "sustained_qps", "bracket_low"
 class Basis:
     """Basis of a store's price on one sheet.
 
-    store: for people. series: None of a store that was not measured. floor: the recall that counts.
-    point: with the most answers per second; None where `reason` says why there is no price.
-    metric: of the point, its answers per second.
+    store: name for people. series: None if it was not measured. floor: the recall that counts.
+    point: the point with most answers per second; None if `reason` says why there is no price.
+    metric: metric of the point's answers per second.
     """
 
     store: str
@@ -47,7 +47,7 @@ class Basis:
 
 
 def suite_of(run: RunData) -> Suite | None:
-    """The suite of a run; None where it has none, or one of another version."""
+    """The suite of a run; None if it has none, or a suite of another version."""
     try:
         return parse_suite(run.suite, "suite") if run.suite else None
     except UserError:
@@ -55,16 +55,16 @@ def suite_of(run: RunData) -> Suite | None:
 
 
 def prices_of(run: RunData) -> Prices | None:
-    """The price sheet of a run's suite; None where there is none."""
+    """The price sheet of a run's suite, or None if there is none."""
     suite = suite_of(run)
     return None if suite is None else suite.prices
 
 
 def bases(run: RunData, suite: Suite) -> list[Basis]:
-    """Of every store of the suite one for each sheet that it is on, and each floor there.
+    """A basis for every store of the suite, on each of its sheets and for each floor there.
 
-    The floors of a sheet are the recalls that its capacities were asked with; `TARGETS[0]` where
-    none was.
+    The floors of a sheet are the recalls that its capacities were measured at; `TARGETS[0]` if
+    there are none.
     """
     points = [point for point in run.points if load_of(point) is not None]
     found = dict(by_facet(points, with_k=True))
@@ -81,8 +81,8 @@ def bases(run: RunData, suite: Suite) -> list[Basis]:
 
 
 def load_of(point: Point) -> str | None:
-    """The one of `LOADS` that a point is a search under; None where it is none of a whole
-    dataset."""
+    """The load of `LOADS` that a point is a search under; None if it is not a search of a whole
+    dataset under one."""
     if point.role == Role.CAPACITY:
         return _CAPACITY
     if point.role != Role.SEARCH or "rows" in point.params:
@@ -93,16 +93,16 @@ def load_of(point: Point) -> str | None:
 
 
 def _searching(run: RunData) -> frozenset[str]:
-    """The experiments whose trials search: those that did somewhere, or, where none did, all that
-    lost a trial."""
+    """The experiments whose trials search: those that did somewhere, or, if none did, all that lost
+    a trial."""
     roles = (Role.SEARCH, Role.CAPACITY)
     found = {t.experiment for t in run.trials if any(p.role in roles for p in t.phases)}
     return frozenset(found or {t.experiment for t in run.trials if not t.phases})
 
 
 def _facets(run: RunData, searched: Sequence[Facet]) -> list[Facet]:
-    """Every sheet that was searched, or was to be; of data that no search was asked of, all rows
-    without one."""
+    """Every sheet that was searched, or was to be; for data without any search, the sheet of all
+    its rows."""
     grouped: dict[Facet, list[Point]] = {facet: [] for facet in searched}
     searching = _searching(run)
     for trial in run.trials:
@@ -129,13 +129,13 @@ def _floors(points: Sequence[Point]) -> list[float]:
 
 
 def _series(run: RunData, facet: Facet) -> list[Series]:
-    """Those that were measured on these rows, or were to be, in the suite's order."""
+    """Series that were measured on these rows, or were to be, in the suite's order."""
     there = {t.series for t in run.trials if (t.dataset, t.rows) == (facet.dataset, facet.rows)}
     return [series for series in run.labels if series in there]
 
 
 def _missing(run: RunData, suite: Suite, facet: Facet) -> list[str]:
-    """Stores that the suite asks for on these data, and of which the run holds nothing."""
+    """Stores that the suite asks for on these data, but of which the run holds nothing."""
     asked = [ref for ref in suite.stores if facet.dataset in (ref.datasets or [facet.dataset])]
     return list(dict.fromkeys(ref.name for ref in asked if ref.name not in run.stores))
 
@@ -160,12 +160,12 @@ def _basis(
 
 
 def _is_answer(point: Point, floor: float | None = None) -> bool:
-    """A highest sustained rate, with this floor or any."""
+    """True if a point is a highest sustained rate, with this floor or any."""
     return point.role == Role.CAPACITY and floor in (None, float(point.params["recall"]))
 
 
 def _rate(point: Point, floor: float) -> tuple[str, float | None]:
-    """The metric of a search's answers per second with its value; None where it does not count."""
+    """The metric of a search's answers per second with its value; None if it does not count."""
     if point.role != Role.CAPACITY:
         recall = point.value("recall_mean")
         enough = point.state == "ok" and recall is not None and recall >= floor
@@ -181,7 +181,7 @@ def _rate(point: Point, floor: float) -> tuple[str, float | None]:
 def _reasons(
     run: RunData, series: Series, facet: Facet, floor: float, points: Sequence[Point]
 ) -> Iterator[str]:
-    """Reasons why no point of a store counts, for every load that was to be offered, once each."""
+    """Reasons why no point of a store counts, for every load that was planned, once each."""
     measured = False
     for load in LOADS:
         own = [point for point in points if load_of(point) == load]

@@ -15,8 +15,8 @@ GIB = 2**30
 class Use:
     """Resources that a store occupies, and its QPS meanwhile.
 
-    processors: those it may use. memory_bytes: the most it held. disk_bytes: None where it keeps
-    nothing on disk. qps: answers per second.
+    processors: processors that it may use. memory_bytes: its peak memory. disk_bytes: None if it
+        keeps nothing on disk. qps: answers per second.
     """
 
     processors: float
@@ -27,8 +27,8 @@ class Use:
 
 @dataclass(frozen=True)
 class Bill:
-    """In the price sheet's currency: of a month for processors, memory and disk, and of a million
-    answers when the month is filled with them."""
+    """Prices in the price sheet's currency: a month of processors, memory and disk, and a million
+    answers at full use."""
 
     processors: float
     memory: float
@@ -37,7 +37,7 @@ class Bill:
 
     @property
     def month(self) -> float:
-        """All three."""
+        """Sum of processors, memory and disk for a month."""
         return self.processors + self.memory + self.disk
 
 

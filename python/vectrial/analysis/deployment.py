@@ -19,7 +19,7 @@ MOST_SHARDS = 4096
 
 @dataclass(frozen=True)
 class Demand:
-    """What is asked of a deployment. rows: in all. qps: in all. p99_us: the limit on p99."""
+    """Requirements for a deployment. rows: in all. qps: in all. p99_us: the limit on p99."""
 
     rows: float
     qps: float
@@ -28,7 +28,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class NodeSize:
-    """One node: processors like those that were measured, and its memory in bytes."""
+    """One node: processors like the measured ones, and its memory in bytes."""
 
     processors: float
     memory_bytes: float
@@ -36,11 +36,11 @@ class NodeSize:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Shards of equal size, each of them on `replicas` nodes; every query asks one replica of each
+    """Shards of equal size, each on `replicas` nodes; every query goes to one replica of each
     shard.
 
-    rows, memory_bytes, disk_bytes, p99_us, ready_s: of a node; None where it is not forecast.
-    qps: that a node answers. per_month: of all nodes, in the price sheet's currency.
+    rows, memory_bytes, disk_bytes, p99_us, ready_s: figures of one node; None if not forecast.
+    qps: answers per second of a node. per_month: price of all nodes, in the price sheet's currency.
     """
 
     shards: int
@@ -55,16 +55,16 @@ class Deployment:
 
     @property
     def nodes(self) -> int:
-        """In all."""
+        """Number of nodes in all."""
         return self.shards * self.replicas
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """A store's deployments. clients: of the searches that QPS and p99 are from.
+    """A store's deployments. clients: number of clients of the searches that QPS and p99 come from.
 
     expected: by the forecasts' medians. cautious: by the worse end of each interval. Each is None
-    where there is none, for `reason`.
+        if there is no deployment, for `reason`.
     """
 
     build: GrowthBuild
@@ -82,8 +82,8 @@ def sizings(
 ) -> list[Sizing]:
     """The least deployment of each build, by its searches with the most clients.
 
-    node: of a build's store; None where it is not known. Fan-out is not forecast: with several
-    shards a query waits for the slowest of them, and its answers are merged.
+    node: node size of a build's store; None if unknown. Fan-out is not forecast: with several
+        shards a query waits for the slowest of them, and its answers are merged.
     """
     by_build: dict[GrowthBuild, list[Curve]] = defaultdict(list)
     for curve in found:
@@ -109,14 +109,14 @@ def sizings(
 
 
 class _Forecasts:
-    """The forecasts of all curves at a number of rows, made once."""
+    """The forecasts of all curves at a number of rows, each made once."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
         self._curves = curves
         self._known: dict[float, dict[tuple[GrowthBuild, str, int | None], Outlook]] = {}
 
     def of(self, build: GrowthBuild, rows: float) -> dict[tuple[str, int | None], Forecast]:
-        """By metric and clients."""
+        """Forecasts of a build at a number of rows, by metric and clients."""
         if rows not in self._known:
             self._known[rows] = {
                 (o.curve.build, o.curve.quantity.metric, o.curve.quantity.clients): o
@@ -129,7 +129,7 @@ class _Forecasts:
         }
 
     def least_rows(self, build: GrowthBuild) -> int:
-        """The smallest size that all its quantities were measured at: nothing is forecast below."""
+        """The smallest size with all quantities of the build: nothing is forecast below."""
         return max(curve.sizes[0] for curve in self._curves if curve.build == build)
 
 
@@ -141,7 +141,7 @@ def _least(
     node: NodeSize,
     cautious: bool,
 ) -> tuple[Deployment | None, str]:
-    """The deployment of fewest shards within the limits; or why there is none."""
+    """The deployment with the fewest shards within the limits, or the reason why there is none."""
     reason = ""
     for shards in _shards(demand.rows, forecasts.least_rows(build)):
         rows = demand.rows / shards
@@ -167,7 +167,7 @@ def _least(
 
 
 def _end(forecast: Forecast, metric: str, cautious: bool) -> float:
-    """The median, or the worse end of the interval."""
+    """The forecast's median, or the worse end of its interval if cautious."""
     if not cautious:
         return forecast.value
     return forecast.low if metric == "qps" else forecast.high

@@ -25,7 +25,7 @@ _REASON = 160
 
 
 class LimitsOutcome(StrEnum):
-    """What a store did under limits."""
+    """Outcome of a store's trial under limits."""
 
     HOLDS = "holds"
     #: The kernel ended a process for its memory, or a process ended.
@@ -41,7 +41,7 @@ class LimitsOutcome(StrEnum):
 
 
 class LimitsPurpose(StrEnum):
-    """Why limits were tried."""
+    """Reason why limits were tried."""
 
     WHOLE = "whole machine"
     MEMORY = "memory"
@@ -52,14 +52,14 @@ class LimitsPurpose(StrEnum):
 
 @dataclass(frozen=True)
 class LimitsVerdict:
-    """why: figures and reasons, for people; empty where it holds."""
+    """Verdict on limits. why: figures and reasons, for people; empty if they hold."""
 
     outcome: LimitsOutcome
     why: str = ""
 
     @property
     def holds(self) -> bool:
-        """Everything was within the limits."""
+        """True if everything was within the limits."""
         return self.outcome is LimitsOutcome.HOLDS
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class LimitsVerdict:
 
 
 def verdict(trial: Trial) -> LimitsVerdict:
-    """What a store did in a trial of `fit`, worst first."""
+    """Outcome of a trial of `fit`, worst first."""
     server = trial.server or {}
     if kills := int(server.get("oom_kills") or 0):
         what = formatting.plural(kills, "process", "processes")
@@ -103,7 +103,7 @@ def _failed(reason: str) -> LimitsVerdict:
 def _judged(
     requirements: Mapping[str, Any], load: PhaseResult, search: PhaseResult
 ) -> LimitsVerdict:
-    """Of a trial that ended by itself, with a gate that passed."""
+    """Verdict on a trial that ended by itself, with a gate that passed."""
     count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
     p99, recall = search.metrics.get("latency_p99"), search.value("recall_mean")
     known = at_most({name: value.value for name, value in search.metrics.items()}, 0.99)
@@ -129,12 +129,12 @@ def _judged(
 
 
 def phase_of(trial: Trial, name: str) -> PhaseResult | None:
-    """The phase of this name; None where the trial ended before it."""
+    """The phase of this name, or None if the trial ended before it."""
     return next((phase for phase in trial.phases if phase.name == name), None)
 
 
 def _during(trial: Trial) -> str:
-    """What it was doing, as far as its phases say."""
+    """Text on what the store was doing when the trial ended, as far as its phases tell."""
     search = phase_of(trial, "search")
     if search is None:
         return " while loading" if phase_of(trial, "load") is None else " while searching"
@@ -149,7 +149,7 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True)
 class FitStep:
-    """A trial under limits. number: 0 of a trial that no search made."""
+    """A trial under limits. number: 0 for a trial outside a search."""
 
     number: int
     purpose: str
@@ -159,7 +159,7 @@ class FitStep:
     trial: Trial
 
     def figure(self, metric: str) -> float | None:
-        """Of its searches, or else of its load."""
+        """A metric of the trial's searches, or else of its load."""
         for name in ("search", "load"):
             phase = phase_of(self.trial, name)
             if phase is not None and phase.value(metric) is not None:
@@ -168,22 +168,22 @@ class FitStep:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most memory of its control group, with the page cache."""
+        """Peak memory of its control group, with the page cache."""
         peak = (self.trial.server or {}).get("memory_peak_bytes")
         return None if peak is None else int(peak)
 
     @property
     def limits(self) -> str:
-        """For people."""
+        """The limits, for people."""
         return f"{formatting.size(self.memory_bytes)}, {processors(self.cpus)}"
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """The steps of one store on one dataset, under the same requirements, and what they say.
+    """The steps of one store on one dataset, under the same requirements, and their result.
 
-    confirmed: the steps at the least limits at which it holds; none where nothing was confirmed.
-    below_memory, below_cpus: the step nearest beneath that did not hold.
+    confirmed: the steps at the least limits at which it holds; empty if nothing was confirmed.
+    below_memory, below_cpus: the nearest step below that did not hold.
     contradictions: limits that did not hold although lower ones did.
     """
 
@@ -209,14 +209,14 @@ class FitResult:
         return self.confirmed[0].cpus if self.confirmed else None
 
     def spread(self, metric: str) -> Spread | None:
-        """Over the steps that confirmed; None where one of them does not have it."""
+        """Spread over the confirmed steps, or None if one of them lacks the metric."""
         values = [step.figure(metric) for step in self.confirmed]
         known = [value for value in values if value is not None]
         return spread_of(known) if known and len(known) == len(values) else None
 
     @property
     def setting(self) -> dict[str, Any]:
-        """The search parameter that the recall asked for."""
+        """The search parameter that the recall required."""
         for step in self.confirmed:
             search = phase_of(step.trial, "search")
             whole = phase_of(self.steps[0].trial, "search")
@@ -226,7 +226,7 @@ class FitResult:
         return {}
 
     def per_month(self, prices: Prices) -> float | None:
-        """Of the memory and the processors; the disk is not in it."""
+        """Price per month of the memory and the processors, without the disk."""
         memory, cpus, qps = self.memory_bytes, self.cpus, self.spread("qps")
         if memory is None or cpus is None or qps is None:
             return None
@@ -234,7 +234,7 @@ class FitResult:
 
     @property
     def reason(self) -> str:
-        """Reason why there is no answer; empty where there is one."""
+        """Reason why there is no answer; empty if there is one."""
         if self.confirmed:
             return ""
         last = self.steps[-1]
@@ -257,7 +257,7 @@ _REQUIREMENTS = ("p99_ms", "recall", "error_share", "clients", "rate", "k")
 
 
 def fits(run: RunData) -> list[FitResult]:
-    """Every store of a run that was put under limits."""
+    """Results of every store of a run that was put under limits."""
     grouped: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
     for trial in run.trials:
         if trial.params.keys() >= _LIMITS and trial.status != "skipped":
@@ -272,7 +272,7 @@ def _requirements_of(trial: Trial) -> dict[str, Any]:
 
 
 def fit_of(trials: Sequence[Trial]) -> FitResult:
-    """What the trials of one store say, in any order; at least one."""
+    """The result of one store's trials, in any order; at least one."""
     first = trials[0]
     steps = _of_last_search(trials)
     confirmed = _confirmed(steps)
@@ -291,8 +291,8 @@ def fit_of(trials: Sequence[Trial]) -> FitResult:
 
 
 def _of_last_search(trials: Sequence[Trial]) -> list[FitStep]:
-    """The steps in order, without those that a resumed search went another way than: one that was
-    measured before a step of its number or of a lower one. Steps of no search are all there."""
+    """The steps in order, without the steps that a resumed search no longer took: those measured
+    before a step of the same or a lower number. Steps outside a search are all kept."""
     steps: list[FitStep] = []
     for step in map(step_of, sorted(trials, key=lambda trial: -trial.trial_id)):
         if not step.number or all(step.number < later.number for later in steps if later.number):
@@ -314,8 +314,8 @@ def step_of(trial: Trial) -> FitStep:
 
 
 def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
-    """The steps at the last limits that were to be confirmed, where all of them held; those whose
-    figures say nothing were made again, unless they are the last."""
+    """The steps at the last limits to be confirmed, if all of them held; steps whose figures say
+    nothing were repeated, unless they are the last."""
     confirming = [step for step in steps if step.purpose == LimitsPurpose.CONFIRM]
     if not confirming:
         return ()
@@ -330,7 +330,7 @@ def _below(
     steps: Iterable[FitStep], confirmed: Sequence[FitStep], of: Any, other: str
 ) -> FitStep | None:
     """The nearest step with less of one resource, and no less of the other, that did not hold; the
-    last of several."""
+    last if there are several."""
     if not confirmed:
         return None
     answer = confirmed[0]
@@ -345,7 +345,7 @@ def _below(
 
 
 def contradictions(steps: Sequence[FitStep]) -> tuple[str, ...]:
-    """Limits that did not hold although others that are nowhere higher did, in words."""
+    """Limits that did not hold although other limits, nowhere higher, did; in words."""
     found = []
     for failed in steps:
         lower = [

@@ -37,7 +37,7 @@ _KINDS: Mapping[str, tuple[tuple[Law, ...], float]] = {
 class Quantity:
     """A metric that is forecast.
 
-    clients: of the searches it is from; None where it is of none.
+    clients: number of clients of its searches; None if it is not a metric of searches.
     """
 
     metric: str
@@ -45,27 +45,27 @@ class Quantity:
 
     @property
     def laws(self) -> tuple[Law, ...]:
-        """Those by which it may grow; of QPS the time per query does."""
+        """Laws by which the quantity may grow; for QPS, the laws of the time per query."""
         return _KINDS[self.metric][0]
 
     @property
     def stored(self) -> bool:
-        """True if it is of bytes, each row of which is there once."""
+        """True if the quantity is a number of bytes in which each row is stored once."""
         return self.laws == _STORED
 
     @property
     def drift(self) -> float:
-        """See `stats.growth.growth`."""
+        """Drift of the quantity; see `stats.growth.growth`."""
         return _KINDS[self.metric][1]
 
     @property
     def unit(self) -> str:
-        """As the results hold it."""
+        """Unit in which the results hold the quantity."""
         return METRICS[self.metric].unit
 
     @property
     def inverse(self) -> bool:
-        """True if the laws are of one divided by it."""
+        """True if the laws apply to the reciprocal of the quantity."""
         return self.metric == "qps"
 
 
@@ -82,7 +82,7 @@ class GrowthBuild:
 class Curve:
     """One quantity of one build at each of its sizes.
 
-    sizes: numbers of rows, ascending. values: as many. points: those that each value is from.
+    sizes: numbers of rows, ascending. values: one per size. points: the points behind each value.
     """
 
     build: GrowthBuild
@@ -93,8 +93,8 @@ class Curve:
 
     @cached_property
     def least_per_row(self) -> float:
-        """Bytes of each row below which no forecast lies: those of the vectors, where every size
-        held at least these. 0 of other quantities, and of a store that compresses."""
+        """Least bytes per row of any forecast: the bytes of the vectors, if every size held at
+        least these. 0 for other quantities, and for a store that compresses."""
         if not self.quantity.stored:
             return 0.0
         raw = [points[0].value("raw_bytes") or 0.0 for points in self.points]
@@ -102,7 +102,7 @@ class Curve:
         return min(r / n for r, n in zip(raw, self.sizes, strict=True)) if whole else 0.0
 
     def below(self, rows: int) -> Curve:
-        """The sizes below so many rows."""
+        """The curve restricted to sizes below this number of rows."""
         count = sum(size < rows for size in self.sizes)
         return replace(
             self, sizes=self.sizes[:count], values=self.values[:count], points=self.points[:count]
@@ -110,7 +110,7 @@ class Curve:
 
     @cached_property
     def growth(self) -> Growth | None:
-        """The laws fitted to it; None where it has too few sizes, or values that are not
+        """The laws fitted to the curve, or None if it has too few sizes or values that are not
         positive."""
         if len(self.sizes) < LEAST_SIZES or min(self.values) <= 0:
             return None
@@ -132,12 +132,12 @@ class Outlook:
 
     @property
     def inside(self) -> bool | None:
-        """True if the measured value lies in the interval; None where there is none."""
+        """True if the measured value lies in the interval; None without a measured value."""
         return None if self.measured is None else self.forecast.holds(self.measured)
 
 
 def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
-    """Everything that was measured at several sizes and grows.
+    """Curves of every quantity that was measured at several sizes and grows.
 
     Time until ready, memory and disk; QPS and p99 at this recall, for each number of clients, read
     off each size's curve (`read_within`). Only points that may be ranked count.
@@ -160,10 +160,10 @@ def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
 
 
 def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
-    """The forecasts of curves at a number of rows; none of a curve that has no growth, or whose
+    """The forecasts of curves at a number of rows, except curves that have no growth or whose
     smallest size has more rows.
 
-    Intervals are wider where the run's own larger sizes were forecast badly from its smaller ones
+    Intervals are wider if the run's own larger sizes were forecast badly from its smaller ones
     (`stats.growth.widening`, over all curves of a quantity).
     """
     grown = [
@@ -188,8 +188,8 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
 
 
 def holdout_checks(found: Sequence[Curve], rows: int) -> list[Outlook]:
-    """The forecasts, by sizes below `rows` alone, of each curve's largest size, if that has so many
-    rows; beside the measured value."""
+    """The forecasts, from sizes below `rows` alone, of each curve's largest size if it has at least
+    so many rows, beside the measured value."""
     largest: dict[int, list[Curve]] = defaultdict(list)
     for curve in found:
         if curve.sizes[-1] >= rows:
@@ -211,7 +211,7 @@ _Measured = tuple[Quantity, int, float, tuple[Point, ...]]
 
 
 def _measured(run: RunData, recall: float) -> Iterator[_Measured]:
-    """Quantities with rows, value, and the points that it is from."""
+    """Measured quantities with rows, value, and the points behind the value."""
     for point in run.in_role(Role.LOAD):
         yield from _value(point, Quantity("ready_s"), loaded_rows(point))
     for point in run.in_role(Role.SIZE):

@@ -48,8 +48,8 @@ class Sign:
 
 def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
     """Activity of the machine beside the phases of some trials of a run. Less than 0.05 s of
-    processor time is not reported, nor is load beside a server that was started by somebody else:
-    the share of that server in it is unknown."""
+    processor time is not reported. Nor is load beside a server that somebody else started: that
+    server's share of the load is unknown."""
     processors = (run.run["environment"].get("cpu") or {}).get("logical") or 1
     signs = []
     other = _beyond(watched(trials), "other_cores", OTHER_CORES_SHARE * processors, 1)
@@ -89,21 +89,21 @@ def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
 
 
 def disturbed_keys(run: RunData) -> frozenset[str]:
-    """Keys of the trials with a phase in which something else than client and server was busy, or
+    """Keys of the trials with a phase in which something other than client and server was busy, or
     other guests of the host were."""
     signs = machine_interference(run, run.trials)
     return frozenset(trial.key for sign in signs for trial, _ in sign.where)
 
 
 def disturbed_phases(run: RunData) -> frozenset[int]:
-    """Ids of the phases in which something else than client and server was busy, other guests of
-    the host were, or the processors were held back."""
+    """Ids of the phases in which something other than client and server was busy, other guests of
+    the host were, or the processors were throttled."""
     signs = machine_interference(run, run.trials)
     return frozenset(phase.phase_id for sign in signs for _, phase in sign.where)
 
 
 def watched(trials: Sequence[Trial]) -> list[Trial]:
-    """Those of which all that client and server use is known."""
+    """Trials for which the resource use of both client and server is fully known."""
     return [t for t in trials if (t.server or {}).get("provider") != "external"]
 
 
@@ -115,8 +115,8 @@ class _Beyond:
 
 
 def _beyond(trials: Sequence[Trial], metric: str, limit: float, processors: float) -> _Beyond:
-    """Phases in which a metric is beyond a limit, and times so many processors is time enough to
-    be told."""
+    """Phases in which a metric exceeds a limit, for long enough to be measurable on this many
+    processors."""
     told = [(v, t, p) for t in trials for p in t.phases if (v := p.value(metric)) is not None]
     found = [
         (value, trial, phase)
@@ -130,7 +130,7 @@ def _beyond(trials: Sequence[Trial], metric: str, limit: float, processors: floa
 
 
 def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
-    """Signs of processors that were slower in one repeat than in another of the same work. Idle
+    """Signs that processors were slower in one repeat than in another of the same work. Idle
     processors sleep, and their clock rate says nothing."""
     among = {phase.phase_id: (trial, phase) for trial in trials for phase in trial.phases}
     slow: list[tuple[float, float, Place]] = []
@@ -196,15 +196,15 @@ def repeat_variation(by_repeat: Mapping[int, float]) -> list[Sign]:
 
 
 def figure_of(point: Point) -> str | None:
-    """The metric that a point was measured for, of `FIGURES`: the first of which every repeat has
-    a value above 0. The rate of an open loop is what was offered, and is none."""
+    """The metric that a point was measured for: the first of `FIGURES` for which every repeat has a
+    value above 0. The rate of an open loop is given by its schedule, and does not count."""
     names = [n for n in FIGURES if n != "qps" or point.params.get("loop") != "open"]
     able = (n for n in names if all((phase.value(n) or 0) > 0 for phase in point.phases))
     return next(able, None)
 
 
 def sentences(run: RunData) -> list[str]:
-    """Every sign in a run, a sentence each: what was seen, where, what to do about it."""
+    """Every sign in a run, a sentence each: what was seen, where, and what to do about it."""
     names = _Names(run)
     signs = [_sentence(sign, names) for sign in machine_interference(run, run.trials)]
     return [*signs, *_differing_repeats(run, names)]
@@ -217,8 +217,8 @@ def _sentence(sign: Sign, names: _Names) -> str:
 
 
 def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
-    """Of whole repeats first: what slows all figures of a store is the machine's, or the store's.
-    A single figure has outliers by chance; only one that is far away is reported."""
+    """Whole repeats that differ come first: their cause is the machine, or the store. A single
+    figure has outliers by chance; only one that is far away is reported."""
     jobs: dict[tuple[Series, str, int], list[Point]] = defaultdict(list)
     for point in run.points:
         if len(point.phases) >= LEAST and figure_of(point) is not None:
@@ -249,7 +249,7 @@ def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
 
 
 def _far(point: Point, trial_of: Mapping[int, Trial]) -> Iterator[tuple[float, Place]]:
-    """The repeats that stand out by half of the median or more: by which share, and where."""
+    """Repeats that deviate by half of the median or more: the deviation, and the place."""
     values = [phase.value(figure_of(point) or "") or 0.0 for phase in point.phases]
     median = statistics.median(values)
     for i in outliers(values):
@@ -259,8 +259,8 @@ def _far(point: Point, trial_of: Mapping[int, Trial]) -> Iterator[tuple[float, P
 
 
 def _pace(points: Sequence[Point], trial_of: Mapping[int, Trial]) -> dict[int, float]:
-    """By repeat, in the order measured, how fast it was: the geometric mean over the points of
-    their figure (of a time its inverse) to its median; of repeats that all of them have."""
+    """Pace by repeat, in the order measured: the geometric mean, over the points, of their figure
+    (for a time its inverse) relative to its median. Only repeats that all points have."""
     logs: dict[int, list[float]] = defaultdict(list)
     for point in points:
         name = figure_of(point)
@@ -275,7 +275,7 @@ def _pace(points: Sequence[Point], trial_of: Mapping[int, Trial]) -> dict[int, f
 
 
 class _Names:
-    """Short names of the places of a run, with no more than tells them apart."""
+    """Short names of the places of a run, no longer than needed to distinguish them."""
 
     def __init__(self, run: RunData) -> None:
         self._labels = run.labels
@@ -287,11 +287,11 @@ class _Names:
                 self._values[trial.series, trial.experiment, name].add(str(value))
 
     def job(self, series: Series, dataset: str) -> str:
-        """'redis · native on words'."""
+        """A job: 'redis · native on words'."""
         return self._labels[series] + (f" on {dataset}" if self._datasets > 1 else "")
 
     def place(self, trial: Trial, phase: PhaseResult) -> str:
-        """'redis · native crud read, repeat 2', 'faiss recall sweep at ef_search=64'."""
+        """A phase: 'redis · native crud read, repeat 2', 'faiss recall sweep at ef_search=64'."""
         parts = [self.job(trial.series, trial.dataset), trial.experiment.replace("_", " ")]
         if phase.name not in ("search", trial.experiment):
             parts.append(phase.name.replace("_", " "))
@@ -305,7 +305,7 @@ class _Names:
 
 
 def _few(names: Sequence[str]) -> str:
-    """The first of them, then how many more there are."""
+    """The first of the names, then the number of the others."""
     if len(names) <= NAMED:
         return "; ".join(names)
     return f"{'; '.join(names[:NAMED])}; and {len(names) - NAMED:,} more"

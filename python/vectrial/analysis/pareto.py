@@ -10,7 +10,7 @@ __all__ = ["fastest_at", "pareto", "qps_at"]
 
 
 def fastest_at(points: Sequence[tuple[float, float]], recall: float) -> int | None:
-    """Index of the (recall, qps) point of greatest qps among those of at least this recall."""
+    """Index of the (recall, qps) point of greatest qps among points of at least this recall."""
     able = [i for i, point in enumerate(points) if point[0] >= recall]
     return max(able, key=lambda i: (points[i][1], points[i][0], -i)) if able else None
 

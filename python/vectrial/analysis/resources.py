@@ -16,7 +16,7 @@ def cores(run: RunData) -> list[int]:
 
 
 def memory_bytes(run: RunData) -> int | None:
-    """Memory of the machine; None where the run does not say."""
+    """Memory of the machine, or None if the run does not say."""
     found = _facts(run).get("memory", {}).get("total_bytes")
     return int(found) if found else None
 
@@ -28,9 +28,9 @@ def server(run: RunData, series: Series) -> Mapping[str, Any]:
 
 
 def processors(run: RunData, series: Series) -> float | None:
-    """Those that a store's server was given, or its process had: all of the machine's, unless the
-    suite says otherwise, and no more than its time was limited to; None where the server runs
-    elsewhere."""
+    """Processors available to a store's server or process: all of the machine's, unless the suite
+    says otherwise, and no more than its limit on processor time; None if the server runs elsewhere.
+    """
     facts = server(run, series)
     if facts.get("provider") == "external":
         return None

@@ -31,12 +31,12 @@ from vectrial.util.formatting import plural
 class Point:
     """The repeats of one phase of one operating point.
 
-    state: 'ok'; 'wrong' when this build failed a gate check that the experiment's figures rest on,
-        in whichever repeat; 'invalid' when no repeat may be trusted. `reason` says why it is not
-        'ok', or the faults of some repeats when it is.
-    phases: those that the figures come from: the valid repeats, or all when none is.
-    doubt: why the figures are in no headline and on no front although the state is 'ok'; None
-        where nothing speaks against them.
+    state: 'ok'; 'wrong' if this build failed, in any repeat, a gate check that the experiment's
+        figures rest on; 'invalid' if no repeat may be trusted. `reason` says why it is not 'ok',
+        or, if it is, the faults of some repeats.
+    phases: phases that the figures come from: the valid repeats, or all if none is valid.
+    doubt: why the figures are in no headline and on no front although the state is 'ok'; None if
+        nothing speaks against them.
     role: a `vectrial.model.phase.Role`.
     """
 
@@ -56,7 +56,7 @@ class Point:
 
     @property
     def ranked(self) -> bool:
-        """The figures may be compared with others: nothing speaks against them."""
+        """True if the figures may be compared with others: nothing speaks against them."""
         return self.state == "ok" and self.doubt is None
 
     @property
@@ -67,7 +67,7 @@ class Point:
         return self.reason or self.state
 
     def spread(self, metric: str) -> Spread | None:
-        """Median and spread over the repeats; None when no repeat has a finite value."""
+        """Median and spread over the repeats; None if no repeat has a finite value."""
         if metric not in self.spreads:
             found = [p.metrics[metric] for p in self.phases if metric in p.metrics]
             if self.state == "ok":
@@ -101,15 +101,16 @@ class Point:
 
 @dataclass(frozen=True)
 class RunData:
-    """Everything the report needs of a run.
+    """All data of a run that the report needs.
 
-    folder: of the run, or the file of its bundle. run: the table `run`, environment as a dict.
+    folder: folder of the run, or the file of its bundle. run: the table `run`, environment as a
+        dict.
     datasets: the table, `facts` as a dict; a dataset has a row for each number of its rows that was
         loaded.
     histograms: latency histograms (HDR V2, ns) by phase id.
-    suite: the file as it was run, or empty. note: what the run's owner says of it, or empty.
-    slices: of phases that took turns, by phase id.
-    processes: processor seconds of each of a server's processes, by phase id; of clusters.
+    suite: the file as it was run, or empty. note: the owner's note on the run, or empty.
+    slices: slices of phases that took turns, by phase id.
+    processes: for clusters, processor seconds of each of a server's processes, by phase id.
     """
 
     folder: Path
@@ -124,7 +125,7 @@ class RunData:
 
     @property
     def about(self) -> str:
-        """Description that the suite gives of itself."""
+        """The suite's description of itself."""
         try:
             return str(tomllib.loads(self.suite).get("description", ""))
         except (tomllib.TOMLDecodeError, RecursionError):
@@ -175,9 +176,9 @@ class RunData:
         return {store: tuple(said) for store, said in found.items()}
 
     def why_wrong(self, trial: Trial) -> str:
-        """The gate checks that make a trial wrong, with what was found; empty where none does: of
-        those that its experiment rests on, what its build failed in any repeat. Another build of
-        the store (other parameters, other rows) is not wrong for it."""
+        """The gate checks that make a trial wrong, with their findings; empty if none does. These
+        are the checks that its experiment rests on and that its build failed in any repeat. Another
+        build of the store (other parameters, other rows) is not affected."""
         return self._wrong.get(_build(trial), "")
 
     @cached_property
@@ -194,7 +195,7 @@ class RunData:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Every phase of every operating point, repeats gathered, in the order measured."""
+        """Every phase of every operating point, repeats grouped, in the order measured."""
         groups: dict[tuple[Any, ...], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
         for trial in self.trials:
             for phase in trial.phases:
@@ -208,7 +209,7 @@ class RunData:
 
     @cached_property
     def doubts(self) -> Sequence[Doubt]:
-        """Figures that do not agree with what was recorded with them: see `audit.doubts`."""
+        """Figures that contradict what was recorded with them: see `audit.doubts`."""
         return doubts(self.trials, self.histograms)
 
     @cached_property
@@ -236,8 +237,8 @@ class RunData:
         )  # fmt: skip
 
     def ready_s(self, point: Point) -> list[float]:
-        """Seconds until ready to search of the loads that a point's rows come from, by repeat;
-        without those that are unknown."""
+        """Seconds until ready to search for the loads behind a point's rows, by repeat; unknown
+        ones are left out."""
         loads = (self._loads.get(phase.phase_id, {}) for phase in point.phases)
         return [load["ready_s"] for load in loads if "ready_s" in load]
 
@@ -270,7 +271,7 @@ def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
 
 
 def load(run: Path, *, own: bool = False) -> RunData:
-    """Read a run whole: its folder, or a bundle of it, which is checked.
+    """Read a whole run from its folder, or from its bundle, which is checked.
 
     own: this process has begun it.
 
@@ -284,7 +285,7 @@ def load(run: Path, *, own: bool = False) -> RunData:
 
 
 def data_of(reader: RunReader) -> RunData:
-    """Everything of an open run."""
+    """All data of an open run."""
     return RunData(
         folder=reader.folder,
         run=reader.run(),

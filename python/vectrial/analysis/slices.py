@@ -21,14 +21,14 @@ _ROUNDS = 1_000_000
 class Slices:
     """The slices of one phase, in their order; arrays are (n,).
 
-    rounds: int64, ascending: numbers that only slices share which were measured together.
+    rounds: int64, ascending: numbers shared only by slices that were measured together.
     seconds: float64. counts: int64, operations that succeeded. latencies: HDR histograms in
-        nanoseconds; empty where nothing was answered.
-    head_s: float64, of the heads, which are left out. head_rates: answers per second of them; nan
-        where unknown.
-    idle_s, idle_cpu_s: float64, since the store's last turn; nan where unknown.
-    ran_s, waited_s: float64, of all threads of client and store: with a processor, and ready to run
-        while others had it; nan where unknown.
+        nanoseconds; empty if nothing was answered.
+    head_s: float64, length of the heads, which are left out. head_rates: answers per second of the
+        heads; nan if unknown.
+    idle_s, idle_cpu_s: float64, since the store's last turn; nan if unknown.
+    ran_s, waited_s: float64, seconds of all threads of client and store with a processor, and ready
+        to run while others had it; nan if unknown.
     """
 
     rounds: NDArray[np.int64]
@@ -49,19 +49,18 @@ class Slices:
 
     @property
     def serial(self) -> bool:
-        """Whether `model.slices.serial` is true of them all; False where nobody told."""
+        """True if `model.slices.serial` is true of all slices; False if unknown."""
         all_s = (float(one.sum()) for one in (self.seconds, self.ran_s, self.waited_s))
         return serial(*all_s) and bool((self.waited_s < self.seconds).all())
 
     @property
     def own_rates(self) -> NDArray[np.float64]:
-        """Answers per second of those in which no other program had its processor."""
+        """Answers per second of the slices in which no other program had their processor."""
         return self.counts / (self.seconds - self.waited_s)
 
     @property
     def warmth(self) -> float:
-        """The median rate of the heads over that of the rest: 1 where handing over costs
-        nothing."""
+        """The median rate of the heads over that of the rest: 1 if handing over costs nothing."""
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = self.head_rates / self.rates
         known = shares[np.isfinite(shares)]
@@ -76,7 +75,7 @@ class Slices:
 
 
 def read(reader: RunReader) -> Mapping[int, Slices]:
-    """The slices of every phase that has some, by phase id."""
+    """The slices of every phase that has any, by phase id."""
     rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
     query = "select * from slice where seconds > 0 order by phase_id, session, round"
     for row in reader.rows(query):

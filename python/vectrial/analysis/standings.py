@@ -17,9 +17,9 @@ from vectrial.util import formatting
 
 @dataclass(frozen=True)
 class Rival:
-    """A store against the one that leads. effect: the leader's QPS over its own; decision: on it as
-    the leader's; None where nothing can be said yet. final: it holds of the stores, and not only of
-    the indexes that were measured."""
+    """A store compared with the leader. effect: the leader's QPS over its own; decision: verdict
+    for the leader; None if there is none yet. final: it holds for the stores, not only for the
+    indexes that were measured."""
 
     label: str
     effect: Effect | None = None
@@ -28,13 +28,13 @@ class Rival:
 
     @property
     def decided(self) -> bool:
-        """Whether it needs no more loads."""
+        """True if the comparison needs no more loads."""
         known = self.decision is not None and self.decision.kind is not VerdictKind.UNDECIDED
         return self.final and known
 
     @property
     def text(self) -> str:
-        """The rival, with how far it is behind: 'faiss by 1.31 (1.27 to 1.35)'."""
+        """The rival and how far it is behind: 'faiss by 1.31 (1.27 to 1.35)'."""
         if self.effect is None:
             return self.label
         ends = f"{self.effect.low:.3g} to {self.effect.high:.3g}"
@@ -43,7 +43,7 @@ class Rival:
 
 @dataclass(frozen=True)
 class Standing:
-    """The store that leads in one sweep at the first target of recall, and the others."""
+    """The leader in one sweep at the first target of recall, and the other stores."""
 
     sweep: Sweep
     leader: str
@@ -51,12 +51,12 @@ class Standing:
 
     @property
     def open(self) -> list[Rival]:
-        """Those against whom it is not decided."""
+        """Rivals against which the lead is not decided."""
         return [rival for rival in self.rivals if not rival.decided]
 
     @property
     def sentence(self) -> str:
-        """What is decided, and what is open."""
+        """A sentence on what is decided and what is open."""
         behind = [
             r
             for r in self.rivals
@@ -79,7 +79,7 @@ class Standing:
 
     @property
     def more(self) -> int:
-        """Loads that would likely decide what is open; 0 where that is not known."""
+        """Further loads that would likely decide the open comparisons; 0 if unknown."""
         known = [r.decision.more for r in self.open if r.final and r.decision is not None]
         return max((one for one in known if one is not None), default=0)
 
@@ -88,7 +88,7 @@ def standings(run: RunData, threshold: float, look: int) -> list[Standing]:
     """The standing of each sweep.
 
     Args:
-        look: from 1; the levels of all looks add up to that of one.
+        look: number of the look, from 1; the levels of all looks add up to that of one.
     """
     return [found for sweep in sweeps(run) if (found := _standing(run, sweep, threshold, look))]
 
@@ -114,7 +114,7 @@ def _standing(run: RunData, sweep: Sweep, threshold: float, look: int) -> Standi
 def _weighed(
     run: RunData, first: Point, rival: Point, level: float
 ) -> tuple[Evidence | None, bool]:
-    """The rival against the first, and whether that is a claim of the stores."""
+    """Evidence of the rival against the first, and whether the claim holds for the stores."""
     paired = of_points(run, first, rival, "qps")
     if paired is not None:
         evidence = paired.evidence(higher_is_better=True)
@@ -132,10 +132,10 @@ def _values(run: RunData, point: Point) -> dict[int, float]:
 
 
 def _turned(effect: Effect) -> Effect:
-    """A over B."""
+    """The effect of A over B."""
     return replace(effect, ratio=1 / effect.ratio, low=1 / effect.high, high=1 / effect.low)
 
 
 def all_decided(found: Sequence[Standing]) -> bool:
-    """Whether nothing is open."""
+    """True if nothing is open."""
     return all(not standing.open for standing in found)

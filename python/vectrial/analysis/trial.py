@@ -28,7 +28,7 @@ class Value:
 class PhaseResult:
     """One row of the table `phase` with its metrics and error classes (kind, count, messages).
 
-    duration_s: from its start to its end. started_s: its start, from that of the trial.
+    duration_s: from its start to its end. started_s: its start, counted from the trial's.
     role: a `vectrial.model.phase.Role`.
     """
 
@@ -53,8 +53,8 @@ class PhaseResult:
 class Trial(TrialRow):
     """One row of the table `trial` with everything that belongs to it.
 
-    began_s: when it began, in seconds since 1970; None where it did not. load: seconds of the load
-        that its rows come from, by name of the metric; empty where they are unknown.
+    began_s: when it began, in seconds since 1970; None if it did not. load: seconds of the load
+        behind its rows, by name of the metric; empty if unknown.
     """
 
     trial_id: int
@@ -76,7 +76,7 @@ class Trial(TrialRow):
 
 
 def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:
-    """Key that a phase shares with the same phase of other repeats, and with no other phase."""
+    """Key that a phase shares with the same phase of other repeats only."""
     params = {name: value for name, value in phase.params.items() if name not in _REPORTED}
     return (
         trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
@@ -85,5 +85,5 @@ def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:
 
 
 def stable(values: Mapping[str, Any]) -> str:
-    """The same text for the same values, whatever their order."""
+    """A text that is the same for the same values, whatever their order."""
     return json.dumps(values, sort_keys=True, default=str)

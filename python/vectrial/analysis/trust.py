@@ -46,8 +46,8 @@ def unranked(trials: Sequence[Trial], found: Sequence[Doubt]) -> Mapping[int, st
 
 
 def _remembered(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tuple[int, str]]:
-    """Phases whose first answers took longer than later ones in every repeat: what only some
-    repeats show is the machine's doing."""
+    """Phases whose first answers took longer than later ones in every repeat: an effect that only
+    some repeats show is the machine's doing."""
     repeats: dict[tuple[Any, ...], list[tuple[int, str | None]]] = defaultdict(list)
     for trial, phase in phases:
         values = _values(phase)
@@ -72,6 +72,6 @@ def _values(phase: PhaseResult) -> dict[str, float | None]:
 
 
 def _build(trial: Trial) -> tuple[str, ...]:
-    """Key of the same store with the same index on the same data, in any experiment."""
+    """Key of a build: the same store with the same index on the same data, in any experiment."""
     built = stable(trial.index_params)
     return trial.series.store, trial.series.index_kind, built, trial.dataset

@@ -27,9 +27,9 @@ Weights = Mapping[int, float]
 class Paired:
     """B over A by their turns.
 
-    indexes: of the indexes that were measured. store: of the stores, whichever index is built
-        next; None of fewer than three loads. loads: of each, in which both took turns. rounds: of
-        all loads.
+    indexes: effect for the indexes that were measured. store: effect for the stores, whichever
+        index is built next; None with fewer than three loads. loads: number of loads of each in
+        which both took turns. rounds: number in all loads.
     """
 
     indexes: Effect
@@ -39,25 +39,25 @@ class Paired:
 
     @property
     def effect(self) -> Effect:
-        """The wider claim that can be made."""
+        """The effect of the widest claim that can be made."""
         return self.indexes if self.store is None else self.store
 
     @property
     def claim(self) -> str:
-        """What it is of, in words."""
+        """Scope of the claim, in words."""
         if self.store is None:
             return "of these indexes"
         return f"of {self.loads} loads of each"
 
     def evidence(self, *, higher_is_better: bool) -> Evidence:
-        """For a verdict."""
+        """The evidence for a verdict."""
         by_round = self.store is None
         n = self.rounds if by_round else self.loads
         return Evidence(self.effect, n, higher_is_better, by_round=by_round)
 
 
 def of_points(run: RunData, a: Point, b: Point, metric: str) -> Paired | None:
-    """B over A of a metric; None where they did not take turns, or it is not known by slices."""
+    """B over A of a metric; None if they did not take turns, or slices do not have the metric."""
     if not run.slices:
         return None
     repeats = run.repeats
@@ -71,7 +71,7 @@ def of_points(run: RunData, a: Point, b: Point, metric: str) -> Paired | None:
 def of_phases(
     run: RunData, a: Mapping[int, Weights], b: Mapping[int, Weights], metric: str
 ) -> Paired | None:
-    """As `of_points`, of what is read off phases, by repeat."""
+    """B over A of values read off phases, by repeat; see `of_points`."""
     loads = []
     for repeat in sorted(a.keys() & b.keys()):
         found = _of_load(run.slices, a[repeat], b[repeat], metric)
@@ -85,7 +85,7 @@ def of_phases(
 
 
 def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) -> Estimate | None:
-    """The logarithm of B over A of one load; None where it cannot be told."""
+    """The logarithm of B over A for one load, or None if it cannot be determined."""
     phases = [*a, *b]
     if any(phase not in slices for phase in phases):
         return None
@@ -108,7 +108,7 @@ def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) 
 
 
 def _common(arms: Sequence[Slices]) -> NDArray[np.int64]:
-    """The rounds in which every arm answered something."""
+    """The rounds in which every arm answered at least one request."""
     rounds = arms[0].rounds[arms[0].counts > 0]
     for arm in arms[1:]:
         rounds = np.intersect1d(rounds, arm.rounds[arm.counts > 0])
@@ -116,7 +116,7 @@ def _common(arms: Sequence[Slices]) -> NDArray[np.int64]:
 
 
 def _log_rates(arm: Slices, rounds: NDArray[np.int64], own: bool) -> NDArray[np.float64]:
-    """own: without what it waited for a processor."""
+    """Logarithms of an arm's rates in these rounds. own: without its waits for a processor."""
     rates = arm.own_rates if own else arm.rates
     logs: NDArray[np.float64] = np.log(rates[np.searchsorted(arm.rounds, rounds)])
     return logs
@@ -129,8 +129,8 @@ def _batches(arm: Slices, rounds: NDArray[np.int64]) -> list[list[bytes]]:
 
 
 def weights_between(value: float, phases: Sequence[tuple[int, float]]) -> Weights:
-    """The weights by which a value was read off between phases, each given with its own value:
-    linear in the logarithm. Of one phase it is the value itself."""
+    """The weights with which a value was interpolated between phases, each given with its own
+    value: linear in the logarithm. A single phase has the value itself."""
     if len(phases) == 1:
         return {phases[0][0]: 1.0}
     (low, from_), (high, to) = phases
@@ -139,7 +139,7 @@ def weights_between(value: float, phases: Sequence[tuple[int, float]]) -> Weight
 
 
 def prior(run: RunData) -> Prior:
-    """The variance between loads of a pair, as all builds of a run together show it."""
+    """The variance between loads of a pair, estimated from all builds of a run together."""
     levels = _levels(run)
     variances = {build: [float(np.var(x, ddof=1))] for build, x in levels.items()}
     loads = [len(x) for x in levels.values()]
@@ -150,7 +150,7 @@ def prior(run: RunData) -> Prior:
 
 
 def _levels(run: RunData) -> Mapping[str, Sequence[float]]:
-    """Of each build, by load: the mean logarithm of its rates less that of all others."""
+    """Level of each build, by load: the mean logarithm of its rates less that of all others."""
     rates: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for trial, phase in run.phases():
         arm = run.slices.get(phase.phase_id)
@@ -174,7 +174,7 @@ def _levels(run: RunData) -> Mapping[str, Sequence[float]]:
 @dataclass(frozen=True)
 class Running:
     """The ratio of B to A after so many rounds, with the interval that holds at every moment at
-    once. batch: the ratio of the rounds since the one before."""
+    once. batch: the ratio of the rounds since the previous entry."""
 
     rounds: int
     ratio: float
@@ -184,8 +184,8 @@ class Running:
 
 
 def running(run: RunData, a: Point, b: Point) -> list[Running]:
-    """How the ratio of their QPS came about, over all loads in their order; empty where they did
-    not take turns, or too shortly."""
+    """The course of the ratio of their QPS, over all loads in their order; empty if they did not
+    take turns, or for too short a time."""
     repeats = run.repeats
     of_b = {repeats[p.phase_id]: run.slices.get(p.phase_id) for p in b.phases}
     logs = []

@@ -16,17 +16,17 @@ from vectrial.model.metric import MOST_NORM, Metric, least_norm, squared_lengths
 def check_vectors(
     block: NDArray[Any], *, dim: int | None, metric: Metric | None, first_row: int, where: str
 ) -> NDArray[np.float32]:
-    """`block` as C-contiguous float32 (rows, dim), once it is known to be usable.
+    """Check `block` and return it as C-contiguous float32 (rows, dim).
 
     Args:
         dim: components expected of every row; None accepts any positive number.
-        metric: under cosine a zero vector is refused; None does not ask.
+        metric: under cosine a zero vector is refused; None skips this check.
         first_row: the number of the block's first row in its file, for the message.
         where: the file or dataset named in the message.
 
     Raises:
         DataError: naming the first row with a component that is not finite as float32, another
-            number of components, or squares beyond float32; under cosine, one without a direction.
+            number of components, or squares beyond float32; under cosine, without a direction.
     """
     if block.ndim != 2 or block.shape[1] == 0:
         raise DataError(
@@ -60,7 +60,7 @@ def check_vectors(
 def _check_lengths(
     rows: NDArray[np.float32], metric: Metric | None, first_row: int, where: str
 ) -> None:
-    """Refuse rows that no store which computes in float32 could compare with others."""
+    """Raise if a row cannot be compared with others by a store that computes in float32."""
     with np.errstate(over="ignore"):
         lengths = np.sqrt(squared_lengths(rows))
     # Squares of long rows are exact enough in float32 to suspect them; float64 decides.
@@ -92,7 +92,7 @@ def _more(count: int) -> str:
 
 def without_nan(metadata: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     """The same rows with missing values for NaN, which no two stores treat alike; and the number of
-    them in each column that has any."""
+    NaN in each column that has any."""
     import pyarrow.compute as pc  # here: most datasets have no column of floats
 
     counts: dict[str, int] = {}
@@ -108,9 +108,9 @@ def without_nan(metadata: pa.Table) -> tuple[pa.Table, dict[str, int]]:
 
 
 def check_labels(parts: Sequence[Any], name: str, *, where: str) -> None:
-    """Raises DataError naming one of the user's own ids that occurs twice, and its rows.
+    """Raise DataError if one of the user's own ids occurs twice, naming it and its rows.
 
-    parts: columns of them, one after the other, without nulls.
+    parts: consecutive columns of these ids, without nulls.
     """
     import pyarrow.compute as pc
 
@@ -131,7 +131,7 @@ def check_labels(parts: Sequence[Any], name: str, *, where: str) -> None:
 
 
 def check_ids(ids: NDArray[Any], *, where: str) -> None:
-    """Raises DataError naming an id that occurs twice and its rows, or one that is negative.
+    """Raise DataError if an id occurs twice, naming it and its rows, or if one is negative.
 
     Negative numbers mean 'no row' in a `Truth`, and several stores cannot hold them.
     """

@@ -34,10 +34,10 @@ _SELECTIVE = 1 / 8
 
 
 class Hits(NamedTuple):
-    """The k nearest rows of each query among some rows, and all that ties with the k-th.
+    """The k nearest rows of each query among some rows, and all rows that tie with the k-th.
 
-    offsets: int64 (q + 1,), where each query's begin. ids: int64. distances: float64. least:
-    float64, the distances less their uncertainty.
+    offsets: int64 (q + 1,), where the hits of each query begin. ids: int64. distances: float64.
+        least: float64, the distances less their uncertainty.
     """
 
     offsets: NDArray[np.int64]
@@ -50,8 +50,8 @@ class Hits(NamedTuple):
 class ExactSearch:
     """A search for exact neighbours; can be pickled.
 
-    queries: float32 (q, d). filters: (q,) row of `RowBlock.allowed` that holds for a query, below 0
-    for none; None where there are none. centre, scale: see `TopK`; they change the speed alone.
+    queries: float32 (q, d). filters: (q,) row of `RowBlock.allowed` for each query, below 0 for
+        none; None without filters. centre, scale: see `TopK`; they change the speed alone.
     """
 
     queries: NDArray[np.float32]
@@ -88,7 +88,7 @@ class SearchedRows:
     ids: NDArray[np.int64]
 
     def part(self, which: slice | NDArray[np.int64]) -> SearchedRows:
-        """Some of them, in memory, as the engine takes them."""
+        """Some of the rows, in memory, as the engine takes them."""
         return SearchedRows(
             np.ascontiguousarray(self.vectors[which], dtype=np.float32),
             np.ascontiguousarray(self.ids[which], dtype=np.int64),
@@ -97,8 +97,8 @@ class SearchedRows:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Rows to scan at a time: their positions, and bool (filters, b), which of them each filter of
-    the question keeps."""
+    """Rows to scan at a time: their positions, and a mask, bool (filters, b), of the rows that each
+    filter of the question keeps."""
 
     which: slice | NDArray[np.int64]
     allowed: NDArray[np.bool_] | None = None
@@ -129,7 +129,7 @@ def scan_here(
 
 
 def scan(search: TopK, rows: SearchedRows, allowed: NDArray[np.bool_] | None) -> None:
-    """Have a search look at rows as of `SearchedRows.part`.
+    """Scan rows (see `SearchedRows.part`) with a search.
 
     Raises:
         DataError: a component is not finite, a zero vector under cosine, or more ties than memory
@@ -151,7 +151,7 @@ def scan(search: TopK, rows: SearchedRows, allowed: NDArray[np.bool_] | None) ->
 
 
 def merged(question: ExactSearch, parts: Sequence[Hits]) -> Hits:
-    """The hits over all rows from those of disjoint sets of rows.
+    """The hits over all rows, merged from the hits of disjoint sets of rows.
 
     Raises:
         DataError: more ties than memory should hold.
@@ -218,11 +218,11 @@ def exact_topk_filtered(
     progress: Progress | None = None,
     scanner: Scanner = scan_here,
 ) -> Truth:
-    """As `exact_topk`, each query under a mask of its own.
+    """The result of `exact_topk` with each query under a mask of its own.
 
     Args:
         masks: the distinct masks, each made when called, once.
-        mask_of: (q,) index into `masks`, or -1 for a query without.
+        mask_of: (q,) index into `masks`, or -1 for a query without a mask.
     """
     _check(vectors, ids, queries, metric, k)
     queries = _contiguous(queries)
@@ -285,8 +285,8 @@ class _Passes:
         filters: NDArray[np.int64] | None = None,
         progress: Progress | None = None,
     ) -> Hits:
-        """Every query against all rows, or those at positions `only`; query i keeps to
-        `allowed[filters[i]]`."""
+        """Search all rows, or the rows at positions `only`, for every query; query i is restricted
+        to `allowed[filters[i]]`."""
         n = len(self.rows.vectors) if only is None else len(only)
         centre, scale = _frame(self.rows.vectors, only, queries, self.metric)
         question = ExactSearch(queries, self.metric, self.k, filters, centre, scale)
@@ -317,7 +317,7 @@ def _truth(question: ExactSearch, hits: Hits) -> Truth:
 
 
 def _by_query(parts: Sequence[tuple[NDArray[np.int64], Hits]], q: int) -> Hits:
-    """The hits of all queries from those of disjoint sets of queries, each with its positions."""
+    """The hits of all queries, merged from disjoint sets of queries, each with its positions."""
     sizes = np.zeros(q, np.int64)
     for where, part in parts:
         sizes[where] = np.diff(part.offsets)

@@ -49,11 +49,11 @@ class Import:
     """A file or folder to import, and the options.
 
     path: file, folder or archive in one of `readers.FORMATS`.
-    name: of the dataset; None takes it from the path.
-    metric: None takes what the file says.
+    name: name of the dataset; None takes it from the path.
+    metric: None takes the metric that the file states.
     options: columns, rows, conditions; see `readers.Options`.
-    queries: how many to hold out, or of the file's own queries how many to use; or a file of
-        queries. None uses all that the file brings, else holds out up to `DEFAULT_QUERIES`.
+    queries: number of queries to hold out, or to use of the file's own; or a file of queries. None
+        uses all that the file brings, else holds out up to `DEFAULT_QUERIES`.
     seed: picks the queries that are held out.
     licence: kept with the dataset and every run.
     replace_existing: overwrite a dataset of that name.
@@ -71,7 +71,7 @@ class Import:
 
 @dataclass(frozen=True)
 class _Queries:
-    """The queries of an import: given, or the rows of the source that are held out."""
+    """The queries of an import: given, or rows of the source that are held out."""
 
     given: NDArray[np.float32] | None
     held_out: NDArray[np.int64]
@@ -86,7 +86,7 @@ def name_of(path: Path) -> str:
 
 
 def metric_of(text: str | None) -> Metric | None:
-    """The metric of a name on the command line; None where there is no name.
+    """The metric named on the command line, or None if none is named.
 
     Raises:
         UserError: it is no metric.
@@ -100,13 +100,13 @@ def metric_of(text: str | None) -> Metric | None:
 
 
 def import_file(order: Import, progress: Progress = silent) -> Dataset:
-    """Read, check, hold out queries, store, find the facts and the exact neighbours.
+    """Read a file, check, hold out queries, store, find the facts and the exact neighbours.
 
-    Rows keep their number in the file as id when there is no id column. Memory stays bounded
-    by the ids and the metadata, whatever the size of the vectors.
+    Rows keep their number in the file as id if there is no id column. Memory is bounded by the ids
+    and the metadata, whatever the size of the vectors.
 
-    Where the file brings neighbours, the fact `published_neighbours` says how many of them are
-    the exact ones: too few, and the metric is probably another.
+    If the file brings neighbours, the fact `published_neighbours` says how many are exact: too few,
+    and the metric is probably another.
 
     Raises:
         UserError: options that do not fit the file, a name that is taken, too little disk.
@@ -207,10 +207,10 @@ def _plan_queries(order: Import, source: VectorSource, metric: Metric) -> _Queri
 
 
 def _missing_neighbors(order: Import, source: VectorSource) -> tuple[str, ...]:
-    """A note on the number of missing neighbours (-1) that the file brings.
+    """A note on the number of missing neighbours (-1) in the file.
 
     Raises:
-        DataError: they are of other rows.
+        DataError: the neighbours are those of other rows.
     """
     published = source.neighbors
     if published is None or isinstance(order.queries, Path) or not published.size:
@@ -300,7 +300,7 @@ def _store(
 
 
 def checksum(path: Path, progress: Progress = silent) -> str:
-    """sha256 of a file; of a folder, that of the names and sha256 of all its files, in order."""
+    """sha256 of a file; for a folder, sha256 of the names and sha256 of all its files, in order."""
     if path.is_file():
         return _file_checksum(path, progress)
     digest = hashlib.sha256()
@@ -324,11 +324,11 @@ def agreement(
 ) -> dict[str, Any]:
     """Recall of published neighbours against the exact ones.
 
-    published: (q', k'), -1 where there are fewer; the first min(q, q') queries are compared,
-    each over as many neighbours as both have. Ties count as right.
+    published: (q', k'), -1 for missing neighbours; the first min(q, q') queries are compared, each
+        over as many neighbours as both have. Ties count as right.
 
     Returns:
-        k, queries, and recall (None when nothing can be compared).
+        k, queries, and recall (None if nothing can be compared).
     """
     found = expected = 0
     queries = min(len(published), len(truth.ids))

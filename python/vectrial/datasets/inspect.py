@@ -33,7 +33,7 @@ _TOP_VALUES = 10
 def inspect(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
     """All facts of a dataset, ready for JSON.
 
-    Keys: `duplicates`, `norms`, `intrinsic_dimension`, `shift` (None where it cannot be told)
+    Keys: `duplicates`, `norms`, `intrinsic_dimension`, `shift` (None if it cannot be determined)
     and, with metadata, `metadata`. `seed` picks the rows and queries that are sampled.
     """
     facts: dict[str, Any] = {
@@ -52,9 +52,9 @@ def inspect(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> 
 def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, int]:
     """Exact duplicates; 0.0 and -0.0 are the same.
 
-    rows: rows equal to an earlier row. queries: queries equal to some row. groups: distinct
-    vectors that occur more than once. repeated_queries: queries equal to an earlier query, which a
-    store that remembers its answers has for nothing.
+    rows: rows equal to an earlier row. queries: queries equal to some row. groups: distinct vectors
+        that occur more than once. repeated_queries: queries equal to an earlier query, which a
+        store that caches its answers gets for nothing.
     """
     parts = []
     for rows in slices_of(dataset.vectors, _BLOCK_BYTES):
@@ -90,7 +90,7 @@ def duplicates(dataset: Dataset, *, progress: Progress = silent) -> dict[str, in
 
 
 def repeated_queries(dataset: Dataset) -> int:
-    """Queries equal to an earlier one, and under the same filter where they have filters."""
+    """Number of queries equal to an earlier one, and under the same filter if there are any."""
     wheres = dataset.filters or [None] * len(dataset.queries)
     distinct = {
         (row.tobytes(), repr(where))
@@ -123,8 +123,8 @@ def norms(dataset: Dataset, *, progress: Progress = silent) -> dict[str, Any]:
 
 
 def extreme_norms(dataset: Dataset) -> tuple[float, float] | None:
-    """Lengths of the shortest and of the longest vector, of rows and queries; None where those of
-    the rows are not known, since nobody looked."""
+    """Lengths of the shortest and of the longest vector among rows and queries; None if the rows'
+    lengths were never determined."""
     if "norms" not in dataset.facts:
         return None
     least, most = (float(dataset.facts["norms"][name]) for name in ("min", "max"))
@@ -138,8 +138,8 @@ def extreme_norms(dataset: Dataset) -> tuple[float, float] | None:
 def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) -> dict[str, Any]:
     """`intrinsic_dimension` and `shift`, from nearest neighbours of sampled rows and queries.
 
-    Distances are Euclidean, under cosine those of the vectors scaled to length 1. At most a
-    million rows, drawn by `seed`, are searched; `corpus_rows` says how many were.
+    Distances are Euclidean; under cosine, between the vectors scaled to length 1. At most a million
+    rows, drawn by `seed`, are searched; `corpus_rows` says how many were.
     """
     if dataset.rows < 3:
         return {"intrinsic_dimension": None, "shift": None}
@@ -177,9 +177,9 @@ def geometry(dataset: Dataset, *, seed: int = 0, progress: Progress = silent) ->
 def _without_itself(
     ids: NDArray[np.int64], distances: NDArray[np.float64], own: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Distances (p, k) of (p, k + 1) neighbours, each point left out of its own.
+    """Distances (p, k) of (p, k + 1) neighbours, each point removed from its own neighbours.
 
-    Where duplicates crowd a point out of its own neighbours, the last is left out instead.
+    If duplicates crowd a point out of its own neighbours, the last neighbour is removed instead.
     """
     itself = ids == own[:, None]
     itself[~itself.any(axis=1), -1] = True
@@ -190,10 +190,10 @@ def _without_itself(
 def intrinsic_dimension(near: NDArray[np.float64]) -> dict[str, Any]:
     """Maximum-likelihood estimate at each point, from its neighbours' ascending distances (p, k).
 
-    At a point with distances T_1 … T_k it is ((1/(k-1)) Σ_{j<k} ln(T_k/T_j))^-1 (Levina &
-    Bickel, Maximum likelihood estimation of intrinsic dimension, NIPS 2004, eq. 8); distances
-    of 0, or as good as, are left out. Returns the median over the points and its quartiles,
-    None where no point has two different distances.
+    At a point with distances T_1 … T_k it is ((1/(k-1)) Σ_{j<k} ln(T_k/T_j))^-1 (Levina & Bickel,
+    Maximum likelihood estimation of intrinsic dimension, NIPS 2004, eq. 8); distances of 0, or
+    practically 0, are left out. Returns the median over the points and its quartiles, None if no
+    point has two different distances.
     """
     estimates = []
     for distances in near:
@@ -214,16 +214,16 @@ def intrinsic_dimension(near: NDArray[np.float64]) -> dict[str, Any]:
 def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, Any]:
     """Compare queries with rows by the distances to their nearest rows.
 
-    A row's nearest is another row. Were queries drawn like the rows, both samples would come
-    from one distribution; the two-sample Kolmogorov-Smirnov statistic measures how far they
-    do not (0: alike, 1: apart), and `p_value` how often chance alone gives as much.
+    A row's nearest row is another one. If queries were drawn like the rows, both samples would come
+    from one distribution; the two-sample Kolmogorov-Smirnov statistic measures how far they do not
+    (0: alike, 1: apart), and `p_value` how often chance alone gives as much.
 
     Args:
-        queries: (q,), rows: (r,): distance to the nearest row, itself left out.
+        queries: (q,), rows: (r,): distance to the nearest row other than itself.
 
     Returns:
-        ks, p_value, median_ratio (of queries over rows; None when that of the rows is 0) and
-        shifted: ks above 0.1 and p_value below 0.001.
+        ks, p_value, median_ratio (queries over rows; None if the rows' median is 0) and shifted: ks
+            above 0.1 and p_value below 0.001.
     """
     from scipy import stats  # takes seconds to import, and only this needs it
 
@@ -239,8 +239,8 @@ def shift(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> dict[str, 
 
 
 def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
-    """A metadata column: type, nulls, distinct values, the commonest, and quantiles of finite
-    numbers."""
+    """Facts of a metadata column: type, nulls, distinct values, the commonest, and quantiles of
+    finite numbers."""
     import pyarrow.compute as pc
 
     values: Any = column
@@ -265,5 +265,5 @@ def column_facts(column: pa.ChunkedArray[Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """'NaN', 'Infinity' or '-Infinity' in place of such a float."""
+    """The value, with a text 'NaN', 'Infinity' or '-Infinity' in place of such a float."""
     return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -40,13 +40,13 @@ def truth_of(
     """The truth of a dataset's queries, from the cache if it was computed before.
 
     Args:
-        where: one filter for all queries, one for each (as `dataset.filters`), or None.
+        where: one filter for all queries, one for each (see `dataset.filters`), or None.
         rows: count only the dataset's first rows.
         scanner: scans the rows, here or elsewhere; the truth is the same.
 
     Raises:
-        UserError: a filter reads a column that is not there, or rows is out of range.
-        DataError: as `exact_topk`.
+        UserError: a filter reads a column that does not exist, or rows is out of range.
+        DataError: see `exact_topk`.
     """
     rows = dataset.rows if rows is None else rows
     if not 0 <= rows <= dataset.rows:
@@ -111,7 +111,7 @@ def files_of(fingerprint: str) -> dict[str, Path]:
 
 
 def put_file(name: str, content: bytes) -> None:
-    """Add a file of another machine's cache. Reading it checks that it is whole."""
+    """Add a file from another machine's cache. Reading it checks that it is complete."""
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
@@ -139,7 +139,7 @@ def _digest(key: str, arrays: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def _read(path: Path, key: str, k: int) -> Truth | None:
-    """The cached truth that `_write` wrote; None, with a warning, when it is damaged."""
+    """The cached truth that `_write` wrote; None, with a warning, if it is damaged."""
     if not path.exists():
         return None
     try:
@@ -154,7 +154,7 @@ def _read(path: Path, key: str, k: int) -> Truth | None:
 
 
 def _write(path: Path, key: str, truth: Truth) -> None:
-    """Whole or not at all: another process sees the old file, none, or the new one."""
+    """Write atomically: another process sees the old file, none, or the new one."""
     arrays = [getattr(truth, name) for name in _ARRAYS]
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:

@@ -24,7 +24,7 @@ Tone = Literal["ok", "good", "wrong", "invalid", "absent"]
 class Source:
     """The origin of a value: a metric of some phases (by id), or a trial.
 
-    recall: at which the value was read off between these phases; None where they had it.
+    recall: where the value was interpolated between these phases; None if it is their own.
     side: of two runs, the first (0) or the second.
     """
 
@@ -39,11 +39,11 @@ class Source:
 class Cell:
     """One value of a table.
 
-    text: as shown. detail: smaller, beneath (the spread). value, low, high: for CSV.
-    note: why there is no value, or what to know about it; shown as a footnote. notes: more of
-        them, each a footnote of its own, which cells share.
-    source: what the value was made of; a page that is served leads there.
-    href: on a page of a site, an address below its root that the value leads to.
+    text: as shown. detail: smaller text beneath (the spread). value, low, high: for CSV.
+    note: why there is no value, or what to know about it; shown as a footnote. notes: further
+        footnotes, which cells share.
+    source: origin of the value; a page that is served links there.
+    href: on a page of a site, the address below its root that the value links to.
     """
 
     text: str
@@ -60,7 +60,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """key: the CSV column, with its unit in `unit`. group: a heading over several columns.
+    """A column. key: the CSV column, with its unit in `unit`. group: heading over several.
 
     spread: the CSV has `<key>_low` and `<key>_high` beside it. notes: footnotes of all its cells.
     minor: left out in terminals and in Markdown, which have less room.
@@ -85,9 +85,9 @@ class Column:
         key: str = "",
         spread: bool = True,
     ) -> Column:
-        """The column of a metric, or of one of `METRICS` by its name, with its unit.
+        """The column of a metric, given itself or by its name in `METRICS`, with its unit.
 
-        title, key: by default those of the metric. spread: False of counts, and of single values.
+        title, key: the metric's by default. spread: False for counts and single values.
         """
         known = METRICS[metric] if isinstance(metric, str) else metric
         return cls(key or known.name, title or known.title, known.unit, group, spread=spread)
@@ -95,7 +95,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `series` gives it the colour and marker it has in the charts."""
+    """One row; `series` determines its colour and marker, the same as in the charts."""
 
     cells: tuple[Cell, ...]
     tone: Tone = "ok"
@@ -109,9 +109,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """name: the name of its files (`file_name` makes one of any text). notes: under the table.
+    """A table. name: name of its files (`file_name` makes one of any text). notes: under it.
 
-    grouped_by: index of the column whose value parts the rows into groups, for a line between.
+    grouped_by: index of the column whose value divides the rows into groups, separated by a line.
     folded: on a page and in Markdown it is opened by a click.
     """
 
@@ -135,7 +135,7 @@ class Table:
         return replace(self, columns=tuple(self.columns[j] for j in shown), rows=rows)
 
     def begins_group(self, row: int) -> bool:
-        """True if this row's group is another than that of the row before."""
+        """True if this row's group differs from that of the row before."""
         if self.grouped_by is None or row == 0:
             return False
         own, before = (self.rows[i].cells[self.grouped_by].value for i in (row, row - 1))
@@ -146,9 +146,9 @@ class Table:
 class Figure:
     """A chart, defined once.
 
-    name: as that of a `Table`. spec: plot width in pixels, whether a legend is drawn → a Vega-Lite
-    specification. series: those that appear, for the legend. alt: what it shows, in words.
-    notes: under it.
+    name: see `Table`. spec: plot width in pixels, whether a legend is drawn → a Vega-Lite
+        specification. series: series that appear, for the legend. alt: description in words. notes:
+        under the chart.
     """
 
     name: str
@@ -179,7 +179,7 @@ Block = Table | Figure | Text
 
 @dataclass(frozen=True)
 class Section:
-    """A question and what answers it. title: empty where the blocks need none."""
+    """A question and its answer. title: empty if the blocks need none."""
 
     name: str
     title: str
@@ -189,9 +189,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Answer:
-    """One card of the first screen: a question, its answer, and what bounds the claim.
+    """One card of the first screen: a question, its answer, and the limits of the claim.
 
-    source, href: as of a `Cell`, of what `figure` was made of.
+    source, href: origin of `figure`; see `Cell`.
     """
 
     question: str
@@ -205,11 +205,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is shown of a run.
+    """A report on a run.
 
-    about: what the suite says of itself. meta: label → value under the title. warnings: what a
-        reader must know first. like: series that are drawn as another one is, but hollow: what
-        stands beside it. note: what the run's owner says of it.
+    about: the suite's description of itself. meta: label → value under the title. warnings: what a
+        reader must know first. like: series that are drawn like another series, but hollow: its
+        counterpart. note: the owner's note on the run.
     """
 
     title: str
@@ -240,7 +240,7 @@ def spread_cell(
     absent: str = "not measured",
     show: Callable[[float], str] | None = None,
 ) -> Cell:
-    """The median over the repeats with its spread; '—' with the reason when there is none."""
+    """The median over the repeats with its spread; '—' with the reason if there is none."""
     if point is None:
         return absent_cell(absent)
     spread = point.spread(metric)
@@ -255,25 +255,25 @@ def spread_cell(
 
 
 def recall_error_of(point: Point) -> str:
-    """'± 0.0031' after a space: how far the recall of a point may be from that of whole passes over
-    the queries, at 95 %; empty where it is of whole passes, to the digits shown, or that is
+    """'± 0.0031' after a space: how far a point's recall may differ from the recall of whole passes
+    over the queries, at 95 %. Empty if it is that recall, to the digits shown, or if the error is
     unknown."""
     error = point.value("recall_error") or 0.0
     return f" ± {error:.4f}" if error >= _LEAST_RECALL_ERROR else ""
 
 
 def source_of(*points: Point, metric: str, recall: float | None = None) -> Source:
-    """The repeats that a figure of a point, or of several, is made of. recall: see `Source`."""
+    """The repeats behind a figure of one or more points. recall: see `Source`."""
     return Source(tuple(p.phase_id for point in points for p in point.phases), metric, recall)
 
 
 def absent_cell(why: str = "") -> Cell:
-    """Of a value that there is none of; `why` is a footnote."""
+    """A cell for a missing value; `why` is a footnote."""
     return Cell(formatting.NOTHING, note=why, tone="absent")
 
 
 def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None = None) -> Cell:
-    """A median with its spread."""
+    """A cell with a median and its spread."""
     if show is None:
         shown, detail = formatting.measure(spread.median, unit), formatting.spread(spread, unit)
     else:
@@ -284,7 +284,7 @@ def value_cell(spread: Spread, unit: str, *, show: Callable[[float], str] | None
 
 
 def count_cell(point: Point, metric: str, note: str = "") -> Cell:
-    """A count over the repeats that the point's figures come from, together."""
+    """A cell with the sum of a count over the repeats that the point's figures come from."""
     known = [value for p in point.phases if (value := p.value(metric)) is not None]
     if not known:
         return absent_cell(point.why_missing(metric))
@@ -295,7 +295,7 @@ def count_cell(point: Point, metric: str, note: str = "") -> Cell:
 
 
 def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
-    """The ratio of a point's metric to that of `base`; '—' where either has none."""
+    """A cell with the ratio of a point's metric to that of `base`; '—' if either has none."""
     value, one = point.value(metric), base.value(metric)
     if value is None or not one:
         return absent_cell()
@@ -313,7 +313,7 @@ def times_cell(value: float, digits: int = 3) -> Cell:
 
 
 def columns(*texts: str, **titles: str | tuple[str, str]) -> tuple[Column, ...]:
-    """Columns by key: of text by a title, of numbers by a title and a unit.
+    """Columns by key: text columns by a title, number columns by a title and a unit.
 
     texts: keys that are their own titles.
     """
@@ -331,7 +331,7 @@ def table_of(
     rows: Iterable[Iterable[Any]],
     **more: Any,
 ) -> Table:
-    """A table of rows as `Row.of` takes them. more: other fields of `Table`."""
+    """A table whose rows are given as to `Row.of`. more: other fields of `Table`."""
     return Table(name, title, heads, tuple(Row.of(*row) for row in rows), **more)
 
 
@@ -367,7 +367,7 @@ def footnoted(table: Table) -> tuple[dict[tuple[int, int], tuple[int, ...]], lis
 
 
 def groups_of(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    """Column groups with how many columns each spans."""
+    """Column groups, each with the number of columns that it spans."""
     spans: list[tuple[str, int]] = []
     for column in columns:
         if spans and spans[-1][0] == column.group:
@@ -378,7 +378,7 @@ def groups_of(columns: Sequence[Column]) -> list[tuple[str, int]]:
 
 
 def titles_of(columns: Sequence[Column]) -> list[str]:
-    """Each column's title, after that of its group where one begins: for one row of heads."""
+    """Each column's title, after its group's where that begins: for a single header row."""
     titles: list[str] = []
     for group, count in groups_of(columns):
         first, *others = (column.title for column in columns[len(titles) : len(titles) + count])

@@ -33,9 +33,9 @@ INDEX = Column("index", "Index", numeric=False)
 
 
 def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list[Section]:
-    """The section of the experiment of this name; none where it was not measured.
+    """The section of the experiment of this name; empty if it was not measured.
 
-    looks: of its figures; None: without figures.
+    looks: looks of its figures; None: without figures.
     """
     points = [
         p
@@ -54,7 +54,7 @@ def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list
 
 
 def _called(function: Callable[..., Sequence[T]] | str, *arguments: Any) -> Sequence[T]:
-    """The result of a function of a sheet; nothing where there is none."""
+    """The result of a sheet's function; empty if there is no function."""
     if not function:
         return []
     called = resolve_name(function) if isinstance(function, str) else function
@@ -67,7 +67,7 @@ def _slug(name: str, sheet: Sheet) -> str:
 
 
 def every_value(run: RunData, name: str, title: str) -> list[Section]:
-    """The section of an experiment that does not say how it is shown: every value, in one table."""
+    """The section of an experiment that declares no sheet: every value, in one table."""
     points = run.select(name)
     if not points:
         return []
@@ -99,7 +99,7 @@ def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
 
 
 def _facets(points: Sequence[Point], growing: bool) -> list[tuple[Facet, list[Point]]]:
-    """By dataset and rows; sizes of one dataset together where it grows."""
+    """Points by dataset and rows; with `growing`, all sizes of one dataset together."""
     if not growing:
         return by_facet(points)
     names = sorted({p.dataset for p in points})
@@ -167,7 +167,7 @@ def _value_cell(point: Point, column: Column, *, sparse: bool) -> Cell:
 
 
 def names_of(run: RunData, points: Sequence[Point]) -> list[str]:
-    """A name per point: its series, with the index parameters where a series comes twice."""
+    """A name per point: its series, with the index parameters if a series occurs twice."""
     count = Counter(p.series for p in points)
     return [
         run.labels[p.series]
@@ -177,6 +177,6 @@ def names_of(run: RunData, points: Sequence[Point]) -> list[str]:
 
 
 def store_row(run: RunData, point: Point, cells: Iterable[Cell]) -> Row:
-    """First the store, last the index: what was measured is in between, and seen on a phone."""
+    """A row: the store first, the index last, so that a phone shows the figures in between."""
     index = plain(formatting.params(point.index_params))
     return Row((plain(run.labels[point.series]), *cells, index), point.state, point.series)

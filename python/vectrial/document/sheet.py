@@ -32,16 +32,16 @@ SETTING = "setting"
 class Sheet:
     """One experiment's section.
 
-    phases: those that have rows. keys: parameters that tell rows apart, with their headings.
+    phases: phases that have rows. keys: parameters that distinguish rows, with their headings.
     columns: metrics. figures: drawn above the table. summary: tables between the two. notes: under
-        the table. Each of the three is a function, or names one, as in "package.module:function",
-        whose module the measuring process cannot import.
+        the table. Each of the last three is a function, or the name of one, such as
+        "package.module:function", whose module the measuring process cannot import.
     only: the parameter that a point must have to be shown; empty: every point is.
     hidden: parameters that are not shown among a point's settings.
     growing: sizes of one dataset share a table.
-    slug: of the section, where it is not the experiment's name.
-    sparse: a cell is empty where a phase is of another kind and has no such metric; else it says
-        that it was not recorded.
+    slug: slug of the section, if it differs from the experiment's name.
+    sparse: a cell is empty if a phase is of another kind and lacks the metric; else it says that it
+        was not recorded.
     """
 
     title: str
@@ -60,8 +60,8 @@ class Sheet:
 
 
 def metric(of: str | MetricName, title: str, group: str = "") -> Column:
-    """The column of a metric, or of one of `METRICS` by its name, below a heading that several
-    share."""
+    """The column of a metric, given itself or by its name in `METRICS`, below a heading that
+    several columns share."""
     name = of if isinstance(of, str) else of.name
     return Column.of(of, title, group, spread=name not in COUNTS)
 

@@ -36,12 +36,12 @@ WINDOW_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class MachineShare:
-    """The part of one of several machines in a load that they send together: every schedule, every
+    """One machine's part of a load that several machines send together: every schedule, every
     number of clients and every order of requests is split among the threads of all of them.
 
     machine: its number, below `machines`. start: called when this machine has connected and warmed
-    up; it waits for the others and returns the instant at which all measure, in ns of this
-    machine's `time.perf_counter_ns`. began: is told when this machine's last thread did.
+        up; it waits for the others and returns the instant at which all measure, in ns of this
+        machine's `time.perf_counter_ns`. began: is told when this machine's last thread began.
     """
 
     machine: int = 0
@@ -73,7 +73,7 @@ class Requests:
     keep: bool = False
 
     def plain(self) -> LoadClass:
-        """As the engine takes it."""
+        """The class in the form that the engine takes."""
         vectors, ids, filter_of = self.vectors, self.ids, self.filter_of
         return {
             "name": self.name,
@@ -118,8 +118,8 @@ def target(
 
 
 def tls(name: str, ca: Path | None = None) -> LoadTls:
-    """TLS to the server of that name (a domain or an IP address), whose certificate was signed
-    by one in the PEM file `ca`, or else by one that this machine trusts.
+    """TLS to the server of that name (a domain or an IP address), whose certificate was signed by
+    an authority in the PEM file `ca`, or else by one that this machine trusts.
 
     Raises:
         UserError: there is no certificate to trust.
@@ -140,8 +140,8 @@ def closed(
     passes_s: float | None = None,
     background: bool = False,
 ) -> LoadSource:
-    """Clients with one request each, who send the next when they have an answer; with `passes_s`
-    for whole passes over the requests, until this many seconds have passed."""
+    """Clients with one request each, who send the next when it is answered; with `passes_s` for
+    whole passes over the requests, until this many seconds have passed."""
     return {
         "arrival": "closed",
         "clients": clients,
@@ -199,20 +199,20 @@ def drive(
     window_ns: int = WINDOW_NS,
     progress: Callable[[LoadControl], None] | None = None,
 ) -> LoadOutcome:
-    """Drive a server, and say how far it has come every fifth of a second.
+    """Drive a server with requests, and report progress every fifth of a second.
 
-    The engine runs in a thread beside this one, so that Ctrl-C and whatever `progress` raises
-    stop it: the run is cancelled, and the exception goes on.
+    The engine runs in a thread beside this one, so that Ctrl-C and any exception that `progress`
+    raises stop it: the run is cancelled, and the exception propagates.
 
     Args:
         to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
-        share: of several machines that send the load together, the part of this one.
-        connections: where requests share them, in all, and one per thread unless given; else of
-            each source of arrivals (a closed loop's clients have one each), and 64 unless given,
-            all of them open before the clock starts. Arrivals that find none idle wait, and
+        share: this machine's part, if several machines send the load together.
+        connections: total if requests share them, by default one per thread; else the number per
+            source of arrivals (a closed loop's clients have one each), by default 64, all of them
+            open before the clock starts. Arrivals that find no idle connection wait, and
             `in_flight_limit_hits` counts them.
-        drain_s: how long answers are waited for at the end; unless given, until every request
-            has been answered or has run out of time.
+        drain_s: how long answers are waited for at the end; unless given, until every request has
+            been answered or has run out of time.
 
     Raises:
         UserError: a plan or options that do not fit together.
@@ -270,18 +270,18 @@ class _Run(threading.Thread):
             self._failure = failure
 
     def is_ready(self) -> bool:
-        """Wait until it has connected and warmed up; False if it has ended."""
+        """Wait until the run has connected and warmed up; False if it has ended."""
         while self.is_alive() and not self.control.is_ready():
             self.join(_READY_POLL_S)
         return self.is_alive()
 
     def end(self) -> None:
-        """End it now."""
+        """End the run now."""
         self.control.cancel()
         self.join()
 
     def fail(self) -> None:
-        """Raise what it has failed with, if it has.
+        """Raise the error that the run has failed with, if any.
 
         Raises:
             UserError: the plan or its options do not fit together.
@@ -297,8 +297,8 @@ class Session:
     begins when it is connected and warm.
 
     Args:
-        to, requests, source: as of `drive`.
-        warmup_s, warmup_count, threads, cores, timeout_s, seed, dedicated: as of `drive`.
+        to, requests, source: see `drive`.
+        warmup_s, warmup_count, threads, cores, timeout_s, seed, dedicated: see `drive`.
 
     Raises:
         UserError: on entry, a plan or options that do not fit together.
@@ -353,8 +353,8 @@ class Session:
         self._run.end()
 
     def take(self, length_ns: int, begin_ns: int = 0) -> LoadOutcome:
-        """Send for so long, from an instant on (now where it has passed), and wait for all answers.
-        The first outcome has the warm-up.
+        """Send for this long, from an instant on (at once if it has passed), and wait for all
+        answers. The first outcome includes the warm-up.
 
         Raises:
             StoreError: the run has ended.
@@ -368,7 +368,7 @@ class Session:
 
 
 def unfailed(outcome: LoadOutcome, what: str) -> LoadRecord:
-    """The one class of a run none of whose requests failed.
+    """The record of the one class of a run without failed requests.
 
     Raises:
         StoreError: some did; the message says how many of `what`, and how.

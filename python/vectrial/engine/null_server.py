@@ -28,7 +28,7 @@ _FAULTS = "status, reset, break, truncate, garbage, late, never, twice"
 
 @dataclass(frozen=True)
 class NullServer:
-    """A null server that is running: where, and as which process."""
+    """A running null server: its address and process."""
 
     host: str
     port: int
@@ -52,20 +52,19 @@ def null_server(
     """Start a null server on the loopback interface; stop it at the end.
 
     Args:
-        family: "grpc", "flight", "http", "resp" or "postgres"; or "close", "silent", "noise",
-            which speak no protocol at all.
+        family: "grpc", "flight", "http", "resp" or "postgres"; or "close", "silent", "noise", which
+            speak no protocol at all.
         k: rows of a search's answer: ids 0, 1, …, k - 1.
         port: 0 for any free one.
-        cores: those it may run on; empty: any.
+        cores: cores that it may run on; empty: any.
         replies: messages or bodies that answer requests of other protocols or indexes, by path;
-            over RESP replies as they are sent, by command in capitals.
-        faults: kinds of faults, each with its interval in requests: ("status", 100), ….
-            status: an error of the protocol's. reset: the request is torn down. break: the
-            connection is closed. truncate: the answer ends early. garbage: its bytes make no
-            sense. late: it comes `late_s` late. never: it does not come. twice: it names rows
-            twice.
+            over RESP, replies as they are sent, by command in capitals.
+        faults: kinds of faults, each with its interval in requests: ("status", 100), …. status: an
+            error of the protocol. reset: the request is torn down. break: the connection is closed.
+            truncate: the answer ends early. garbage: its bytes make no sense. late: it comes
+            `late_s` late. never: it does not come. twice: it names rows twice.
         stall_s: (every, for): the whole server stands still.
-        identity: PEM files of certificate chain and PKCS #8 key; it speaks TLS then.
+        identity: PEM files of certificate chain and PKCS #8 key, with which it speaks TLS.
         room: requests that may be in flight on one gRPC connection; 0: any number.
 
     Raises:

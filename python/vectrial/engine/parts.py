@@ -30,10 +30,10 @@ _SUMS = (
 class Order:
     """A load for machines to send together; can be pickled.
 
-    to: a server that all of them reach. requests: without a judge. truth: of the requests: k,
-    accept_offsets, accept_ids and available of a `Judge`. source: of the requests.
-    settings: further arguments of `drive`. threads: of each machine. longest_s: at most so long
-    until the last answer.
+    to: a server that all of them reach. requests: without a judge. truth: exact answers: k,
+        accept_offsets, accept_ids and available of a `Judge`. source: source of the requests.
+    settings: further arguments of `drive`. threads: per machine. longest_s: most seconds until the
+        last answer.
     """
 
     to: LoadTarget
@@ -46,13 +46,13 @@ class Order:
 
     @property
     def judge(self) -> Judge:
-        """Of the answers."""
+        """The judge of the answers."""
         return Judge(*self.truth)
 
     def send(
         self, share: MachineShare, progress: Callable[[LoadControl], None] | None = None
     ) -> LoadPart:
-        """Send a machine's share of it."""
+        """Send a machine's share of the load."""
         outcome = drive(
             self.to,
             [replace(self.requests, judge=self.judge)],
@@ -70,8 +70,8 @@ class Sent:
     """A load that machines have sent.
 
     parts: by machine, with instants of each machine's own clock. started_ns: when it began, by the
-    clock of the machine with the store. error_us: within which all of them began, by what is known
-    of their clocks and of when each did. lost: what became of machines that have no part.
+        clock of the machine with the store. error_us: time within which all machines began, as far
+        as known from their clocks and starts. lost: what became of machines that have no part.
     """
 
     parts: Mapping[str, LoadPart]
@@ -80,7 +80,7 @@ class Sent:
     lost: tuple[str, ...] = ()
 
     def outcome(self, judge: Judge) -> LoadOutcome:
-        """The whole, by the clock of the machine with the store.
+        """The whole outcome, by the clock of the machine with the store.
 
         Raises:
             ValueError: there is no part.
@@ -90,15 +90,15 @@ class Sent:
 
 @dataclass(frozen=True)
 class LoadPart:
-    """What one machine saw of a load, by its own clock; can be pickled. classes: as of
-    `LoadRecord`, recorders packed. fields: the others of `LoadOutcome`."""
+    """What one machine saw of a load, by its own clock; can be pickled. classes: see `LoadRecord`,
+    with packed recorders. fields: the other fields of `LoadOutcome`."""
 
     classes: Sequence[dict[str, Any]]
     fields: dict[str, Any]
 
 
 def packed(outcome: LoadOutcome) -> LoadPart:
-    """An outcome as a part."""
+    """An outcome packed as a part."""
     classes: list[dict[str, Any]] = [
         {**record, "recorder": record["recorder"].pack(), "warmup": record["warmup"].pack()}
         for record in outcome["classes"]
@@ -113,7 +113,7 @@ def merged(
     peaks, which may have been at different instants.
 
     Args:
-        parts: at least one. judges: of the classes, in order.
+        parts: at least one. judges: judges of the classes, in order.
         started_ns: when all of them began, by that clock.
 
     Raises:
@@ -143,7 +143,7 @@ def merged(
 def _class(
     parts: Sequence[dict[str, Any]], behind_ns: Sequence[int], judge: Judge | None
 ) -> LoadRecord:
-    """The record of one class. behind_ns: of each part's clock."""
+    """The merged record of one class. behind_ns: how far each part's clock is behind."""
     measured = [Recorder.unpack(part["recorder"], judge) for part in parts]
     for one, by_ns in zip(measured, behind_ns, strict=True):
         one.shift(by_ns)
@@ -185,7 +185,7 @@ def _shifted(requests: tuple[Any, ...], by_ns: int) -> tuple[Any, ...]:
 
 
 def _joined(logs: Sequence[tuple[Any, ...] | None]) -> Any:
-    """The columns of all logs; None where one was not kept."""
+    """The columns of all logs joined, or None if one log was not kept."""
     kept = [log for log in logs if log is not None]
     if len(kept) < len(logs):
         return None
@@ -195,11 +195,11 @@ def _joined(logs: Sequence[tuple[Any, ...] | None]) -> Any:
 def joined(
     outcomes: Sequence[LoadOutcome], recorder: Recorder, warmup: Recorder, started_ns: int
 ) -> LoadOutcome:
-    """The outcome of a load of one class that was sent in turns, as if these had followed one
-    another.
+    """The outcome of a load of one class that was sent in turns, as if the turns had followed one
+    another directly.
 
     Args:
-        outcomes: at least one, in order. recorder: of all of them, begun at `started_ns`.
+        outcomes: at least one, in order. recorder: recorder of all of them, begun at `started_ns`.
     """
     fields: dict[str, Any] = {name: sum(one[name] for one in outcomes) for name in _SUMS}  # type: ignore[literal-required]
     length_ns = sum(one["ended_ns"] - one["started_ns"] for one in outcomes)

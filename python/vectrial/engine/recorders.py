@@ -14,7 +14,7 @@ def judge_of(truth: Truth) -> Judge:
 
 
 def merge(recorders: Iterable[Recorder]) -> Recorder:
-    """The first of the recorders, with the samples of all; there is at least one.
+    """Merge the samples of all recorders into the first, and return it; there is at least one.
 
     Raises:
         ValueError: they were judged by different truths, or started at different instants.

@@ -11,7 +11,7 @@ from vectrial._engine import Judge, Recorder
 
 
 class LoadColumn(TypedDict):
-    """A metadata column of the rows to write; `valid` is False where a value is missing."""
+    """A metadata column of the rows to write; `valid` is False for a missing value."""
 
     name: str
     values: NDArray[np.int64] | NDArray[np.float64] | NDArray[np.bool_] | list[str]
@@ -19,17 +19,18 @@ class LoadColumn(TypedDict):
 
 
 class LoadClass(TypedDict):
-    """Requests of one kind. What an operation does not need is None or empty.
+    """Requests of one kind. Fields that an operation does not need are None or empty.
 
     operation: search, insert, upsert, get, delete or payload.
-    vectors: float32 (q, d), the queries or the rows to write. ids: int64, rows of a write, get
-        or delete, `batch` in each request.
-    filters: distinct filters in the protocol's own words; filter_of: uint32 (q,), which holds
-        for query i (None: the first for all, where there is one).
+    vectors: float32 (q, d), the queries or the rows to write. ids: int64, rows of a write, get or
+        delete, `batch` in each request.
+    filters: distinct filters in the protocol's own words; filter_of: uint32 (q,), index of the
+        filter for query i (None: the first for all, if there is one).
     options: the protocol's own (collection, names of fields, search parameters, …).
     judge: exact answers of the same queries. once: each request is sent once, in order.
     keep: keep every answer's first k rows, which takes 12·k bytes of memory each, and the instants
-        of every request."""
+        of every request.
+    """
 
     name: str
     operation: str
@@ -53,9 +54,10 @@ class LoadSource(TypedDict):
     arrival: "closed" (with `clients`), or "constant", "poisson" (`rate` a second) or "trace"
         (`offsets` from the start in ns) with at most `in_flight` at once.
     mix: (index of a class, weight) to draw from. count: it ends after this many requests.
-    passes_s: of a closed loop: it ends with the first whole pass over its requests after so many
+    passes_s: in a closed loop: it ends with the first whole pass over its requests after so many
         seconds, so that every request weighs the same.
-    background: the run does not wait for it, and it runs until all others are done."""
+    background: the run does not wait for it, and it runs until all others are done.
+    """
 
     arrival: str
     clients: int
@@ -72,12 +74,14 @@ class LoadPlan(TypedDict):
     """A run: warm-up (skipped without a limit), then measurement, over the same connections.
 
     machine, machines: its number among the machines that send the load together, each with as many
-        threads; counts, clients and schedules are those of all of them.
-    threads: client threads, each pinned to one of `cores` where these are given.
-    connections: in all where requests share them, else of each open source; None: one per thread
-        where requests share them, else 64.
-    timeout_s: when a request has failed. drain_s: how long answers are waited for at the end.
-    dedicated: wait for arrivals in a loop that takes a core of its own."""
+        threads; counts, clients and schedules apply to all machines together.
+    threads: client threads, each pinned to one of `cores` if these are given.
+    connections: total if requests share them, else per open source; None: one per thread if
+        requests share them, else 64.
+    timeout_s: time after which a request has failed. drain_s: how long answers are waited for at
+        the end.
+    dedicated: wait for arrivals in a loop that takes a core of its own.
+    """
 
     classes: list[LoadClass]
     sources: list[LoadSource]
@@ -102,11 +106,11 @@ LoadRequests = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], ND
 
 
 class LoadRecord(TypedDict):
-    """Observations of a class. recorder: finished. warmup: the recorder of the warm-up.
-    lag: HDR histogram of actual minus intended send, of everything issued. in_flight: sent, and
-    neither answered nor failed at the end. rows: written or read by what succeeded.
-    answers: where they were to be kept, queries (n,), ids (n, k) and scores (n, k), with -1 and nan
-    where an answer was shorter. requests: the same of the instants."""
+    """Observations of a class. recorder: finished. warmup: the recorder of the warm-up. lag: HDR
+    histogram of actual minus intended send, of everything issued. in_flight: requests neither
+    answered nor failed at the end. rows: written or read by successful requests. answers: answers
+    if they were to be kept, queries (n,), ids (n, k) and scores (n, k), with -1 and nan where an
+    answer was shorter. requests: likewise, the instants."""
 
     name: str
     recorder: Recorder
@@ -120,7 +124,7 @@ class LoadRecord(TypedDict):
 
 
 class LoadWindow(TypedDict):
-    """Activity of a class in the last full second; None where nothing was seen."""
+    """Activity of a class in the last full second; None for a figure without observations."""
 
     second: int
     count: int
@@ -134,14 +138,14 @@ class LoadWindow(TypedDict):
 class LoadOutcome(TypedDict):
     """The counts and times of a run.
 
-    busy_s: from the start until each client of a closed loop had its last answer, added up.
-    cpu_ns: processor time of the client threads in the measured stage. unsent: arrivals due
-    before the end for which there was no room in flight. in_flight_limit_hits: arrivals that
-    had to wait for room, by the plan or by what the server lets be in flight on its
-    connections; of a closed loop, clients for whom there was none. in_flight_s: requests in
-    flight integrated over time, which by Little's law is the sum of service times. backlog: of
-    schedules, at the end of each quarter of the duration, arrivals that were due and neither
-    answered nor failed by then; None without a schedule or a duration_s, which is the plan's.
+    busy_s: sum over the clients of a closed loop of the time from the start to the last answer.
+        cpu_ns: processor time of the client threads in the measured stage. unsent: arrivals due
+        before the end for which there was no room in flight. in_flight_limit_hits: arrivals that
+        had to wait for room, by the plan or by the server's limit on requests in flight per
+        connection; in a closed loop, clients for whom there was none. in_flight_s: requests in
+        flight integrated over time, which by Little's law is the sum of service times. backlog: for
+        schedules, the number of due arrivals neither answered nor failed at the end of each quarter
+        of the duration; None without a schedule or a duration_s, which is the plan's.
     """
 
     classes: list[LoadRecord]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Availability:
     """Availability of a store on this machine.
 
-    works: True; False when it cannot; None when what it needs is made on first use.
-    reason: why not, or what happens on first use; empty when it works.
-    remedy: how to make it work, or how to do beforehand what happens on first use; may be empty
-        where the reason says it.
+    works: True; False if it cannot work; None if what it needs is made on first use.
+    reason: why it does not work, or what happens on first use; empty if it works.
+    remedy: how to make it work, or how to do beforehand what happens on first use; may be empty if
+        the reason says it.
     """
 
     works: bool | None

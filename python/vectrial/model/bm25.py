@@ -28,7 +28,7 @@ def words(text: str) -> list[str]:
 
 
 class Bm25:
-    """An index of texts (n,); a missing one has no words."""
+    """An index of texts (n,); a missing text has no words."""
 
     def __init__(self, texts: Sequence[str | None], k1: float = K1, b: float = B) -> None:
         counts = [Counter(words(text or "")) for text in texts]
@@ -49,7 +49,7 @@ class Bm25:
             self._postings[word] = at, idf * tf * (k1 + 1) / (tf + norms[at])
 
     def scores(self, text: str) -> NDArray[np.float64]:
-        """Of every row, (n,); 0 where it shares no word with `text`."""
+        """BM25 scores of every row, (n,); 0 for a row that shares no word with `text`."""
         found = np.zeros(self.rows)
         for word, times in Counter(words(text)).items():
             if word in self._postings:

@@ -105,10 +105,10 @@ class IndexKind:
     exact_scores: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse parameters that no model of this kind has.
+        """Raise if a parameter is in no model of this kind.
 
         Raises:
-            ValueError: naming them.
+            ValueError: naming the parameters.
         """
         for field_name, names, model in (
             ("high_recall_params", self.high_recall_params, self.search),
@@ -121,11 +121,11 @@ class IndexKind:
 
     @property
     def recall_parameter(self) -> str | None:
-        """The search parameter that trades speed for recall; None where there is none."""
+        """The search parameter that trades speed for recall, or None if there is none."""
         return next(iter(self.high_recall_params), None)
 
     def nearly_exact(self, k: int, **others: Any) -> Params:
-        """Search parameters at which answers of k rows are nearly exact, with `others` set too."""
+        """Search parameters that make answers of k rows nearly exact, with `others` set too."""
         settings = {**self.high_recall_params, **others}
         if self.candidates in self.high_recall_params:
             _, most = bounds(self.search.model_fields[self.candidates].metadata)
@@ -134,7 +134,7 @@ class IndexKind:
         return self.search.model_validate(settings)
 
     def floor(self, metric: Metric, *, filtered: bool = False) -> float:
-        """The recall that the gate demands under a metric, and under a filter or none."""
+        """The recall that the gate demands under a metric, with or without a filter."""
         unfiltered = self.recall_floors.get(metric, self.recall_floor)
         if not filtered:
             return unfiltered
@@ -143,7 +143,7 @@ class IndexKind:
 
 
 def bounds(metadata: Sequence[object]) -> tuple[float | None, float | None]:
-    """The bounds that a field of a parameter model declares; None where there is none."""
+    """Lower and upper bound that a parameter model's field declares; None for no bound."""
     low: float | None = None
     high: float | None = None
     for one in metadata:
@@ -168,9 +168,9 @@ class Hybrid:
     """A store's search by a vector and a text at once.
 
     fusions: the default first, each with how the store does it and which rows take part.
-    text: tokenization and scoring of words, for the reader.
-    whole_text: every row with a word of the query takes part, and not only the best of them.
-    rows_per_k: rows that each ranking brings for each row of the answer, where the store decides.
+    text: how words are tokenized and scored, for the reader.
+    whole_text: every row with a word of the query takes part, not only the best rows.
+    rows_per_k: rows that each ranking brings per row of the answer, if the store decides.
     equal_weights: any α between 0 and 1 weighs both rankings alike.
     """
 
@@ -181,7 +181,7 @@ class Hybrid:
     equal_weights: bool = False
 
     def candidates(self, wanted: int, k: int) -> int:
-        """Rows that each ranking brings to an answer of k rows, if the search asks for `wanted`."""
+        """Rows that each ranking brings to an answer of k rows, given the search's `wanted`."""
         return max(wanted, k) if self.rows_per_k is None else self.rows_per_k * k
 
     def weighs(self, alpha: float) -> bool:
@@ -191,8 +191,8 @@ class Hybrid:
 
 @dataclass(frozen=True)
 class BulkImport:
-    """service: the name of the object store among the services of its cluster. bucket: the one that
-    the servers keep their own files in."""
+    """Import of files from an object store. service: name of the object store among the services of
+    its cluster. bucket: the bucket in which the servers keep their own files."""
 
     service: str
     bucket: str
@@ -200,52 +200,54 @@ class BulkImport:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """A store's abilities, declared: nothing outside looks them up by the store's name.
+    """The abilities that a store declares; no other code looks them up by the store's name.
 
-    scores: the metrics, each with the meaning of the scores its searches return.
-    score_error: absolute error of scores that are derived from others near 1, as 1 / (1 + d), of
-        which float32 keeps as much whatever the length of the vectors.
+    scores: the metrics, each with the meaning of the scores that its searches return.
+    score_error: absolute error of scores that are derived from others near 1, such as 1 / (1 + d):
+        float32 keeps equally much of them whatever the length of the vectors.
     indexes: kinds of index by the name used in suites.
-    default_index: the kind of a suite that names none; unless given, the only kind there is.
+    default_index: the kind used if a suite names none; unless given, the only kind there is.
     filters: operators of the filter algebra that `search` honours; empty: no filtered search.
     find: operators that `find` (no vector) honours; empty: no find.
-    find_brings_rows: what `find` asks the server for are whole rows, not their ids alone.
+    find_brings_rows: `find` asks the server for whole rows, not for their ids alone.
     field_types: metadata column types; empty: no metadata at all.
-    nulls: metadata values may be missing. nul_in_text: texts may have a U+0000. spaces_in_text:
-        filters tell texts apart that differ by white space at an end.
-    norms: lengths of vectors, least and most, between which its cosine is that of their directions.
-    l2_of_products: a squared distance is |q|² - 2q·x + |x|² in float32, whose rounding is relative
-        to the lengths; where it is the square of a difference, it is relative to the distance.
-    text_bytes: of the longest text of a column; columns: the most of them; most_dim: of vectors;
-        most_k: rows of an answer; kept_int: magnitude of whole numbers up to which they are kept,
-        and most_int: up to which filters tell them apart. None: no limit is known.
-    partitions: how `Field.partitions` stores rows apart, of a column of whole numbers, so that a
-        search for one of its values looks at no other part; None: it does not.
+    nulls: metadata values may be missing. nul_in_text: texts may contain U+0000. spaces_in_text:
+        filters distinguish texts that differ only by white space at an end.
+    norms: least and greatest vector length between which cosine depends on directions alone.
+    l2_of_products: a squared distance is computed as |q|² - 2q·x + |x|² in float32, whose rounding
+        is relative to the lengths; the rounding of a squared difference is relative to the
+        distance.
+    text_bytes: greatest length of a text in a column; columns: greatest number of columns;
+        most_dim: greatest dimension; most_k: most rows of an answer; kept_int and most_int:
+        magnitudes up to which whole numbers are kept, and up to which filters distinguish them.
+        None: no limit is known.
+    partitions: how `Field.partitions` stores rows apart by a column of whole numbers, so that a
+        search for one value looks at no other part; None: it does not.
     payload_index: `Field.indexed` makes a difference: an index can be left off.
-    filters_need_index: a column without an index can be kept and read, but not filtered by.
+    filters_need_index: a column without an index can be stored and read, but not filtered by.
     get, scan, upsert, delete: the operation exists.
     replaces: `upsert` gives an existing id a new vector and metadata (else it is refused).
-    persistent: what was flushed is there after `close` and `open`.
+    persistent: flushed data survives `close` and `open`.
     concurrent_search: searchers may be called from several threads at once.
-    inserts_after_build: rows may be added after `build` without building anew.
-    refuses_duplicates: `insert` raises for an id that is there already or twice in its batch;
-        else what happens then is the library's own affair, and the caller sees to it.
-    returns: what a search can bring back by itself; of the rest `searcher_returning` fetches the
-        rows by a second request, as a user of the store would have to.
-    durability: what a write can be asked to be when it is acknowledged, the default first, each
-        with the setting by which that is so; empty: nobody promises anything.
-    buffered_s: seconds after which a buffered write is on the disk: by the store's own setting,
-        else when Linux has written out its page, which it does after 30 s and looks for every 5 s.
-    warm_up_s: seconds for which the server is searched before anything counts: one that compiles
-        its code while it runs is slow for longer than a few hundred searches.
+    inserts_after_build: rows may be added after `build` without rebuilding.
+    refuses_duplicates: `insert` raises for an id that exists already or occurs twice in its batch;
+        else the outcome is up to the library, and the caller must avoid duplicates.
+    returns: parts of a row that a search can return by itself; for the others `searcher_returning`
+        fetches the rows by a second request, as a user of the store would have to.
+    durability: states that a write can have when it is acknowledged, the default first, each with
+        the setting that ensures it; empty: nothing is promised.
+    buffered_s: seconds after which a buffered write is on the disk: by the store's own setting, or
+        else when Linux has written out its page (after 30 s, checked every 5 s).
+    warm_up_s: seconds of searching before anything counts: a server that compiles its code while it
+        runs is slow for longer than a few hundred searches.
     clusters: its server can be started as a cluster of several nodes.
-    primary: of these the first alone takes writes; searches and reads of the native lane go to all,
-        clients of the sdk lane to the first.
-    bulk_import: where a cluster of its servers imports files from that lie in an object store
-        already; None: it does not.
-    hybrid: how it searches by vector and text at once; or why it does not, after its name.
+    primary: only the first node takes writes; searches and reads of the native lane go to all
+        nodes, clients of the sdk lane to the first.
+    bulk_import: where a cluster of its servers imports files from that are already in an object
+        store; None: it does not.
+    hybrid: how it searches by vector and text at once, or why it does not, after its name.
     existing: how it reads collections that somebody else made; None: it does not.
-    caveats: what the store forces that others do not, in short sentences for the reader.
+    caveats: what this store forces and others do not, in short sentences for the reader.
     """
 
     scores: Mapping[Metric, ScoreKind]
@@ -290,14 +292,14 @@ class Capabilities:
     caveats: tuple[str, ...] = ()
 
     def index_or_default(self, named: str | None) -> str | None:
-        """The kind of index of a suite that names this one, or none; None where it has to name
+        """The kind of index of a suite that names this kind or none; None if the suite has to name
         one."""
         only = next(iter(self.indexes)) if len(self.indexes) == 1 else None
         return named or self.default_index or only
 
     def preferred_index(self, metric: Metric | None = None) -> str:
-        """The first kind of index that trades recall for speed, or else the first; of those with
-        this metric, unless it is None."""
+        """The first kind of index that trades recall for speed, or else the first kind; limited to
+        kinds with this metric unless it is None."""
         kinds = {
             name: kind
             for name, kind in self.indexes.items()
@@ -308,7 +310,7 @@ class Capabilities:
         )
 
     def under(self, index: str) -> Capabilities:
-        """The capabilities under one kind of index; KeyError when there is no such kind."""
+        """The capabilities under one kind of index; KeyError if there is no such kind."""
         kind = self.indexes[index]
         lacking: dict[str, Any] = dict.fromkeys(kind.unsupported, False)
         metrics = self.scores if kind.metrics is None else kind.metrics

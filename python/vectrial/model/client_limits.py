@@ -13,8 +13,8 @@ from vectrial.model.placement import Placement
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Greatest rate of the client at a number of requests in flight: requests per second, and its
-    processor time for each in microseconds."""
+    """Greatest rate of the client at a number of requests in flight: requests per second, and the
+    client's processor time per request in microseconds."""
 
     in_flight: int
     qps: float
@@ -22,14 +22,15 @@ class Ceiling:
 
 
 class ClientLimits(ExactModel):
-    """Beyond these a row says more of the client than of the store: it is `client-bound`.
+    """Limits beyond which a row says more about the client than about the store: it is
+    `client-bound`.
 
     docs/method.md says why the defaults are what they are.
 
     cpu_share: processor time of the client's threads over the time they had.
     ceiling_share: requests a second over the ceiling.
-    lag_us, lag_share: p99 of the schedule lag, in microseconds, and over p99 of the latency; an
-        open loop is client-bound when it is beyond both.
+    lag_us, lag_share: p99 of the schedule lag, in microseconds and over p99 of the latency; an open
+        loop is client-bound if it exceeds both.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -42,9 +43,9 @@ class ClientLimits(ExactModel):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Limits of a trial's client. ceilings: by requests in flight; see `in_flight_for`.
-    lacking: reason for missing ceilings. disproved: those of `ceilings` that a phase was beyond:
-    the client can do more than when they were measured, and no phase is held to them."""
+    """Limits of a trial's client. ceilings: by requests in flight; see `in_flight_for`. lacking:
+    reason for missing ceilings. disproved: `ceilings` that a phase exceeded: the client can do more
+    than when they were measured, so no phase is held to them."""
 
     limits: ClientLimits
     placement: Placement

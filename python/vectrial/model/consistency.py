@@ -40,10 +40,10 @@ def contradictions(
     """Contradictions among the figures of one measurement, a sentence each.
 
     Args:
-        figures: by metric of `vectrial.model.results_schema`, in its units; and `duration_s`, where
-            it is known how long was measured.
-        clients: of a closed loop, each with one request in flight; None for anything else.
-        rounding: relative error that the figures may have from being rounded.
+        figures: by metric of `vectrial.model.results_schema`, in its units; also `duration_s`, the
+            measured time if known.
+        clients: number in a closed loop, each with one request in flight; None for other loads.
+        rounding: relative error that rounding may have caused in the figures.
     """
     known = {name: float(value) for name, value in figures.items() if value is not None}
     return [
@@ -57,9 +57,9 @@ def contradictions(
 
 
 def remembered(figures: Mapping[str, float | None]) -> str | None:
-    """That the first answers to queries took longer than later ones to the same queries, as where a
-    store keeps its answers, or where the machine was disturbed for a while. None where they did
-    not."""
+    """A statement that the first answers to queries took longer than later answers to the same
+    queries, as when a store caches answers or the machine was disturbed for a while; None if they
+    did not."""
     first, later = figures.get("first_pass_p50"), figures.get("later_pass_p50")
     least = min(figures.get("first_pass_count") or 0, figures.get("later_pass_count") or 0)
     if not first or not later or least < REMEMBERED_OF:
@@ -91,8 +91,8 @@ def _rate(known: Mapping[str, float], rounding: float) -> Iterator[str]:
 
 
 def _order(known: Mapping[str, float], rounding: float) -> Iterator[str]:
-    """Least ≤ mean ≤ greatest, and percentiles ascend between them. Those of a histogram that
-    was too small for its latencies (`saturated`) say nothing."""
+    """Least ≤ mean ≤ greatest, and percentiles ascend between them. Figures of a histogram that was
+    too small for its latencies (`saturated`) are ignored."""
     shown = ["latency_min", "latency_mean", "latency_max"]
     yield from _ascend([(name, known[name]) for name in shown if name in known], rounding)
     if not known.get("saturated"):

@@ -26,9 +26,8 @@ from vectrial.model.store import Address, Store
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset as the plan knows it. own_filters: operators of the filters that it has for its
-    queries; None when not every query has one. query_fields: names of the columns of what is known
-    of each query."""
+    """A dataset as the plan knows it. own_filters: operators of its queries' own filters; None if
+    not every query has one. query_fields: column names of the query metadata."""
 
     schema: Schema
     rows: int
@@ -42,43 +41,44 @@ class Context:
 
     store: the instance under test, made but not created when the experiment starts empty.
     lane: how searches are issued.
-    certificate: what the client of a native trial is held to, and where it runs.
+    certificate: the limits that the client of a native trial is held to, and where it runs.
     dataset: the rows of this trial and no others.
-    data_dirs: the folders that hold the store's data; none when it keeps them elsewhere.
-    address: of the store's server; None where it has none.
-    resident_bytes: what the store's process holds in memory now: this one, or its server's; None
-        when that runs elsewhere.
+    data_dirs: the folders that hold the store's data; empty if it keeps them elsewhere.
+    address: address of the store's server, or None if it has none.
+    resident_bytes: memory that the store's process (this one or its server's) holds now; None if it
+        runs elsewhere.
     baseline_rss_bytes: the same before anything was loaded.
-    written_bytes: what that process has written to disks until now; None when it runs elsewhere.
-    limit_memory: lowers, or raises, the memory that the store's server may use while it runs, to
-        this many bytes; None: to what it was started with. Of a store without a server, that of
-        this process, where it has limits; else None. Raises `Unsupported` where it was started
-        without a limit, or cannot do with so little.
+    written_bytes: bytes that the same process has written to disks until now; None if it runs
+        elsewhere.
+    limit_memory: sets the memory that the store's server may use while it runs to this many bytes;
+        None: to what it was started with. For a store without a server, the limit of this process,
+        if it has limits; else None. Raises `Unsupported` if the server was started without a limit
+        or cannot run with so little.
     empty_disk: bytes by kind in `data_dirs` before this load (see `telemetry.disk.on_disk`): the
         server's own files, and what earlier loads of the same server have left.
     progress: called with (done, of, what) outside timed samples.
-    show: called with what a long phase is doing right now, as often.
+    show: called equally often with what a long phase is doing right now.
     truth: exact neighbours for k under a filter.
-    repeat_queries: timed searches ask the dataset's own queries again and again; else none twice,
-        as far as there are enough: see `load.queries`.
-    crash: ends the store's server so, starts it again on the same data, and says where it listens;
-        None where the store has none. Raises `Unsupported` where the server is somebody else's, or
-        no power cut can be made; `StoreError` where it does not start again.
-    cut_power: leaves of the files of a store without a server what a power cut would leave; its
-        processes stand still, and are ended afterwards. None where there is no disk for it.
-    fill_disk: has the disk of the store's data full (True), or as it was before. None where there
-        is no disk for it.
-    strike: makes a fault of the node of this number of the server's cluster, or ends it (True), and
-        says what it did; may be called while the store is used, from one other thread. None where
-        there is no cluster. Raises `Unsupported` where the fault cannot be made.
+    repeat_queries: timed searches repeat the dataset's own queries; else no query is used twice, as
+        far as there are enough: see `load.queries`.
+    crash: ends the store's server in the given way, starts it again on the same data, and returns
+        where it listens; None if the store has no server. Raises `Unsupported` if the server is
+        somebody else's or no power cut can be made; `StoreError` if it does not start again.
+    cut_power: reduces the files of a store without a server to what a power cut would leave; its
+        processes stand still, and are ended afterwards. None if there is no disk for it.
+    fill_disk: fills the disk of the store's data (True) or restores it as it was. None if there is
+        no disk for it.
+    strike: injects a fault into the cluster node with this number, or ends the fault (True), and
+        returns what it did; may be called while the store is used, from one other thread. None
+        without a cluster. Raises `Unsupported` if the fault cannot be injected.
     from_machines: has the client machines send an `engine.parts.Order` together, and returns what
-        they have `Sent`; None where this machine sends it. Raises `StoreError` where they cannot.
-    objects: an object store, which runs while the block lasts. What lies in it is removed if the
-        block does not raise; else the same trial finds it again when the run is resumed. Raises
-        `Unsupported` where it cannot be had.
-    existing: the collection that the store was opened on, where somebody else made it.
-    second_store: a store of the same kind, not created yet, for what needs another schema or other
-        rows; it is gone when the block is left. Each name is a place of its own.
+        they have `Sent`; None if this machine sends it. Raises `StoreError` if they cannot.
+    objects: an object store that runs while the block lasts. Its content is removed if the block
+        does not raise; else the same trial finds it again when the run is resumed. Raises
+        `Unsupported` if it cannot be had.
+    existing: the collection that the store was opened on, if somebody else made it.
+    second_store: a store of the same kind, not created yet, for work that needs another schema or
+        other rows; removed when the block is left. Each name is a place of its own.
     """
 
     store: Store
@@ -112,10 +112,10 @@ class Context:
 
 
 def operating_point(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
-    """A point as the plan made it. One that an experiment has put together is validated here.
+    """A plan's point as an operating point. A point that an experiment made is validated here.
 
     Raises:
-        ValidationError: the index does not take a value of it.
+        ValidationError: the index does not take one of its values.
     """
     if isinstance(point, OperatingPoint):
         return point
@@ -123,7 +123,7 @@ def operating_point(context: Context, point: Mapping[str, Any]) -> OperatingPoin
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:
-    """The validated search parameters among a point's."""
+    """The validated search parameters of a point."""
     return operating_point(context, point).search
 
 

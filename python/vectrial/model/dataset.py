@@ -39,14 +39,14 @@ class Dataset:
 
     vectors: float32 (n, d), C-contiguous, usually memory-mapped; not normalised.
     ids: int64 (n,), distinct.
-    queries: float32 (q, d), C-contiguous; none of them held in `vectors` on purpose, unless the
-        fact `QUERIES_ARE_ROWS` says so.
-    metadata: n rows; columns int64, float64, string or bool; None when there is none.
-    filters: one per query, None for a query without; None when no query has one.
-    query_metadata: q rows of what is known of the queries, as their class, by which answers are
-        judged; stores do not receive it. Columns as in `metadata`; None when nothing is known.
+    queries: float32 (q, d), C-contiguous; none is held in `vectors` on purpose, unless the fact
+        `QUERIES_ARE_ROWS` says so.
+    metadata: n rows; columns int64, float64, string or bool; None if there is none.
+    filters: one per query, None for a query without; None if no query has one.
+    query_metadata: q rows of facts about the queries, such as their class, by which answers are
+        judged; stores do not receive it. Columns as in `metadata`; None if nothing is known.
     fingerprint: hash of everything above: part of trial keys and of truth's file name.
-    facts: what was found on looking (duplicates, norms, intrinsic dimension, shift).
+    facts: findings about the data (duplicates, norms, intrinsic dimension, shift).
     """
 
     name: str
@@ -68,12 +68,12 @@ class Dataset:
 
     @property
     def dim(self) -> int:
-        """Components of a vector, d."""
+        """Dimension of the vectors, d."""
         return int(self.vectors.shape[1])
 
     @property
     def own_ids(self) -> pa.ChunkedArray[Any] | None:
-        """The user's own ids (n), text or integers, where rows are numbered instead."""
+        """The user's own ids (n), text or integers, if rows are numbered instead."""
         column = self.facts.get(OWN_IDS)
         if self.metadata is None or column not in self.metadata.column_names:
             return None
@@ -81,7 +81,7 @@ class Dataset:
 
     @property
     def raw_bytes(self) -> int:
-        """Bytes of the vectors as float32, n·d·4."""
+        """Size of the vectors as float32, n·d·4 bytes."""
         return self.rows * self.dim * 4
 
 
@@ -89,7 +89,7 @@ class Dataset:
 class Truth:
     """Exact nearest neighbours of q queries, and every id that counts as right.
 
-    ids: int64 (q, k), nearest first, ties by smaller id; -1 where fewer than k rows match.
+    ids: int64 (q, k), nearest first, ties by smaller id; -1 if fewer than k rows match.
     distances: float64 (q, k), as defined in `vectrial.model.metric`; +inf where ids is -1.
     available: int64 (q,), min(k, rows that match): the denominator of recall.
     accept_offsets, accept_ids: int64 (q + 1,) and flat, ascending within a query: all ids whose

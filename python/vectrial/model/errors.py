@@ -8,7 +8,7 @@ from vectrial.model.printable import printable
 
 
 class VectrialError(Exception):
-    """Anything Vectrial raises on purpose. Ends the program with exit code 1."""
+    """Base of the errors that Vectrial raises on purpose. Ends the program with exit code 1."""
 
     exit_code = 1
 
@@ -39,7 +39,7 @@ class DataError(UserError):
 
 
 class Unsupported(UserError):
-    """Something a store does not do. Raised when the plan is made, never while measuring."""
+    """Something a store does not offer. Raised when the plan is made, never while measuring."""
 
 
 class NotInstalled(VectrialError):
@@ -47,7 +47,7 @@ class NotInstalled(VectrialError):
 
 
 class StoreError(VectrialError):
-    """A store failed. Fails its trial, is recorded with its reason, and the run goes on."""
+    """A failure of a store. Its trial fails and is recorded with the reason; the run goes on."""
 
 
 class PluginError(UserError):
@@ -70,4 +70,4 @@ class PartialFailure(StoreError):
 
 
 class SourceUnavailable(DataError):
-    """The place that a dataset comes from does not answer, lacks it, or has no client here."""
+    """The source of a dataset does not answer, lacks the dataset, or has no client here."""

@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Existing:
-    """A collection that is there already, by the user's names.
+    """A collection that exists already, described by the user's names.
 
     collection: its name in the server.
     id, vector: fields with the id and the vector of a row; empty: the server's own id, and the only
         vector that a row has.
-    columns: names of metadata columns → fields of the collection, where these differ.
-    metric: in which it is searched, where it is searched in several; None: the only one.
-    where: condition that the application's searches have, in the store's own words: the rows that
-        it keeps are the collection. Empty: all are.
+    columns: names of metadata columns → fields of the collection, if these differ.
+    metric: the metric to search by if the collection has several; None: its only metric.
+    where: condition that the application's searches have, in the store's own words: only the rows
+        that it keeps count as the collection. Empty: all rows.
     """
 
     collection: str
@@ -48,12 +48,12 @@ class Description:
 
     id, vector: as in `Existing`, filled in.
     rows: number of rows with a vector.
-    metric: None where the server does not say how vectors are compared.
+    metric: None if the server does not say how vectors are compared.
     index, params: kind of index, as the store declares it, and the build parameters that are known.
-    text_ids: ids are texts or UUIDs, and not integers.
-    fields: what else a row has, of the types that filters know.
+    text_ids: ids are texts or UUIDs, not integers.
+    fields: other fields of a row, of the types that filters know.
     search: search parameters without which the server would not use the index.
-    notes: on how it is searched, for the reader.
+    notes: remarks on how it is searched, for the reader.
     """
 
     id: str
@@ -73,11 +73,11 @@ class Description:
 class Attaching:
     """How a store reads collections that somebody else made.
 
-    settings: search parameters that are settings of the collection there: it is searched with those
+    settings: search parameters that are settings of the collection there: searches use the values
         that it has.
-    defaults: a search parameter that is not given is the server's own.
-    condition: an example of a condition in the store's own words, as `Existing.where`; empty: it
-        takes none.
+    defaults: a search parameter that is not given keeps the server's default.
+    condition: an example of a condition in the store's own words, for `Existing.where`; empty: the
+        store takes none.
     """
 
     settings: frozenset[str] = frozenset()
@@ -86,22 +86,22 @@ class Attaching:
 
 
 class Keys(Protocol):
-    """Ids of rows in a collection, its keys, and the int64 ids of the same rows here."""
+    """Maps the keys of a collection's rows to their int64 ids here, and back."""
 
     def ids(self, keys: Sequence[Any]) -> NDArray[np.int64]:
-        """Ids (n,) of these keys; -1 of one that is not known."""
+        """Ids (n,) of these keys; -1 for an unknown key."""
         ...
 
     def keys(self, ids: Sequence[int] | NDArray[np.int64]) -> list[Any]:
-        """Keys of these ids; those that have none are left out."""
+        """Keys of these ids; ids without a key are left out."""
         ...
 
 
 class IntegerKeys:
-    """The keys are the ids; a server may have them as digits."""
+    """Keys that are the ids themselves; a server may have them as digits."""
 
     def ids(self, keys: Sequence[Any]) -> NDArray[np.int64]:
-        """See `Keys`. Raises `StoreError` for one that is no int64."""
+        """See `Keys`. Raises `StoreError` for a key that is no int64."""
         try:
             return np.fromiter(map(int, keys), np.int64, len(keys))
         except (ValueError, OverflowError) as error:
@@ -113,10 +113,10 @@ class IntegerKeys:
 
 
 class NumberedKeys:
-    """The keys are texts, and rows are numbered."""
+    """Keys that are texts, with numbered rows."""
 
     def __init__(self, keys: pa.ChunkedArray[Any], ids: NDArray[np.int64]) -> None:
-        """keys: texts or integers (n), distinct. ids: of the same rows (n,)."""
+        """keys: texts or integers (n), distinct. ids: ids of the same rows (n,)."""
         texts = map(str, keys.to_pylist())
         self._id_of = dict(zip(texts, ids.tolist(), strict=True))
         self._key_of: dict[int, str] | None = None
@@ -135,7 +135,7 @@ class NumberedKeys:
 
 
 class NewKeys:
-    """The keys are texts; rows are numbered as they are read. texts: keys in the order of ids."""
+    """Keys that are texts, with rows numbered as they are read. texts: keys in the order of ids."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -152,8 +152,8 @@ class NewKeys:
 
 
 def require_id(existing: Existing, id_: str, words: str) -> None:
-    """Check that rows are known by `id_`, where a server knows them by nothing else. words: for it,
-    as after "rows are known by".
+    """Check that rows are identified by `id_`, the only way in which a server identifies them.
+    words: phrase for it that follows "rows are known by".
 
     Raises:
         UserError: another field is named.
@@ -163,7 +163,7 @@ def require_id(existing: Existing, id_: str, words: str) -> None:
 
 
 def only_vector(names: Sequence[str], of: str, kind: str) -> str:
-    """The only field of vectors. of: whose it is, for people. kind: of field, such as "column".
+    """Name of the only vector field. of: its owner, for people. kind: field kind, e.g. "column".
 
     Raises:
         UserError: there is none, or there are several.
@@ -177,8 +177,7 @@ def only_vector(names: Sequence[str], of: str, kind: str) -> str:
 
 
 def named_vector(vectors: Mapping[str, T], wanted: str, collection: str) -> tuple[str, T]:
-    """The vector of this name, or the only one there is if `wanted` is empty; with what is known of
-    it.
+    """The vector of this name, or the only vector if `wanted` is empty, with what is known of it.
 
     Raises:
         UserError: there is none, or there are several.
@@ -193,7 +192,7 @@ def named_vector(vectors: Mapping[str, T], wanted: str, collection: str) -> tupl
 
 
 def are_integers(keys: Sequence[Any]) -> bool:
-    """True if these keys, integers or their digits, are ids as they are: 0 or more, in int64."""
+    """True if these keys, integers or their digits, can be ids unchanged: 0 or more, in int64."""
     return all(
         text.isascii() and text.isdigit() and str(int(text)) == text and int(text) <= _MOST
         for text in map(str, keys)

@@ -15,7 +15,7 @@ class Fault(StrEnum):
 
 
 class Crash(StrEnum):
-    """End of whoever holds a store's rows."""
+    """Ways in which the process that holds a store's rows ends."""
 
     KILL = "kill"  # its processes end at once; what they gave to the system is kept
     POWER_CUT = "power_cut"  # so does the machine: only what was on the disk is kept
@@ -25,8 +25,8 @@ class Crash(StrEnum):
 
 @dataclass(frozen=True)
 class Struck:
-    """A fault that came or went. node: its name. at_ns: `time.perf_counter_ns` before it was done;
-    took_s: for how long it was being done."""
+    """A fault that began or ended. node: the node's name. at_ns: `time.perf_counter_ns` before the
+    action; took_s: duration of the action."""
 
     node: str
     fault: Fault

@@ -21,7 +21,7 @@ class FileKind(StrEnum):
 
     @property
     def metric(self) -> str:
-        """The name of the metric that has its bytes."""
+        """The name of the metric for the bytes of this kind."""
         return f"disk_{self.value}_bytes"
 
 
@@ -32,5 +32,5 @@ FileKinds = Mapping[str, FileKind]
 
 
 def kind_of(path: str, kinds: FileKinds) -> FileKind:
-    """Kind of the file at `path`; patterns are written as those of `FileKinds`."""
+    """Kind of the file at `path`; patterns have the syntax of `FileKinds`."""
     return next((kind for glob, kind in kinds.items() if fnmatchcase(path, glob)), FileKind.OTHER)

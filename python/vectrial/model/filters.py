@@ -124,7 +124,7 @@ def fields(where: Filter) -> frozenset[str]:
 
 
 def renamed(where: Filter, names: Mapping[str, str]) -> Filter:
-    """The filter with other names for its columns. names: of all columns that it reads."""
+    """The filter with its columns renamed. names: new names of all columns that it reads."""
     match where:
         case And(parts):
             return And(tuple(renamed(part, names) for part in parts))
@@ -144,9 +144,9 @@ def coerce_values(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
     """A filter that keeps the same rows as `where`, with integers for integer columns and floats
     for float columns: `count > 2.5` becomes `count >= 3`, and minus zero becomes zero.
 
-    Arrow and some stores do not compare an integer column with a float, or not exactly, and to
-    some minus zero is less than zero.
-    types: of the columns that `where` reads.
+    Arrow and some stores do not compare an integer column with a float, or not exactly, and for
+        some of them minus zero is less than zero.
+    types: types of the columns that `where` reads.
     """
     match where:
         case And(parts):
@@ -178,12 +178,12 @@ def _integral(where: Eq | In | Range) -> Filter:
 
 
 def _nothing(name: str) -> Filter:
-    """True of no value, and still unknown of a missing one."""
+    """A filter that is true for no value, and still unknown for a missing value."""
     return Range(name, gt=0, lt=0)
 
 
 def _whole(value: Value) -> Value | None:
-    """The value as an integer of a column; None where there is none; what is no number stays."""
+    """The value as a column's integer, None if no integer equals it; a non-number stays."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, float) and not value.is_integer():
@@ -216,7 +216,7 @@ def _integral_range(where: Range) -> Filter:
 
 
 def _near(bound: float | int) -> float | int:
-    """The bound, or where it lies beyond every integer of a column, the first beyond them."""
+    """The bound, or the first integer beyond the range of a column if the bound lies outside."""
     return min(max(bound, _LEAST - 1), _GREATEST + 1)
 
 
@@ -284,8 +284,8 @@ def _expression(where: Filter) -> pc.Expression:
 
 
 def _among(column: pc.Expression, values: list[Any]) -> pc.Expression:
-    """The column is one of these values of one type. A chain of comparisons would be too deep for
-    Arrow, which ends the process at some ten thousand."""
+    """An expression that is true if the column has one of these values of one type. A chain of
+    comparisons would be too deep for Arrow, which ends the process at some ten thousand."""
     import pyarrow.compute as pc
 
     # Null is in no set: isin answers false for it, which Not would turn into true. A comparison
@@ -297,7 +297,7 @@ def _among(column: pc.Expression, values: list[Any]) -> pc.Expression:
 
 
 def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
-    """The rows of `metadata` (n rows) that `where` keeps; shape (n,).
+    """Mask (n,) of the rows of `metadata` (n rows) that `where` keeps.
 
     Raises:
         UserError: a column is missing or its type cannot be compared with the value.
@@ -344,7 +344,7 @@ def _plain(where: Filter) -> dict[str, Any]:
 
 
 def to_json(where: Filter) -> str:
-    """`where` in the one canonical text form, as used in keys and files."""
+    """The canonical text form of `where`, as used in keys and files."""
     return json.dumps(_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -364,7 +364,7 @@ def parse(value: Any, *, at: str = "filter") -> Filter:
 
 
 def _check_depth(value: Any, at: str) -> None:
-    """Raise where a plain filter is nested deeper than `MOST_DEPTH`."""
+    """Raise if a plain filter is nested deeper than `MOST_DEPTH`."""
     level: list[Any] = [value]
     for _ in range(MOST_DEPTH):
         level = [

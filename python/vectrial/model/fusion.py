@@ -19,13 +19,13 @@ RANK_CONSTANT = 60
 
 
 class Fusion(StrEnum):
-    """Method of fusing two rankings; v and t are a row's scores by vector and by text, larger is
+    """Method of fusing two rankings. v and t are a row's scores by vector and by text: larger is
     better, and 0 in a ranking that lacks the row.
 
-    relative_score: α v' + (1 - α) t', with v' and t' scaled to [0, 1] within their own ranking:
-        (s - min) / (max - min), or 1 where all are equal.
+    relative_score: α v' + (1 - α) t', with v' and t' scaled to [0, 1] within their own ranking: (s
+        - min) / (max - min), or 1 if all are equal.
     reciprocal_rank: α / (60 + rank of v) + (1 - α) / (60 + rank of t), ranks from 1.
-    weighted_sum: α v + (1 - α) t, as they are: BM25 has no bound, and similarities lie in [0, 1].
+    weighted_sum: α v + (1 - α) t, unscaled: BM25 has no bound, and similarities lie in [0, 1].
     """
 
     RELATIVE_SCORE = "relative_score"
@@ -38,7 +38,7 @@ class Blend:
     """Parameters of a hybrid search.
 
     field: the schema's text column. alpha: weight of the vector, 0 … 1. candidates: rows that each
-    side brings to the fusion, at least k, where the store lets one choose.
+        side contributes to the fusion, at least k, if the store lets one choose.
     """
 
     field: str
@@ -56,7 +56,7 @@ class RankedRows:
 
 
 def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRows:
-    """The rows whose scores (n,) are above a bound, at most so many, ties by the smaller row."""
+    """At most `most` rows whose scores (n,) are above a bound, ties by the smaller row."""
     rows = np.flatnonzero(scores > above)
     if len(rows) > most:  # all that tie with the last stay, until they are in order
         least = np.partition(scores[rows], len(rows) - most)[len(rows) - most]
@@ -67,7 +67,7 @@ def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRo
 
 
 def fuse(dense: RankedRows, text: RankedRows, alpha: float, fusion: Fusion) -> RankedRows:
-    """Both rankings as one, ties by the smaller row. A side without weight brings no rows."""
+    """Both rankings fused, ties by the smaller row. A side without weight brings no rows."""
     sides = [(dense, alpha), (text, 1.0 - alpha)]
     used = [(side, weight) for side, weight in sides if weight > 0]
     rows = np.unique(np.concatenate([side.rows for side, _ in used]))
@@ -95,10 +95,10 @@ def _worth(side: RankedRows, fusion: Fusion) -> NDArray[np.float64]:
 def similarity(
     distances: NDArray[np.float64], metric: Metric, fusion: Fusion
 ) -> NDArray[np.float64]:
-    """Distances (as in `vectrial.model.metric`) as the scores by vector that a fusion takes, larger
-    is closer: for a weighted sum those of Lucene, never negative, which are 1 / (1 + d²),
-    (1 + cos) / 2, and of a product p 1 + p, or 1 / (1 - p) below zero; else -d² under L2, and
-    the distance's negative otherwise."""
+    """Distances (as in `vectrial.model.metric`) converted to the vector scores that a fusion takes,
+    larger is closer. For a weighted sum these are Lucene's scores, never negative: 1 / (1 + d²), (1
+    + cos) / 2, and for a product p, 1 + p, or 1 / (1 - p) below zero. Otherwise -d² under L2, and
+    the negative of the distance under other metrics."""
     if fusion is not Fusion.WEIGHTED_SUM:
         return -(distances**2) if metric is Metric.L2 else -distances
     match metric:

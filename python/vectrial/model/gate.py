@@ -9,7 +9,7 @@ from typing import NamedTuple
 class CheckResult(NamedTuple):
     """Result of a gate check as a trial keeps it: a row of the table `gate`.
 
-    relevant: the trial's figures rest on what was checked, so that a failure invalidates them.
+    relevant: the trial's figures depend on what was checked, so that a failure invalidates them.
     """
 
     name: str

@@ -14,17 +14,17 @@ MOST_NODES = 64
 
 
 class LimitShare(StrEnum):
-    """What the limits of servers in the suite's placement are of."""
+    """Scope of the server limits in the suite's placement."""
 
     TOTAL = "total"  # all nodes together: n nodes have an nth each of what one node has
     EACH = "each"  # every node: n nodes have n times what one node has
 
 
 class Hosts(ExactModel):
-    """Hosts on one machine, one for each node of a cluster, and for a server alone where it can
+    """Hosts on one machine: one for each node of a cluster, or one for a single server that can
     form a cluster.
 
-    limits: whether the placement's limits of servers are of all nodes together or of each.
+    limits: whether the placement's server limits apply to all nodes together or to each.
     link_mbit: rate of each host's link in both directions, in 10^6 bits per second; unlimited
         unless given.
     """
@@ -36,7 +36,7 @@ class Hosts(ExactModel):
 
 
 def limits_of_node(whole: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
-    """Limits of one of so many nodes, given those of the suite."""
+    """Limits of one node of a cluster of this many nodes, derived from the suite's limits."""
     if share is LimitShare.EACH:
         return whole
     cpus = None if whole.cpus is None else whole.cpus / nodes

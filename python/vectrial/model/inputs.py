@@ -24,8 +24,8 @@ NAME_BYTES = 200
 
 
 class ExactModel(BaseModel):
-    """A model in which texts and booleans are not taken for numbers, nor numbers for booleans. How
-    to validate it is worked out when something is: a measuring process validates nothing."""
+    """A model that does not accept texts or booleans as numbers, nor numbers as booleans. Its
+    validator is built on first use: a measuring process validates nothing."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -38,7 +38,7 @@ class ExactModel(BaseModel):
 
 
 def _require_same_type(given: object, value: object) -> None:
-    """Raise ValueError where a validated `value` was converted from another type."""
+    """Raise ValueError if a validated `value` was converted from another type."""
     if isinstance(value, bool):
         if not isinstance(given, bool):
             raise ValueError("expected true or false")
@@ -55,7 +55,7 @@ def _require_same_type(given: object, value: object) -> None:
 
 
 def name_fault(name: str) -> str:
-    """Fault of a name that is printed and becomes part of file names; empty if there is none."""
+    """Fault of a name that is printed and becomes part of file names; empty if it is valid."""
     if not name.strip():
         return "a name needs a letter"
     if (odd := control_character(name)) is not None:

@@ -24,14 +24,14 @@ def repeated(
     vectors: NDArray[np.float32],
     vector_classes: Sequence[str],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Find queries that add no information: exact copies of earlier queries of their class, and of
+    """Find queries that add no information: exact copies of earlier queries of their class, or of
     rows that are stored under their class.
 
     Args:
         queries: (q, d), with their q classes. vectors: (n, d), with their n classes.
 
     Returns:
-        Two masks (q,): copies of earlier queries, and among the others copies of stored rows.
+        Two masks (q,): copies of earlier queries, and copies of stored rows among the others.
     """
     stored = {_key(v, name) for v, name in zip(vectors, vector_classes, strict=True)}
     earlier: set[tuple[str, bytes]] = set()

@@ -28,17 +28,17 @@ def lanes_of(store: type[Store]) -> tuple[Lane, ...]:
 
 
 def python_lane(store: type[Store]) -> Lane:
-    """The lane of what goes through the store's own methods, as loading does."""
+    """The lane of operations that go through the store's own methods, such as loading."""
     return Lane.EMBEDDED if store.kind == "embedded" else Lane.SDK
 
 
 def writes_natively(store: type[Store]) -> bool:
-    """The native lane writes, reads and deletes the store's rows."""
+    """True if the native lane writes, reads and deletes the store's rows."""
     return store.native_rows is not Store.native_rows
 
 
 def refuse_lane(store: type[Store], lane: Lane) -> None:
-    """Raise `Unsupported`, with the reason, when the store has no such lane."""
+    """Raise `Unsupported`, with the reason, if the store has no such lane."""
     have = lanes_of(store)
     if lane in have:
         return
@@ -56,7 +56,7 @@ def refuse_lane(store: type[Store], lane: Lane) -> None:
 def refuse_search_params(
     store: type[Store], index: Index, lane: Lane, point: Mapping[str, Any]
 ) -> None:
-    """Raise `Unsupported`, with the reason, when a lane cannot ask with these parameters."""
+    """Raise `Unsupported`, with the reason, if a lane cannot search with these parameters."""
     if lane is not Lane.NATIVE:
         return
     for name, values in store.capabilities.indexes[index.kind].not_native.items():
@@ -75,7 +75,7 @@ def refuse_returning(
     returning: Returning,
     clients: int,
 ) -> None:
-    """Raise `Unsupported`, with the reason, when searches through a lane cannot bring it back."""
+    """Raise `Unsupported`, with the reason, if searches through a lane cannot return this."""
     if returning is Returning.METADATA and not schema.fields:
         raise Unsupported("the dataset has no metadata that a search could return")
     can = store.capabilities.under(index.kind)

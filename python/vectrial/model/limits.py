@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """cpus: processors' worth of time, 1.5 for one and a half. None: as much as there is."""
+    """Limits of a process. cpus: in processors, 1.5 for one and a half. None: unlimited."""
 
     cpus: float | None = None
     memory_bytes: int | None = None

@@ -10,12 +10,12 @@ class Live:
     """The last second of a phase, and how much of the phase is left.
 
     offered: arrivals a second that the schedule asks for; None in a closed loop.
-    achieved: answers a second. p50_us, p99_us, recall: of them; None where there were
+    achieved: answers a second. p50_us, p99_us, recall: figures of these answers; None if there were
         none, or too few for a percentile.
-    errors: since the start of the phase.
+    errors: number since the start of the phase.
     client_share: processor time of the measuring process over that of the client's threads.
-    server_cores: processors that the server keeps busy; None where it is not on this machine.
-    remaining_s: seconds to the end; None when it is past its least duration.
+    server_cores: processors that the server keeps busy; None if it is not on this machine.
+    remaining_s: seconds to the end; None once it is past its least duration.
     """
 
     name: str

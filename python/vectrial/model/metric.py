@@ -56,16 +56,16 @@ LARGER_IS_CLOSER = frozenset(
 
 
 def rounding_of(kind: ScoreKind) -> float:
-    """Least difference of two distances that float32 scores of a kind tell apart, however short the
-    vectors are: numbers near 1 are multiples of 2^-23 or 2^-24. 0 where there is none."""
+    """Least difference of distances that float32 scores of a kind distinguish, however short the
+    vectors are: numbers near 1 are multiples of 2^-23 or 2^-24. 0 if there is none."""
     return 2.0**-23 if kind is ScoreKind.ONE_MINUS_INNER_PRODUCT else 0.0
 
 
 def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDArray[np.float64]:
     """Distances, in float64, from one query (d,) to each of `vectors` (n, d); shape (n,).
 
-    Every sum is numpy's pairwise summation along a contiguous row, so that a row's distance does
-    not depend on the rows beside it, nor on a BLAS, to the last bit.
+    Every sum is numpy's pairwise summation along a contiguous row, so that a row's distance depends
+    neither on the rows beside it nor on a BLAS, to the last bit.
     """
     q = np.asarray(query, dtype=np.float64)
     x = np.ascontiguousarray(vectors, dtype=np.float64)
@@ -79,8 +79,8 @@ def distances(query: NDArray[Any], vectors: NDArray[Any], metric: Metric) -> NDA
 
 
 def squared_lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The squares of the lengths of `vectors` (n, d), (n,): in float32, and in float64 those of
-    short vectors, of whose squares float32 loses a part, or all."""
+    """Squared lengths of `vectors` (n, d), shape (n,): in float32, but in float64 for short
+    vectors, whose squares float32 loses in part or entirely."""
     squares: NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)
     short = squares < SHORT_SQUARE
     if short.any():
@@ -90,21 +90,21 @@ def squared_lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def tie_tolerance(dim: int) -> float:
-    """How far two distances may be apart that float32 cannot tell apart, relative to |q||x| under
+    """Greatest difference of two distances that float32 cannot tell apart, relative to |q||x| under
     ip, to 1 under cosine, and to the distance itself under l2.
 
-    The error of a sum of d products in float32 is at most λ·√d·u of the sum of their magnitudes,
-    u = 2^-24, but for a probability that vanishes quickly with λ (Higham and Mary, "A new approach
-    to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, section 3). Errors
-    of a sum taken term by term have a standard deviation of about √d·u/3, and those of two sums
-    one of √d·u/2: λ = 2 is four of them, and more where a processor adds several terms at once.
+    The error of a sum of d products in float32 is at most λ·√d·u of the sum of their magnitudes, u
+    = 2^-24, but for a probability that vanishes quickly with λ (Higham and Mary, "A new approach to
+    probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, section 3). Errors of
+    a sum taken term by term have a standard deviation of about √d·u/3, and those of two sums a
+    deviation of √d·u/2: λ = 2 is four of these, and more if a processor adds several terms at once.
     """
     return max(_LEAST_TOLERANCE, 2.0 * math.sqrt(dim) * _ROUND)
 
 
 def least_norm(dim: int) -> float:
-    """Length of a vector below which the squares of its components are lost in float32: they, and
-    distances, are multiples of 2^-149, and may be taken for 0 below 2^-126."""
+    """Length below which the squares of a vector's components are lost in float32: squares and
+    distances are multiples of 2^-149, and may be taken for 0 below 2^-126."""
     return math.sqrt(dim * _LEAST_NORMAL)
 
 
@@ -115,9 +115,9 @@ MOST_NORM = 2.0**63
 
 
 def uncertainty(metric: Metric, dim: int) -> tuple[float, float]:
-    """By how much a distance may exceed another and be the same in float32, beyond the tolerance
-    relative to the distance itself (`tie_tolerance`): as a share of |q||x| under ip and of 1 under
-    cosine (none under l2), and what underflow may take, in the distance's own unit."""
+    """Amounts by which two distances may differ and still be equal in float32, beyond the tolerance
+    relative to the distance itself (`tie_tolerance`): a share of |q||x| under ip and of 1 under
+    cosine (none under l2), and the possible loss by underflow, in the distance's own unit."""
     match metric:
         case Metric.L2:
             return 0.0, least_norm(dim)
@@ -134,7 +134,7 @@ def ties(
     scale: NDArray[np.float64] | float,
     dim: int,
 ) -> NDArray[np.bool_]:
-    """Mask of the distances that count as within the k-th true one: float32 cannot tell them apart.
+    """Mask of distances that count as within the k-th true one: float32 cannot tell them apart.
 
     Args:
         scale: |q||x| for each distance; read under ip only.

@@ -29,7 +29,7 @@ class ObjectTransport(StrEnum):
 
 @dataclass(frozen=True)
 class ObjectsRequest:
-    """What is asked for. link_mbit: rate of `ObjectTransport.LINK`, in 10^6 bits per second."""
+    """The object store wanted. link_mbit: rate of `ObjectTransport.LINK`, in 10^6 bit/s."""
 
     kind: ObjectsKind
     transport: ObjectTransport
@@ -40,10 +40,10 @@ class ObjectsRequest:
 class ObjectsAccess:
     """A place for objects.
 
-    folder: of `ObjectsKind.FOLDER`. endpoint: URL of an S3 service; bucket, region, user and
-    password for it. self_signed: the server was started here with a certificate that nobody
-    signed, so that it is not checked.
-    prefix: of every key. processes: of a server started here, by name, for telemetry.
+    folder: path for `ObjectsKind.FOLDER`. endpoint: URL of an S3 service; bucket, region, user and
+        password for it. self_signed: the server was started here with a self-signed certificate,
+        which is not checked.
+    prefix: start of every key. processes: a server's started here, by name, for telemetry.
     data_dirs: its folders.
     """
 

@@ -32,7 +32,7 @@ class OperatingPoint(dict[str, Any]):
         """The point with these parameters on an index with this model of search parameters.
 
         Raises:
-            ValidationError: the index does not take the value of one.
+            ValidationError: the index does not take the value of a parameter.
         """
         search = {name: one for name, one in parameters.items() if name in model.model_fields}
         returning = Returning(parameters.get("returns", Returning.IDS))

@@ -33,22 +33,23 @@ class Role(StrEnum):
 class Phase:
     """A timed part of a trial, as measured.
 
-    role: what its figures say beyond the experiment; None where only the experiment knows.
+    role: meaning of its figures beyond the experiment; None if only the experiment knows.
 
     metrics: name → value, or None with a reason in `missing`. Names are those of
         `vectrial.results.schema.METRICS`.
     histograms: name → HDR histogram in the V2 encoding, nanoseconds.
     windows: operation → columns second, count, errors, p50_us, p99_us, max_us, recall.
     errors: (kind, count, first messages).
-    started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: for how long its clock stood still in
-        between: it really ended so much later.
-    unsampled: reason why the server's use is unknown; None where what is sampled from its
-        start until it is yielded is its own.
-    slices: where it took turns with phases of other stores: then its clock stood still meanwhile.
-    pending: what is to be judged of it when it has been sampled: see `look`.
+    started_ns, ended_ns: `time.perf_counter_ns`. paused_ns: time for which its clock stood still in
+        between; it really ended that much later.
+    unsampled: reason why the server's resource use is unknown; None if everything sampled between
+        its start and its yield is its own.
+    slices: its slices if it took turns with phases of other stores; its clock stood still between
+        them.
+    pending: judgements to make once it has been sampled: see `look`.
 
-    It is yielded when it has ended, before anything else is done; what is judged or read back
-    afterwards is written into it then.
+    A phase is yielded when it has ended, before anything else is done; whatever is judged or read
+    back afterwards is written into it then.
     """
 
     name: str
@@ -69,18 +70,18 @@ class Phase:
     slices: Sequence[Slice] = ()
 
     def look(self) -> None:
-        """Look at what is left to be judged, if anything; it is judged once."""
+        """Make the pending judgements of the phase, if any; each is made once."""
         pending, self.pending = self.pending, None
         if pending is not None:
             pending()
 
     def invalidate(self, why: str) -> None:
-        """Mark the phase as not to be trusted, with this reason in addition to others."""
+        """Mark the phase as not to be trusted, adding this reason to any others."""
         self.valid = False
         self.remark(why)
 
     def remark(self, what: str) -> None:
-        """Add a note on the phase, valid or not, to those it has."""
+        """Add a note on the phase, valid or not, to its notes."""
         self.reason = "; ".join(filter(None, (self.reason, what)))
 
 

@@ -24,16 +24,16 @@ class Placement(ExactModel):
     """Processors of the client and of the servers started here.
 
     threads: client threads of the native lane, each with connections of its own.
-    client_cores: those that the client may use: a thread of the native lane is pinned to each,
-        the processes of the sdk lane share them. Unless given, the last `threads` of this machine
-        that `server_cores` leaves.
-    server_cores: those that servers may use. Unless given, all that the client's leave.
-        Where nothing would be left for one of the two, both go where the system puts them.
-    server_cpus: processor time that a server started here gets, in processors; all unless given.
-    server_memory: memory that it gets, with its unit ("2GiB", "500MB"); all unless given.
-    data_disk: size of a file system of its own on which the data of each store lie ("2GiB"), so
-        that its power can be cut and it can be full: an ext4 on a loop device, which needs root.
-        Unless given, data lie beside the results.
+    client_cores: cores that the client may use: a thread of the native lane is pinned to each, the
+        processes of the sdk lane share them. Unless given, the last `threads` of this machine that
+        `server_cores` leaves.
+    server_cores: cores that servers may use. Unless given, all that the client leaves. If nothing
+        would be left for either of the two, both go where the system puts them.
+    server_cpus: processor time of a server started here, in processors; all unless given.
+    server_memory: memory of such a server, with its unit ("2GiB", "500MB"); all unless given.
+    data_disk: size of a file system on which the data of each store lie alone ("2GiB"), so that its
+        power can be cut and it can be filled: an ext4 on a loop device, which needs root. Unless
+        given, data lie beside the results.
     client_machines: machines of a cluster that send the searches of the native lane together; 0:
         the machine that has the store's server.
     dedicated: the native lane waits for arrivals in a loop that keeps its cores busy: the least
@@ -59,8 +59,8 @@ class Placement(ExactModel):
         return given
 
     def facts(self) -> dict[str, Any]:
-        """The settings as plain data, for what trials are known by; the number of client machines
-        and the disk only where there are any."""
+        """The settings as plain data, for the identity of trials; client machines and disk only if
+        there are any."""
         left_out = set() if self.client_machines else {"client_machines"}
         left_out |= set() if self.data_disk else {"data_disk"}
         return self.model_dump(mode="json", exclude=left_out)
@@ -72,13 +72,13 @@ class Placement(ExactModel):
         return Limits(self.server_cpus, memory)
 
     def resolved(self, available: frozenset[int] | None = None) -> Placement:
-        """The same with every core named; empty tuples where the system decides.
+        """The same placement with every core named; empty tuples where the system decides.
 
         Args:
-            available: the cores there are; unless given, those this process may use.
+            available: the cores there are; unless given, the cores that this process may use.
 
         Raises:
-            UserError: cores that are not there, or fewer client cores than threads.
+            UserError: cores that do not exist, or fewer client cores than threads.
         """
         if available is None:
             available = frozenset(os.sched_getaffinity(0))
@@ -108,12 +108,12 @@ class Placement(ExactModel):
 
     @property
     def pins(self) -> tuple[int, ...]:
-        """The cores that client threads are pinned to; none where the system decides."""
+        """The cores that client threads are pinned to; empty where the system decides."""
         return self.client_cores or ()
 
 
 def size_bytes(size: str) -> int:
-    """Bytes of a size with its unit; ValueError when it is none."""
+    """Number of bytes in a size with its unit; ValueError if it is no size."""
     found = _SIZE.fullmatch(size.strip())
     if found is None or found[2] not in _UNITS or not float(found[1]):
         raise ValueError(f"not a size with its unit ({', '.join(_UNITS)}), as in 2GiB")

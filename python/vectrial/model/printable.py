@@ -9,7 +9,7 @@ _SHOWN = 80
 
 
 def control_character(text: str) -> str | None:
-    """The first character that ends lines, steers terminals or is no text at all; None without."""
+    """The first character that ends lines, steers terminals or is not text; None if none."""
     return next((one for one in text if _is_control(one)), None)
 
 
@@ -26,6 +26,6 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """`value` as a message repeats it: its beginning, in one line."""
+    """The beginning of `value` in one line, for use in a message."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

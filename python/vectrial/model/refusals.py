@@ -13,7 +13,7 @@ from vectrial.model.store import Store
 
 
 def untested(store: type[Store], version: str) -> str | None:
-    """A note on a version that the store's driver was not tested with; None when it was."""
+    """A note if the store's driver was not tested with this version, else None."""
     if not store.tested or version.startswith(store.tested):
         return None
     return (
@@ -74,7 +74,7 @@ def _refuse_vectors(store: type[Store], schema: Schema) -> None:
 
 
 def _kind(store: type[Store], schema: Schema, index: Index) -> IndexKind:
-    """The kind of this index, which takes such vectors."""
+    """The kind of this index, which must accept such vectors."""
     can = store.capabilities
     kind = can.indexes.get(index.kind)
     if kind is None:
@@ -109,7 +109,7 @@ def refuse_k(store: type[Store], k: int) -> None:
 
 
 def refuse_rows(store: type[Store], index: Index, rows: int) -> None:
-    """Raise `Unsupported` when so few rows are not enough to build the index."""
+    """Raise `Unsupported` if so few rows are not enough to build the index."""
     least_rows = store.capabilities.indexes[index.kind].least_rows
     if least_rows is not None and rows < (least := least_rows(index.params)):
         raise Unsupported(
@@ -119,7 +119,7 @@ def refuse_rows(store: type[Store], index: Index, rows: int) -> None:
 
 
 def refuse_nodes(store: type[Store], index: Index, nodes: int) -> None:
-    """Raise `Unsupported` when the store has no clusters of so many nodes, or the index more copies
+    """Raise `Unsupported` if the store has no clusters of so many nodes, or the index more copies
     of its parts than there are nodes for them."""
     if nodes > 1 and store.server is None:
         raise Unsupported(f"{store.name} is a library: it has no nodes", remedy="nodes = 1")
@@ -160,7 +160,7 @@ def _refuse_values(store: type[Store], column: Field) -> None:
 
 
 def refuse_filters_on(store: type[Store], columns: Sequence[Field]) -> None:
-    """Raise `Unsupported` when filters of the store do not tell apart the values of a column."""
+    """Raise `Unsupported` if filters of the store do not distinguish the values of a column."""
     for column in columns:
         if why := alike(store.capabilities, column):
             raise Unsupported(
@@ -170,7 +170,7 @@ def refuse_filters_on(store: type[Store], columns: Sequence[Field]) -> None:
 
 
 def alike(can: Capabilities, column: Field) -> str:
-    """What filters do with values of a column that they do not tell apart; empty where they do."""
+    """Effect of filters on values that they do not tell apart; empty if they tell all apart."""
     if column.spaced_row is not None and not can.spaces_in_text:
         return f"ignores white space at an end of a text (row {column.spaced_row:,})"
     if can.most_int is not None and column.largest > can.most_int:
@@ -200,6 +200,6 @@ def refuse_operation(store: Store, index: Index, operation: str) -> None:
 
 
 def refuse_unindexed(store: type[Store]) -> None:
-    """Raise `Unsupported` when `store` filters by no column that has no index."""
+    """Raise `Unsupported` if `store` cannot filter by a column without an index."""
     if store.capabilities.filters_need_index:
         raise Unsupported(f"{store.name} filters by no column without an index")

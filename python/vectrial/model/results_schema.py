@@ -111,7 +111,7 @@ class MetricName:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is a time or a rate: what a busy machine makes worse."""
+        """True if it is a time or a rate, which a busy machine makes worse."""
         return self.unit in ("us", "s", "1/s")
 
 

@@ -33,14 +33,14 @@ ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
 @dataclass(frozen=True)
 class Field:
     """A metadata column. `indexed` asks for a payload index where the store can choose. `text` asks
-    for a full-text index of a string column, for `hybrid_searcher`; where a store has one index of
-    a column or the other, filters on such a column need not hold.
+    for a full-text index of a string column, for `hybrid_searcher`; if a store allows only one kind
+    of index per column, filters on such a column need not hold.
 
-    partitions: rows are stored apart by this column, where the store declares it.
+    partitions: rows are stored apart by this column, if the store declares it.
     missing: some rows have no value. longest: bytes of the longest text, as UTF-8. nul_row: the
-        first row whose text has a U+0000. spaced_row: the first whose text has white space at an
-        end. largest: magnitude of the whole number that is farthest from 0. All of the rows that
-        are loaded first, for stores that have limits.
+        first row whose text has a U+0000. spaced_row: the first row whose text has white space at
+        an end. largest: magnitude of the whole number that is farthest from 0. All five describe
+        the rows that are loaded first, for stores that have limits.
     """
 
     name: str
@@ -59,8 +59,8 @@ class Field:
 class Schema:
     """Layout of the rows: vectors of `dim` float32 under `metric`, int64 ids, metadata `fields`.
 
-    norms: lengths of the shortest and of the longest vector, of the rows that are loaded first and
-    of queries, for stores that have limits; None where they are not known.
+    norms: lengths of the shortest and of the longest vector among queries and the rows that are
+        loaded first, for stores that have limits; None if they are not known.
     """
 
     dim: int
@@ -71,7 +71,7 @@ class Schema:
     @cached_property
     def columns(self) -> Mapping[str, str]:
         """Names of fields → names of their columns in batches: `f0`, `f1`, …. A field may have any
-        name, also `id` or `vector`; its column in a batch, and in most stores, never collides."""
+        name, even `id` or `vector`; its column in a batch, and in most stores, never collides."""
         return {field.name: f"f{at}" for at, field in enumerate(self.fields)}
 
     def arrow(self) -> pa.Schema:
@@ -89,8 +89,8 @@ class Schema:
 
 
 def fields_of_columns(columns: pa.Table) -> tuple[Field, ...]:
-    """Metadata columns, of the types in `ARROW_TYPES`, as fields, with what limits of stores are
-    compared with."""
+    """Metadata columns, of the types in `ARROW_TYPES`, as fields with the figures that stores may
+    limit."""
     kinds = {arrow: kind for kind, arrow in ARROW_TYPES.items()}
     return tuple(
         Field(
@@ -107,7 +107,7 @@ def fields_of_columns(columns: pa.Table) -> tuple[Field, ...]:
 
 
 def _longest(column: Any) -> int:
-    """Bytes of the longest text of a column, as UTF-8; 0 of other columns."""
+    """Length of the longest text in a column, in bytes as UTF-8; 0 for other columns."""
     if not pa.types.is_string(column.type):
         return 0
     import pyarrow.compute as pc
@@ -116,8 +116,8 @@ def _longest(column: Any) -> int:
 
 
 def _first_row(column: Any, pattern: str) -> int | None:
-    """The first row of a column whose text has a match of this regular expression; None where
-    there is none."""
+    """The first row of a column whose text matches this regular expression, or None if there is
+    none."""
     if not pa.types.is_string(column.type):
         return None
     import pyarrow.compute as pc
@@ -128,7 +128,7 @@ def _first_row(column: Any, pattern: str) -> int | None:
 
 
 def _largest(column: Any) -> int:
-    """Magnitude of the whole number of a column that is farthest from 0; 0 of other columns."""
+    """Magnitude of the whole number in a column that is farthest from 0; 0 for other columns."""
     if not pa.types.is_integer(column.type):
         return 0
     import pyarrow.compute as pc

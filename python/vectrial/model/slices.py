@@ -15,16 +15,16 @@ _SERIAL = 1.05
 
 
 def serial(seconds: float, ran_s: float, waited_s: float) -> bool:
-    """Whether never more than one thread of client and store had work, as of one client that waits
-    for a store without parallel work: what they waited for a processor was time lost to others."""
+    """True if client and store never had work for more than one thread, as with one client of a
+    store without parallel work: time spent waiting for a processor was then lost to others."""
     own_s = seconds - waited_s
     return waited_s >= 0 and own_s > 0 and 0 <= ran_s <= _SERIAL * own_s
 
 
 @dataclass(frozen=True)
 class TurnTime:
-    """How long a load takes turns: `seconds` of all its slices together, and what counts of each
-    slice at least."""
+    """How long a load takes turns: `seconds` of all its slices together, and the least time of each
+    slice that counts."""
 
     seconds: float
     slice_s: float = SLICE_S
@@ -34,11 +34,11 @@ class TurnTime:
 class Turn:
     """Permission to send for a while.
 
-    session: of the loads that take turns together. round: from 0; in each round of the session
-        every load has one turn. Before the first, rounds are below 0, and do not count.
-    place: from 0, the position in its round.
-    length_ns: of the whole slice. head_ns: of its start, which is left out of its figures: caches,
-        clocks and connections are colder then.
+    session: session of the loads that take turns together. round: from 0; each load has one turn in
+        each round of the session. Earlier rounds are below 0, and do not count.
+    place: position in its round, from 0.
+    length_ns: length of the whole slice. head_ns: length of its start, which is left out of its
+        figures because caches, clocks and connections are colder then.
     """
 
     round: int
@@ -50,18 +50,18 @@ class Turn:
 
 @dataclass(frozen=True)
 class Slice:
-    """What was measured in one turn.
+    """Measurements of one turn.
 
-    began_ns: `time.perf_counter_ns` when its figures began. seconds: until the last answer of each
-        client, mean over the clients: count / seconds is its rate.
+    began_ns: `time.perf_counter_ns` when its figures began. seconds: time until the last answer of
+        each client, mean over the clients: count / seconds is its rate.
     count, errors: operations that succeeded and that failed.
     latency: HDR histogram in the V2 encoding, nanoseconds; empty without an answer.
-    recall: mean recall of its answers; None where it is not judged.
-    head_s, head_count: the same time and answers of its head, which is left out.
-    idle_s: since the last turn of any arm of the same store; 0 before the first. idle_cpu_s:
-        processor time that the store's processes used in it; None where that is not known.
+    recall: mean recall of its answers; None if it is not judged.
+    head_s, head_count: time and answers of its head, which is left out.
+    idle_s: seconds since the last turn of any arm of the same store; 0 before the first.
+        idle_cpu_s: processor time that the store's processes used meanwhile; None if unknown.
     ran_s, waited_s: seconds in which threads of the client and of the store had a processor, and in
-        which they were ready to while others had it; None where nobody told.
+        which they were ready while others had it; None if unknown.
     parts: answers per second of each of its `PARTS` parts, before the first round; else empty.
     """
 
@@ -82,5 +82,5 @@ class Slice:
 
     @property
     def rate(self) -> float | None:
-        """Answers per second; None where no time passed."""
+        """Answers per second, or None if no time passed."""
         return self.count / self.seconds if self.seconds > 0 else None

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes by kind, as far as the store can tell; what it cannot tell is None."""
+    """Bytes by kind; None for a kind that the store cannot tell."""
 
     raw_bytes: int | None = None
     index_bytes: int | None = None
@@ -53,14 +53,14 @@ class Footprint:
 class Address:
     """Address of a running server, and its credentials.
 
-    ports: by what listens there ("http", "grpc"), as the store calls them.
+    ports: port numbers by what listens there ("http", "grpc"), as the store calls them.
     secrets: user, password, key, … by the names the store gives them; never shown or kept.
-    nodes: of a cluster: the address of every node that clients may call. The first is this one.
-    services: of a cluster started here: what its nodes need beside one another, by name.
-    hosts: of ports that listen at another host than `host`, by their names.
-    tls: connections are encrypted, and the server's certificate is for its host, signed by one in
-        the PEM file `ca`, or by one that this machine trusts.
-    read_only: nothing there is to be changed; connections say so where the server has a way.
+    nodes: in a cluster, the address of every node that clients may call. The first is this one.
+    services: other services that the nodes of a cluster started here need, by name.
+    hosts: hosts of ports that listen elsewhere than on `host`, by the ports' names.
+    tls: connections are encrypted, and the server's certificate is for its host, signed by an
+        authority in the PEM file `ca`, or by one that this machine trusts.
+    read_only: nothing there may be changed; connections say so if the server has a way.
     """
 
     host: str
@@ -74,16 +74,16 @@ class Address:
     read_only: bool = False
 
     def host_of(self, port: str) -> str:
-        """The host at which a port listens, by the port's name."""
+        """The host that listens at a port, by the port's name."""
         return self.hosts.get(port, self.host)
 
     def url(self, port: str) -> str:
-        """`http://host:port`, or `https` under TLS; of a port by its name."""
+        """The URL of a port by its name: `http://host:port`, or `https` under TLS."""
         return f"http{'s' * self.tls}://{self.host_of(port)}:{self.ports[port]}"
 
     def turned(self, client: int) -> Address:
-        """The same cluster with the node first that a client of this number calls: clients take
-        turns. The address itself where there are no nodes."""
+        """The address of the same cluster with the node first that the client with this number
+        calls: clients take turns. The address itself without nodes."""
         if not self.nodes:
             return self
         first = client % len(self.nodes)
@@ -96,21 +96,21 @@ Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class Searcher(Protocol):
-    """A search with everything but the vector settled beforehand."""
+    """A search in which everything but the vector is settled beforehand."""
 
     def __call__(self, vector: NDArray[np.float32], /) -> Hits:
         """Ids and scores of the nearest rows, best first, for one query (d,); both of the same
-        length ≤ k. Nothing is copied, converted or translated here that could be beforehand."""
+        length ≤ k. Do no copying, conversion or translation here that could be done beforehand."""
         ...
 
 
 class HybridSearcher(Protocol):
-    """A search by vector and text with everything but the two settled beforehand."""
+    """A search by vector and text in which everything else is settled beforehand."""
 
     def __call__(self, vector: NDArray[np.float32], text: str, /) -> Hits:
         """Ids and scores of the best rows, best first, for one vector (d,) and one text of any
-        words; both of the same length ≤ k. Scores are the fusion's, larger is better; at α = 1
-        and 0 they are those of the one side that is asked."""
+        words; both of the same length ≤ k. Scores are the fusion's, larger is better; at α = 1 and
+        0 they are the scores of the one side that is searched."""
         ...
 
 
@@ -118,12 +118,12 @@ class HybridSearcher(Protocol):
 class NativeSearch:
     """A search by the native lane: the server, and the search in its protocol's words.
 
-    target: as `vectrial.engine.client.target` makes it.
-    options: of every search, as the protocol takes them: collection, search parameters, ….
-    filter: the condition in the protocol's own words; None when there is none.
-    convert: turns scores (k,), as the engine reads them from answers, into those that
-        `Capabilities.scores` declares; None when they are these. Searches of one index convert
-        alike, so it is not compared: functions made for each would differ.
+    target: made by `vectrial.engine.client.target`.
+    options: options of every search, as the protocol takes them: collection, search parameters, ….
+    filter: the condition in the protocol's own words; None if there is none.
+    convert: turns scores (k,), as the engine reads them from answers, into the scores that
+        `Capabilities.scores` declares; None if they are the same. Left out of comparisons: searches
+        of one index convert alike, but functions made for each would differ.
     """
 
     target: LoadTarget
@@ -134,7 +134,7 @@ class NativeSearch:
     )
 
     def declared(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scores (k,) of an answer as the store declares them."""
+        """Scores (k,) of an answer, converted to what the store declares."""
         return scores if self.convert is None else self.convert(scores)
 
 
@@ -142,8 +142,8 @@ class NativeSearch:
 class NativeRows:
     """Writes, reads and deletes of rows by their ids through the native lane.
 
-    target: as `vectrial.engine.client.target` makes it.
-    options: of every request, as the protocol takes them.
+    target: made by `vectrial.engine.client.target`.
+    options: options of every request, as the protocol takes them.
     columns: names of the schema's fields → names under which their values are written.
     """
 
@@ -196,16 +196,16 @@ class Store(ABC):
     auto_refresh: bool = True
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
-        """A store in the folder `location`, which exists and belongs to it alone; or, of kind
-        "server", in the server at `address`, as a collection named after `location`, where
-        nothing is written. Many stores may share a server."""
+        """A store in the folder `location`, which exists and belongs to it alone. A store of kind
+        "server" lives in the server at `address`, as a collection named after `location`, and
+        writes nothing to the folder. Many stores may share a server."""
         self.location = location
 
     # -- life ------------------------------------------------------------------------------
 
     @abstractmethod
     def version(self) -> str:
-        """Version of the library or server, as it says itself."""
+        """Version that the library or server reports."""
 
     @abstractmethod
     def create(self, schema: Schema, index: Index) -> None:
@@ -216,7 +216,7 @@ class Store(ABC):
         raise Unsupported(f"{self.name} does not persist")
 
     def describe(self, existing: Existing) -> Description:
-        """What the server says of a collection that somebody else made; nothing is changed.
+        """Describe a collection that somebody else made, from its server; nothing is changed.
 
         Raises:
             UserError: there is no such collection or field, or it is of a kind that is not read.
@@ -224,7 +224,7 @@ class Store(ABC):
         raise Unsupported(f"{self.name} reads no collections that were made by others")
 
     def described(self) -> Description:
-        """What the server says of the collection that is open here.
+        """The server's description of the collection that is open here.
 
         Raises:
             UserError: it is of a kind that is not read.
@@ -232,12 +232,12 @@ class Store(ABC):
         raise Unsupported(f"{self.name} does not say what it has built")
 
     def attach(self, existing: Existing, schema: Schema, index: Index, keys: Keys) -> None:
-        """Open a collection that somebody else made, to read and search it. From then on whatever
-        would change it, or a setting of its server, raises `Unsupported`.
+        """Open a collection that somebody else made, to read and search it. Afterwards any call
+        that would change it, or a setting of its server, raises `Unsupported`.
 
         Args:
             existing: with `id` and `vector` as `describe` gives them.
-            schema: of its rows as they are returned here.
+            schema: schema of its rows as they are returned here.
             keys: ids of its rows.
         """
         raise Unsupported(f"{self.name} reads no collections that were made by others")
@@ -257,22 +257,22 @@ class Store(ABC):
         """Build the final index over what was inserted, where that is a separate step."""
 
     def wait_indexed(self) -> str:
-        """Block until every row is served by the final index; returns how that is known."""
+        """Block until every row is served by the final index; returns how the store knows."""
         return "inserts and builds are synchronous"
 
     def unindexed_rows(self) -> int | None:
-        """Rows that searches find without the final index now, as in segments that still grow; None
-        where the store cannot tell."""
+        """Rows that searches now find without the final index, such as those in growing segments;
+        None if the store cannot tell."""
         return None
 
     # -- data ------------------------------------------------------------------------------
 
     @abstractmethod
     def insert(self, batch: pa.RecordBatch) -> None:
-        """Add new rows in the layout of `Schema.arrow`. Ids are not there yet."""
+        """Add new rows in the layout of `Schema.arrow`. Their ids must not exist yet."""
 
     def upsert(self, batch: pa.RecordBatch) -> None:
-        """Add rows, or replace vector and metadata of those whose ids exist."""
+        """Add rows, or replace the vector and metadata of rows whose ids exist."""
         raise Unsupported(f"{self.name} has no upsert")
 
     def delete(self, ids: NDArray[np.int64]) -> None:
@@ -298,22 +298,22 @@ class Store(ABC):
     def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
         """A search for the k nearest among the rows that `where` keeps.
 
-        Valid until the next write. Making it is outside the clock; calling it is timed. What lets
-        it see the writes before it is in the call too, or in `refresh`, which is timed where rows
-        change while they are searched.
+        Valid until the next write. Making it is outside the clock; calling it is timed. The work
+        that makes earlier writes visible is part of the call too, or of `refresh`, which is timed
+        if rows change while they are searched.
         """
 
     def refresh(self) -> None:  # noqa: B027 - nothing to do is a valid answer
-        """Have searches from now on see every write that was acknowledged, by searchers that were
-        made since, where that comes about by itself only after a while. Nothing where a write is
-        seen when it is acknowledged, or a search itself waits for it."""
+        """Make every acknowledged write visible to later searches by searchers that were made
+        since, if it would otherwise become visible only after a while. Do nothing if a write is
+        visible once acknowledged, or a search itself waits for it."""
 
     def searcher_returning(
         self, returning: Returning, k: int, params: Params, where: Filter | None = None
     ) -> Searcher:
-        """As `searcher`; each call also brings what `returning` names of every row it finds, as
-        the client library gives it. A store that can ask for it in the search itself declares so
-        in `capabilities.returns` and overrides this."""
+        """A `searcher` whose calls also fetch what `returning` names of every row found, as the
+        client library gives it. A store that can ask for it in the search itself declares so in
+        `capabilities.returns` and overrides this."""
         search = self.searcher(k, params, where)
         if returning is Returning.IDS:
             return search
@@ -328,11 +328,11 @@ class Store(ABC):
         return run
 
     def hybrid_searcher(self, k: int, params: Params, blend: Blend) -> HybridSearcher:
-        """A search for the k best rows by a vector and the words of a text, any of which may be
-        in a row, over the field `blend.field`, which was created with `text`.
+        """A search for the k best rows by a vector and the words of a text, of which a row may have
+        any, over the field `blend.field`, which was created with `text`.
 
-        At `blend.alpha` 1 it is the search by vector alone, and at 0 the one by text alone, as one
-        would ask then. Otherwise as `searcher`.
+        At `blend.alpha` 1 it is the store's search by vector alone, and at 0 its search by text
+        alone. Otherwise see `searcher`.
         """
         raise Unsupported(f"{self.name} {self.capabilities.hybrid}")
 
@@ -343,8 +343,8 @@ class Store(ABC):
         where: Filter | None = None,
         returning: Returning = Returning.IDS,
     ) -> NativeSearch:
-        """The search of `searcher_returning` with the same arguments, for the native lane: the
-        same question to the same server, which must give the same answer.
+        """The search of `searcher_returning` with the same arguments, for the native lane: the same
+        question to the same server, which must give the same answer.
 
         Raises:
             Unsupported: `returning` is not among `capabilities.returns`.
@@ -352,8 +352,8 @@ class Store(ABC):
         raise Unsupported(f"{self.name} has no native lane")
 
     def native_rows(self) -> NativeRows:
-        """Writes, reads and deletes of rows of this collection, which exists, through the native
-        lane; its inserts have the effect of `insert`."""
+        """Writes, reads and deletes of this existing collection's rows through the native lane; its
+        inserts have the effect of `insert`."""
         raise Unsupported(f"{self.name} has no native lane for rows")
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
@@ -365,11 +365,11 @@ class Store(ABC):
         raise Unsupported(f"{self.name} imports no files")
 
     def bulk_import(self, folders: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Import the files of `import_files`, which lie in these folders of the bucket that
-        `Capabilities.bulk_import` names. All are asked for at once; yields the number of each
+        """Import the files of `import_files` from these folders of the bucket that
+        `Capabilities.bulk_import` names. All are requested at once; yields the number of each
         folder whose rows are persisted, with an empty text, or with the reason of its failure."""
         raise Unsupported(f"{self.name} imports no files")
 
     def footprint(self) -> Footprint:
-        """Bytes by kind, where the store itself can tell. Files are measured elsewhere."""
+        """Bytes by kind, if the store itself can tell. Files are measured elsewhere."""
         return Footprint()

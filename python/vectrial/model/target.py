@@ -7,9 +7,9 @@ from typing import TypedDict
 
 class LoadTarget(TypedDict):
     """A server. `protocol`: a name of `engine/src/protocols/mod.rs`; `headers` go with every
-    request; `options` are the protocol's own (user, database, …); `nodes`: (host,
-    port) of each node of a cluster, between which connections take turns; empty for one server.
-    `primary`: writes go to the first of them alone."""
+    request; `options` are the protocol's own (user, database, …); `nodes`: (host, port) of each
+    node of a cluster, between which connections alternate; empty for one server. `primary`: writes
+    go to the first node alone."""
 
     protocol: str
     host: str
@@ -22,7 +22,7 @@ class LoadTarget(TypedDict):
 
 
 class LoadTls(TypedDict):
-    """TLS identity of a server: certificates (DER) that may have signed its own, and its name."""
+    """TLS identity of a server: its name, and certificates (DER) that may have signed its own."""
 
     roots: list[bytes]
     name: str

@@ -26,7 +26,7 @@ class TrialRow:
     """Identity of a trial while it is planned, measured, written and read: columns of the table
     `trial`.
 
-    environment_name: of the store's own Python environment, None if it shares Vectrial's.
+    environment_name: name of the store's own Python environment, None if it shares Vectrial's.
     """
 
     key: str
@@ -47,12 +47,12 @@ class TrialRow:
 
     @cached_property
     def series(self) -> Series:
-        """The line of a chart that it belongs to."""
+        """The line of a chart that the trial belongs to."""
         return Series(self.store, self.index_kind, self.lane, self.nodes)
 
     @property
     def nodes(self) -> int:
-        """Number of nodes of its store's cluster; 1 of a server alone."""
+        """Number of nodes of its store's cluster; 1 for a single server."""
         return int(self.index_params.get(NODES, 1))
 
 

@@ -13,10 +13,10 @@ IN_FLIGHT = 10_000
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    """So many clients, each with one request in flight, who send the next when it is answered.
+    """A number of clients, each with one request in flight, who send the next when it is answered.
 
-    All queries are asked in whole passes, so that each weighs the same, until `min_s` seconds
-    have gone; no request is sent `max_s` seconds after the start or later. With both equal the
+    All queries are sent in whole passes, so that each weighs the same, until `min_s` seconds have
+    passed; no request is sent `max_s` seconds after the start or later. If both are equal, the
     phase ends by the clock alone.
     """
 
@@ -26,7 +26,7 @@ class ClosedLoop:
 
     @property
     def by_clock(self) -> bool:
-        """The phase ends by the clock alone."""
+        """True if the phase ends by the clock alone."""
         return self.min_s >= self.max_s
 
 
@@ -35,7 +35,7 @@ class OpenLoop:
     """Requests sent when a schedule says, whether earlier ones were answered or not.
 
     arrivals: "constant" or "poisson" with `rate` a second, or "trace" with `offsets`.
-    offsets: int64, ns from the start, ascending. trace: a name that tells them from others.
+    offsets: int64, ns from the start, ascending. trace: a name that distinguishes them from others.
     in_flight: most requests at once; arrivals that find no room wait, and are counted.
     """
 

@@ -43,7 +43,7 @@ def check_restrictions(suite: Suite, where: str) -> None:
 
 
 def plan_warnings(plan: Plan) -> list[str]:
-    """Settings that are accepted and probably not meant, a sentence each."""
+    """Settings that are accepted but probably not intended, a sentence each."""
     suite = plan.suite
     shares = suite.client_limits.model_dump(include={"cpu_share", "ceiling_share", "lag_share"})
     found = [
@@ -66,7 +66,7 @@ def plan_warnings(plan: Plan) -> list[str]:
 
 
 def _of_variants(suite: Suite) -> Iterator[str]:
-    """Variants that nothing tells apart, and variables of the environment that are of none."""
+    """Warnings: variants that do not differ, and environment variables of no variant."""
     named = [ref for ref in suite.stores if ref.variant is not None]
     if not named:
         return
@@ -87,7 +87,7 @@ def _of_variants(suite: Suite) -> Iterator[str]:
 
 
 def with_indexes(suite: Suite, where: str, load_store: Callable[[str], type[Store]]) -> Suite:
-    """The suite with the index of every store filled in, by default the store's.
+    """The suite with the index of every store filled in, by default the store's default.
 
     Raises:
         UserError: a store has no such index, or several and no default among them.
@@ -118,8 +118,8 @@ def check_search_parameters(
     load_store: Callable[[str], type[Store]],
     known_stores: Iterable[str],
 ) -> None:
-    """Check that some store has each search parameter, and some index of the suite takes each of
-    its values. Not all need to, so that one suite can hold graphs, lists and flat indexes.
+    """Check that some store has each search parameter, and that some index of the suite takes each
+    of its values. Not all need to, so that one suite can hold graphs, lists and flat indexes.
 
     Raises:
         UserError: no store has the parameter, or no index takes the value.

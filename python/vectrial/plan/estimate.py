@@ -22,13 +22,13 @@ _CANDIDATES = 128
 
 
 def begin_s(store: type[Store]) -> float:
-    """Seconds of a job beside its loads, its trials, and what it searches before."""
+    """Seconds of a job beside its loads, its trials and its warm-up searches."""
     return JOB_S + (0.0 if store.server is None else SERVER_S)
 
 
 def warm_up_of(store: type[Store], wanted: float | None) -> float:
-    """Seconds for which a store is searched before anything counts. wanted: by a suite; None: as
-    the store declares. A library is not."""
+    """Seconds for which a store is searched before anything counts; 0 for a library. wanted: the
+    suite's setting; None: what the store declares."""
     if store.server is None:
         return 0.0
     return store.capabilities.warm_up_s if wanted is None else wanted
@@ -47,12 +47,12 @@ def load_s(store: type[Store], index: Index, rows: int, dim: int) -> float:
 
 
 def _of_row(seconds: tuple[float, float], dim: int) -> float:
-    """seconds: of a row, and of each of its components."""
+    """Seconds of a row. seconds: per row, and per component."""
     return seconds[0] + dim * seconds[1]
 
 
 class Pace:
-    """How long a run still takes, by what its jobs took against their estimates."""
+    """Remaining time of a run, from the times of its jobs relative to their estimates."""
 
     def __init__(self, total_s: float) -> None:
         """total_s: the estimate of all jobs."""
@@ -61,10 +61,10 @@ class Pace:
         self._began: float | None = None
 
     def begins(self, estimate_s: float, at_s: float) -> float | None:
-        """A job begins, and the one before it has ended: seconds until the last one ends; None of
-        the first job.
+        """Record that a job begins and the one before it has ended; returns the seconds until the
+        last one ends, None for the first job.
 
-        at_s: now, on any clock. estimate_s: of the job.
+        at_s: now, on any clock. estimate_s: the job's estimate.
         """
         if self._began is None:
             self._began = at_s

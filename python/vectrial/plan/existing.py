@@ -16,7 +16,7 @@ from vectrial.plan.model import DatasetShape
 def refuse_existing(
     store: type[Store], existing: Existing, shape: DatasetShape, lane: Lane, nodes: int
 ) -> None:
-    """Raise `Unsupported` where a store reads no such collections, or not under this condition, or
+    """Raise `Unsupported` if a store cannot read such collections, or not under this condition, or
     not through this lane."""
     if (support := store.capabilities.existing) is None:
         raise Unsupported(f"{store.name} measures no collection that is there already")
@@ -56,7 +56,7 @@ def refuse_point(store: type[Store], experiment: Experiment, point: Mapping[str,
 
 
 def caveats_of(existing: Existing, shape: DatasetShape) -> tuple[str, ...]:
-    """What a reader should know of figures on a collection that was there."""
+    """Caveats on figures of an existing collection, for the reader."""
     caveats = [
         f"the collection {existing.collection} was there already and is only read: how it was"
         " loaded is not known, and checks that change rows are not made",

@@ -22,7 +22,7 @@ def key_of(identity: Mapping[str, Any]) -> str:
 
 
 def add(known: set[str], entry: int, trial: PlannedTrial) -> bool:
-    """Add a trial; False if the same one is there already. entry: number of its store."""
+    """Add a trial; False if the same trial is there already. entry: number of its store."""
     settings = trial.identity["settings"].items()
     own = {name: value for name, value in settings if name not in trial.experiment.extent}
     one = f"{entry} {canonical({**trial.identity, 'settings': own})}"
@@ -33,8 +33,8 @@ def add(known: set[str], entry: int, trial: PlannedTrial) -> bool:
 
 
 def distinct_rows(trials: Sequence[PlannedTrial]) -> dict[str, TrialRow]:
-    """Rows, by key, of trials that nothing but settings tells apart: the settings are among their
-    parameters then, so that no report takes the trials for repeats of one."""
+    """Rows of trials, by key. Trials that differ in settings only have these among their
+    parameters, so that no report takes them for repeats of one trial."""
     alike: dict[tuple[Any, ...], list[PlannedTrial]] = defaultdict(list)
     for trial in trials:
         row = trial.row
@@ -53,7 +53,7 @@ def distinct_rows(trials: Sequence[PlannedTrial]) -> dict[str, TrialRow]:
 
 
 def _flat(trial: PlannedTrial) -> dict[str, Any]:
-    """Everything of its identity by name, without what makes no other trial of it."""
+    """All parts of a trial's identity by name, except those that do not make it another trial."""
     flat = {**trial.identity, **trial.identity["settings"]}
     hidden = {"settings", *trial.experiment.extent}
     return {name: value for name, value in flat.items() if name not in hidden}
@@ -67,5 +67,5 @@ def _short(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """The same text for the same value, whatever the order of its keys."""
+    """A text that is the same for the same value, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -33,9 +33,9 @@ _LIBRARY_BYTES, _SERVER_BYTES = 300 << 20, 2 << 30
 @dataclass(frozen=True)
 class DatasetShape:
     """A dataset, fetched or not. own_filters, query_fields: see `experiments.base.Data`. metadata:
-    load it. own_ids: the column with the user's own ids, where rows are numbered; else empty.
-    part: not all of its rows are used. queries_are_rows: each query has itself among its
-    neighbours. norms: as in `Schema`."""
+    load it. own_ids: the column with the user's own ids if rows are numbered, else empty. part: not
+    all of its rows are used. queries_are_rows: each query has itself among its neighbours. norms:
+    see `Schema`."""
 
     name: str
     rows: int
@@ -51,23 +51,23 @@ class DatasetShape:
     norms: tuple[float, float] | None = None
 
     def without_own_ids(self) -> DatasetShape:
-        """The same without the column of the user's own ids, which is no column of a collection
+        """The shape without the column of the user's own ids, which is not a column of a collection
         that has them as its ids."""
         left = tuple(field for field in self.fields if field.name != self.own_ids)
         return replace(self, fields=left)
 
     @property
     def data(self) -> Data:
-        """The same, as an experiment takes it."""
+        """The shape converted to what an experiment takes."""
         schema = Schema(self.dim, self.metric, self.fields, self.norms)
         return Data(schema, self.rows, self.own_filters, self.query_fields)
 
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One operating point of one experiment, once. own_s: an estimate of its seconds beside the
-    loads; loads: number of those that it makes itself. identity: what makes it the same as another:
-    everything that its key is a hash of. in_turns: its phases take turns with other jobs'."""
+    """One operating point of one experiment, once. own_s: estimated seconds beside the loads;
+    loads: number of loads that it makes itself. identity: everything that its key is a hash of;
+    trials with equal identities are the same. in_turns: its phases take turns with other jobs'."""
 
     row: TrialRow
     experiment: Experiment
@@ -90,12 +90,13 @@ def turns_s(time: TurnTime) -> float:
 
 @dataclass(frozen=True)
 class Job:
-    """The task of one measuring process, in the order of `trials`. durability: of acknowledged
-    writes; None where the store promises nothing. metadata: load the dataset's. nodes: of its
-    cluster. limits: of the server, or of the measuring process of a store without one; None: the
-    server has those of the placement. existing: the collection that is measured as it is, and not
-    loaded. load_s: an estimate of one load's seconds. warm_up_s: seconds for which its server is
-    searched before anything counts. dim: of the vectors. variant: of the store; may be empty."""
+    """The task of one measuring process, in the order of `trials`. durability: state of
+    acknowledged writes; None if the store promises nothing. metadata: load the dataset's. nodes:
+    size of its cluster. limits: limits of the server, or of the measuring process if the store has
+    none; None: the placement's limits for the server. existing: the collection that is measured
+    unchanged, without loading. load_s: estimated seconds of one load. warm_up_s: seconds for which
+    its server is searched before anything counts. dim: dimension of the vectors. variant: variant
+    of the store; may be empty."""
 
     store: type[Store]
     index: Index
@@ -121,13 +122,13 @@ class Job:
 
     @property
     def need_bytes(self) -> int:
-        """A rough estimate of the memory of its processes."""
+        """A rough estimate of the memory of the job's processes."""
         vectors = 0 if self.dim is None else 3 * self.rows * self.dim * 4
         return vectors + (_SERVER_BYTES if self.store.kind == "server" else _LIBRARY_BYTES)
 
     @property
     def takes_turns(self) -> bool:
-        """Whether a trial of it takes turns."""
+        """True if any of its trials takes turns."""
         return any(trial.in_turns for trial in self.trials)
 
     @property
@@ -137,9 +138,9 @@ class Job:
 
     @property
     def estimates_s(self) -> tuple[float, ...]:
-        """A rough estimate of each trial's seconds. Those that start from loaded rows share the
-        load before them, until one changes rows; the first has the time of the process and of its
-        server, too."""
+        """A rough estimate of each trial's seconds. Trials that start from loaded rows share the
+        load before them, until one changes rows; the first also includes the start of the process
+        and of its server."""
         first_s, found, loaded = begin_s(self.store), [], self.existing is not None
         if not all(trial.experiment.warms_up for trial in self.trials):
             first_s += self.warm_up_s
@@ -151,17 +152,17 @@ class Job:
 
     @property
     def estimate_s(self) -> float:
-        """A rough estimate of its seconds."""
+        """A rough estimate of the job's seconds."""
         return sum(self.estimates_s)
 
     @property
     def group(self) -> tuple[int, str, int]:
-        """What jobs have in common that may be measured together."""
+        """Key that jobs share if they may be measured together."""
         return self.repeat, self.dataset, self.rows
 
     @property
     def store_label(self) -> str:
-        """The store, with the number of its nodes if these are several."""
+        """The store, with the number of its nodes if there are several."""
         return self.name + (f" ({self.nodes} nodes)" if self.nodes > 1 else "")
 
     @property
@@ -180,7 +181,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A trial that the store does not support: in the results as skipped, with the reason."""
+    """A trial that the store does not support, skipped in the results with the reason."""
 
     row: TrialRow
     reason: str
@@ -201,8 +202,8 @@ class Plan:
 
     @property
     def servers(self) -> dict[tuple[type[Store], str], Provider | None]:
-        """The stores and variants of its jobs, each with the provider of its server that the suite
-        names."""
+        """The stores and variants of the plan's jobs, each with the provider that the suite names
+        for its server."""
         return {(job.store, job.variant): self.suite.provider(job.name) for job in self.jobs}
 
     @property
@@ -221,12 +222,12 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """True if it has nothing to measure, and nothing that is refused."""
+        """True if the plan has nothing to measure and nothing refused."""
         return not (self.jobs or self.refusals)
 
     @property
     def skipped(self) -> tuple[tuple[str, str], ...]:
-        """How many trials of which store are refused, with the reason of each."""
+        """Number of refused trials with their store, and the reason of each."""
         rows = [*(trial.row for trial in self.trials), *(one.row for one in self.refusals)]
         every = Counter(row.store for row in rows)
         counts = Counter(
@@ -258,7 +259,7 @@ class Plan:
 
 
 def groups_of(jobs: Iterable[Job]) -> list[list[Job]]:
-    """The jobs that are measured together, in turns; any other one is a group of its own."""
+    """The jobs that are measured together, in turns; every other job is a group of its own."""
     found: list[list[Job]] = []
     for _, some in itertools.groupby(jobs, key=lambda job: job.group):
         turns: list[Job] = []

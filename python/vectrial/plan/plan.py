@@ -50,11 +50,11 @@ def make_plan(
 
     Args:
         where: the suite's file name, for messages.
-        load_store: name → store class; raises UserError for an unknown one.
-        shape_of: a dataset of the suite → its shape; raises UserError for an unknown one, and
-            when it has fewer rows or queries than are asked for.
-        known_stores: every store there is, used or not: their search parameters are the ones
-            an experiment may name.
+        load_store: name → store class; raises UserError for an unknown name.
+        shape_of: a dataset of the suite → its shape; raises UserError for an unknown dataset, and
+            if it has fewer rows or queries than requested.
+        known_stores: every store there is, used or not: their search parameters are the ones an
+            experiment may name.
 
     Raises:
         UserError: an unknown name, or a parameter that no store has.
@@ -138,13 +138,13 @@ class PlanItem:
 
     @property
     def target(self) -> Target:
-        """The same, as an experiment checks it."""
+        """The item converted to what an experiment checks."""
         on_hosts = self.suite.hosts is not None
         return Target(self.store, self.index, self.shape.data, self.lane, self.nodes, on_hosts)
 
     @property
     def existing(self) -> Existing | None:
-        """The collection that is measured as it is; None if one is made and loaded."""
+        """The collection that is measured unchanged; None if a new one is made and loaded."""
         return None if self.ref.existing is None else self.ref.existing.existing
 
     @property
@@ -198,7 +198,7 @@ def _items(
 
 
 def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:
-    """False if either is restricted to others."""
+    """False if the experiment or the store is restricted to others."""
     asks = store.experiments is None or ref.experiment in store.experiments
     return asks and (ref.stores is None or store.is_among(ref.stores))
 
@@ -349,8 +349,8 @@ def _trial_row(
 def _identity(
     item: PlanItem, durability: Durability | None, point: Mapping[str, Any], repeat: int
 ) -> dict[str, Any]:
-    """Everything that makes a trial this one and no other, as its key is a hash of. What was added
-    after there were runs is left out where it has its default, so that these are resumed."""
+    """Everything that identifies a trial, as hashed in its key. A field that was added after runs
+    existed is left out if it has its default, so that these runs can be resumed."""
     suite, shape, index = item.suite, item.shape, item.index
     # Of a collection that somebody else made, what is not known of its build is not claimed.
     index_params = index.params.model_dump(mode="json", exclude_unset=item.existing is not None)
@@ -402,8 +402,8 @@ def _own_s(item: PlanItem, point: Mapping[str, Any]) -> float:
 
 
 def _in_turns(item: PlanItem, point: Mapping[str, Any]) -> bool:
-    """Whether the phases of a trial take turns with those of other stores: searches of what was
-    loaded, by clients of this machine, in processes without limits of their own."""
+    """True if the phases of a trial take turns with those of other stores: searches of loaded rows,
+    by clients of this machine, in processes without limits of their own."""
     experiment = item.experiment
     reads = experiment.starts_from is State.LOADED and not experiment.mutates
     return (
@@ -417,7 +417,7 @@ def _in_turns(item: PlanItem, point: Mapping[str, Any]) -> bool:
 
 
 def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """Repeat by repeat; unless in the suite's order, every other repeat backwards (A B, B A)."""
+    """Repeat by repeat; unless in the suite's order, every other repeat is reversed (A B, B A)."""
     if suite.order == "suite":
         return jobs
     ordered: list[Job] = []
@@ -428,8 +428,8 @@ def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
 
 
 def _ordered(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
-    """Loads first, then trials before the gate, then searches, those in turns after others; last
-    trials that change rows."""
+    """The trials in order: loads first, then trials before the gate, then searches, with those in
+    turns after others; last, trials that change rows."""
     return sorted(
         trials,
         key=lambda t: (

@@ -62,16 +62,16 @@ class Contender:
 
     @property
     def params(self) -> dict[str, int]:
-        """Its build parameters: graphs get equal ones."""
+        """Its build parameters, equal for all graphs."""
         return dict(_GRAPH) if _GRAPH.keys() <= self.kind.build.model_fields.keys() else {}
 
 
 @dataclass(frozen=True)
 class QuickOptions:
-    """What is asked for.
+    """Options of the quick comparison.
 
-    budget_s: of the whole command. named: the stores were named: all of them are measured, if the
-    time allows one repeat of each. rows: exactly so many; None: as many as fit.
+    budget_s: seconds of the whole command. named: the stores were named: all of them are measured,
+        if the time allows one repeat of each. rows: exact number of rows; None: as many as fit.
     """
 
     budget_s: float
@@ -92,7 +92,7 @@ class QuickPlan:
 
 @dataclass(frozen=True)
 class _Size:
-    """stores: the first so many. settings: per store."""
+    """Size of a comparison. stores: the first so many. settings: number per store."""
 
     stores: int
     repeats: int
@@ -103,7 +103,7 @@ class _Size:
 def quick_plan(
     contenders: Sequence[Contender], shape: DatasetShape, options: QuickOptions
 ) -> QuickPlan:
-    """The plan for the time there is, with the first of the contenders.
+    """The plan that fits the time available, with the first of the contenders.
 
     Args:
         contenders: at least one, in order of preference; the first is measured first.
@@ -142,7 +142,7 @@ def _rows_of(there: int, k: int) -> list[int]:
 
 
 def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
-    """Everything that could be measured, the best first."""
+    """Every possible size, the best first."""
     enough = [n for n in rows if n >= _ENOUGH_ROWS] or list(rows[:1])
     fewest = stores if named else min(stores, _FEWEST_STORES)
     for count in range(stores, fewest, -1):
@@ -168,7 +168,7 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
 
 
 def _repeated(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
-    """The size with more repeats, where time is left, and some more for a slower machine."""
+    """The size with more repeats if there is time for them, and to spare on a slower machine."""
     more = (replace(size, repeats=count) for count in range(_MOST_REPEATS, REPEATS, -1))
     able = (one for one in more if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
     return next(able, size)
@@ -229,7 +229,7 @@ def plain_suite(
 
 
 def _experiment_entry(name: str, settings: Mapping[str, list[int]]) -> dict[str, Any]:
-    """The entry of an experiment, with search settings where it takes lists of them."""
+    """The entry of an experiment, with search settings if it takes lists of them."""
     kind = EXPERIMENTS[name]
     if not settings or "search" not in kind.model_fields:
         return {"experiment": name}

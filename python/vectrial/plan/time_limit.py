@@ -14,15 +14,16 @@ _NEXT = ""
 
 @dataclass
 class TimeLimit:
-    """Jobs in the order of a plan, repeat by repeat.
+    """Decides which jobs of a plan, repeat by repeat, fit a time limit.
 
-    A store begins only if all its repeats are expected to fit, beside those of the stores before it
-    that fit; when the first repeat is over, the quickest stores are measured again, as many as can
-    be completed. So a slow machine measures fewer stores, and those as often as a verdict needs.
-    Stores that have not begun then get the time that remains in the end, for one repeat.
+    A store begins only if all its repeats are expected to fit, beside those of earlier stores that
+    fit. When the first repeat is over, the quickest stores are measured again, as many as can be
+    completed. So a slow machine measures fewer stores, each as often as a verdict needs. Stores
+    that have not begun then get the time that remains in the end, for one repeat.
 
     limit_s: seconds from the same start as the `at_s` of the methods.
-    repeats: that a verdict needs; further ones are measured as long as all of those stores fit.
+    repeats: number that a verdict needs; further repeats are measured as long as all of those
+        stores fit.
     each_once: a store begins if one repeat of it fits.
     """
 
@@ -34,8 +35,8 @@ class TimeLimit:
     _further: dict[int, bool] = field(default_factory=dict)
 
     def fits(self, label: str, repeat: int, at_s: float) -> bool:
-        """True if a job that would begin at `at_s` is to be measured. label: what its repeats have
-        in common."""
+        """True if a job that would begin at `at_s` is to be measured. label: name that its repeats
+        share."""
         if repeat == 1:
             return self._begins(at_s)
         if self._again is None:
@@ -48,11 +49,11 @@ class TimeLimit:
         return label in self._again and self._ends(label, at_s)
 
     def spare(self, label: str, at_s: float) -> bool:
-        """True if a job that did not fit is to be measured at `at_s`, when all others are."""
+        """True if a job that did not fit is to be measured at `at_s`, when all others have been."""
         return label not in self._took_s and self._ends(label, at_s)
 
     def took(self, label: str, seconds: float) -> None:
-        """A job has ended after so many seconds."""
+        """Record that a job has ended after so many seconds."""
         self._took_s[label] = max(seconds, self._took_s.get(label, 0.0))
 
     def _ends(self, label: str, at_s: float) -> bool:
@@ -60,7 +61,7 @@ class TimeLimit:
         return at_s + expected_s <= self.limit_s
 
     def _expected_s(self) -> float:
-        """Seconds of a store that has not begun."""
+        """Expected seconds of a store that has not begun."""
         return statistics.median_low(self._took_s.values()) if self._took_s else 0.0
 
     def _begins(self, at_s: float) -> bool:

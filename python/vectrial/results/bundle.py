@@ -154,11 +154,11 @@ def run_folder(run: Path) -> Iterator[Path]:
 def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
     """Check a bundle and unpack its run into the folder `into`, which must not exist.
 
-    expected: as of `opened`.
+    expected: see `opened`.
 
     Raises:
-        DataError: as `opened`.
-        UserError: as `opened`, or the folder exists.
+        DataError: see `opened`.
+        UserError: see `opened`; or the folder exists.
     """
     if into.exists():
         raise UserError("the folder exists already", where=str(into), remedy="give another")

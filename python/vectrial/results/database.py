@@ -38,8 +38,8 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
     """Open the database of the run in `folder`; for writing, create it if it is missing.
 
     Times are in UTC. The connection has no access to other files or the network, since a run may
-    come from elsewhere. A database opened for reading holds only the tables and columns of a run:
-    a view could run forever. What it holds is not asked of one that this process has made itself
+    come from elsewhere. A database opened for reading holds only the tables and columns of a run: a
+    view could run forever. This is not checked for a database that this process has made itself
     (`own`).
 
     Raises:
@@ -87,7 +87,7 @@ def has_tables(db: duckdb.DuckDBPyConnection) -> bool:
 
 
 def finished_keys(db: duckdb.DuckDBPyConnection) -> set[str]:
-    """Keys of the measured trials, which are not measured again. Failed and skipped ones are."""
+    """Keys of the measured trials, which are not measured again. Failed and skipped trials are."""
     rows = db.execute("select key from trial where status in ('ok', 'invalid')").fetchall()
     return {row[0] for row in rows}
 

@@ -17,7 +17,7 @@ FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionEr
 
 
 def fault(error: Exception, where: str) -> UserError:
-    """One-line error for such a value."""
+    """One-line error for a value that no run has."""
     return UserError(
         f"it holds what no run of Vectrial's does: {type(error).__name__}: {_line(error)}",
         where=where,

@@ -20,7 +20,7 @@ LONGEST = 10_000
 
 def read(folder: Path) -> str:
     """The note on the run in a folder; empty if it has none, or if a link leads out of the folder.
-    Of a longer one, which somebody else wrote, the beginning."""
+    Only the beginning of a longer note, which somebody else wrote."""
     path = folder / NOTE
     if not is_own(folder, path):
         return ""
@@ -30,7 +30,7 @@ def read(folder: Path) -> str:
 
 def write(folder: Path, text: str) -> None:
     """Replace the note on the run in a folder; an empty text removes it. Secrets of the environment
-    are left out of it.
+    are left out of the note.
 
     Raises:
         UserError: there is no run, the text is too long, or the folder cannot be written.
@@ -58,10 +58,10 @@ def write(folder: Path, text: str) -> None:
 
 
 def add(folder: Path, text: str) -> None:
-    """Add a paragraph to the note on a run, unless it has that one already.
+    """Add a paragraph to the note on a run, unless the note has it already.
 
     Raises:
-        UserError: as `write`.
+        UserError: see `write`.
     """
     paragraphs = [one for one in read(folder).split("\n\n") if one]
     text = clean(text).strip()

@@ -20,11 +20,11 @@ STATUS = "progress.json"
 class Status(BaseModel):
     """Status of a run under way.
 
-    pid: of the process that writes the run. began, updated: seconds since 1970.
+    pid: id of the process that writes the run. began, updated: seconds since 1970.
     trials: number in the whole plan, including skipped ones; done: number of finished ones,
-        including those before a resume; counts: those of this process by status.
-    job: the job that is loaded now, the number-th of `jobs`. what: the work under way; part_done
-        of part_of are done (0 of 0: unknown).
+        including those before a resume; counts: trials of this process by status.
+    job: the number of the job that is loaded now, out of `jobs`. what: the work under way;
+        part_done of part_of are done (0 of 0: unknown).
     live: the last second of a long phase. recent: the last lines about trials, the newest last.
     ended: the process has left the run, finished or not.
     """

@@ -54,8 +54,8 @@ def measured_keys(folder: Path) -> set[str]:
 class RunReader:
     """A finished (or interrupted) run, read-only. Use as a context manager.
 
-    It is read in a separate process with limits on memory and time, since it may come from
-    elsewhere; one that this process has begun and written itself is read here. Text is cleaned
+    A run is read in a separate process with limits on memory and time, since it may come from
+    elsewhere; a run that this process has begun and written itself is read here. Text is cleaned
     (`vectrial.results.clean`), and numbers are finite.
     """
 

@@ -141,8 +141,8 @@ class _Reading:
 
     @staticmethod
     def _withhold(db: duckdb.DuckDBPyConnection) -> bool:
-        """Let queries see tables without the quantiles that too few samples do not hold, which
-        earlier versions wrote, and with the tables that these lack."""
+        """Let queries see tables without quantiles that have too few samples, which earlier
+        versions wrote, and with the tables that earlier versions lack."""
         found = db.execute("select current_database()").fetchone()
         assert found is not None
         quoted = found[0].replace('"', '""')
@@ -189,8 +189,8 @@ class _Reading:
 
 
 class Here:
-    """Answers in this process, with the same limits but that of time: of a run that it has written
-    itself."""
+    """Answers requests in this process, for a run that it has written itself, with the same limits
+    except on time."""
 
     runs = True
 
@@ -222,6 +222,6 @@ def _clean(column: pa.Array[Any], name: str) -> pa.Array[Any]:
 
 
 def main() -> None:
-    """Read until nobody asks any more."""
+    """Answer requests until the other end is closed."""
     load_without_pandas()
     apart.serve(_Reading().handle)

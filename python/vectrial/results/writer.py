@@ -39,13 +39,13 @@ class TrialRecord:
 
     status: ok, invalid (measured, but not to be trusted: `reason`), failed or skipped.
     started_ns: `perf_counter_ns` at the trial's start; phases and telemetry count from it.
-    telemetry: rows with the columns of the table `telemetry`, but with `phase` (ordinal or None)
-        in place of trial_id and phase_id.
+    telemetry: rows with the columns of the table `telemetry`, but with `phase` (ordinal or None) in
+        place of trial_id and phase_id.
     server: facts about the store's server, from `Server.facts` and its selection.
     notes: remarks for the reader, one sentence each.
-    metrics: those that its phases have in addition to `METRICS`.
-    load: seconds of the load that its rows come from, by the names of metrics: load_s, flush_s,
-        build_s, wait_s, and ready_s, their sum; None where they are unknown.
+    metrics: metrics that its phases have in addition to `METRICS`.
+    load: seconds of the load of its rows, by the names of metrics: load_s, flush_s, build_s,
+        wait_s, and ready_s, their sum; None if unknown.
     """
 
     row: TrialRow
@@ -268,8 +268,8 @@ class RunWriter:
 
 
 def _literal(value: Any) -> str:
-    """A value in SQL. Passed to DuckDB as a parameter, it would have pandas imported, wherever that
-    is installed, to see whether it is one of its objects."""
+    """A value as an SQL literal. If it were passed as a parameter, DuckDB would import pandas, if
+    installed, to see whether it is one of its objects."""
     match value:
         case None:
             return "null"
@@ -340,7 +340,7 @@ def _phase(
 def _measured(
     phase: Phase, started_ns: int, own: Sequence[MetricName]
 ) -> Iterator[tuple[str, _Rows]]:
-    """Tables and rows of them that belong to a phase. started_ns: of its trial."""
+    """Tables and their rows that belong to a phase. started_ns: start of its trial."""
     yield "metric", list(metric_rows(phase, own))
     yield "histogram", [{"name": name, "hdr": hdr} for name, hdr in phase.histograms.items()]
     yield (
@@ -387,7 +387,7 @@ def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
 
 
 def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
-    """Rows of the table `metric` of a phase, without its number. own: metrics of its experiment."""
+    """Rows of a phase in the table `metric`, without its number. own: its experiment's metrics."""
     known = METRICS | {metric.name: metric for metric in own}
     for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:

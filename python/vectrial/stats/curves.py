@@ -12,8 +12,8 @@ from itertools import pairwise
 class CurveReading:
     """A value read off a curve.
 
-    points: indices of what it was read from: the two points that it lies between, or the one that
-        it is the value of.
+    points: indices of the points that it was read from: two if it lies between them, one if it is
+        that point's value.
     """
 
     value: float
@@ -42,8 +42,8 @@ def read_at(
     """The value at exactly this recall, between two measured (recall, value) points.
 
     Linear in recall and in the logarithm of the value between neighbours of the Pareto front;
-    values of 0 and less lie on no curve. None when the recall is not between two measured
-    points: nothing is extrapolated.
+    values of 0 and less lie on no curve. None if the recall is not between two measured points:
+    nothing is extrapolated.
     """
     front = _front(points, higher_is_better)
     for low, high in pairwise(front):
@@ -59,7 +59,7 @@ def read_at(
 def read_within(
     points: Sequence[tuple[float, float]], recall: float, *, higher_is_better: bool = True
 ) -> CurveReading | None:
-    """As `read_at`; below the front, but not below every point, the value at the front's end.
+    """The value as in `read_at`, or at the front's end if below the front but not every point.
 
     That end beats every point of less recall: it is the best choice for any lower recall.
     """
@@ -74,7 +74,7 @@ def read_within(
 
 
 def _front(points: Sequence[tuple[float, float]], higher_is_better: bool) -> list[int]:
-    """Indices of the Pareto front, of the points that lie on a curve."""
+    """Indices of the Pareto front among the points that lie on a curve."""
     sign = 1.0 if higher_is_better else -1.0
     drawn = [i for i, (_, value) in enumerate(points) if value > 0]
     front = pareto([(points[i][0], sign * points[i][1]) for i in drawn])

@@ -20,8 +20,8 @@ DRIFT_P = 0.05
 
 
 def outliers(values: Sequence[float]) -> list[int]:
-    """Indices of the values that stand out: modified z-score 0.6745 |x - median| / MAD beyond
-    3.5, and a tenth of the median away at least. Of fewer than `LEAST` values none does."""
+    """Indices of the outliers: modified z-score 0.6745 |x - median| / MAD beyond 3.5, and at least
+    a tenth of the median away. Fewer than `LEAST` values have none."""
     if len(values) < LEAST:
         return []
     sample = np.asarray(values, dtype=np.float64)
@@ -34,9 +34,9 @@ def outliers(values: Sequence[float]) -> list[int]:
 
 
 def drift(values: Sequence[float]) -> float | None:
-    """Change over the repeats in the order they were measured, as a share of the first, where
-    they rise or fall steadily: Kendall's trend test (Mann 1945) and the slope of Theil (1950)
-    and Sen (1968) of the logarithms. None where there is no trend, or it is small."""
+    """Change over the repeats in the order measured, as a share of the first, if they rise or fall
+    steadily: Kendall's trend test (Mann 1945) and the slope of Theil (1950) and Sen (1968) of the
+    logarithms. None if there is no trend, or it is small."""
     if len(values) < LEAST or min(values) <= 0:
         return None
     from scipy import stats  # takes seconds to import, and every command imports this file
@@ -51,5 +51,5 @@ def drift(values: Sequence[float]) -> float | None:
 
 
 def first_stands_out(values: Sequence[float]) -> bool:
-    """The first repeat alone is an outlier: caches were cold, or the machine was not awake."""
+    """True if the first repeat alone is an outlier: cold caches, or a machine not awake."""
     return outliers(values) == [0]

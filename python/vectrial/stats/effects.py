@@ -29,9 +29,9 @@ POWER = 0.8
 class Effect:
     """B relative to A.
 
-    ratio: geometric mean of B's repeats over that of A's. low, high: its 95 % interval, of this
-        cell alone. p: two-sided, of a ratio of 1. se: standard error of the ratio's logarithm,
-        with df degrees of freedom. paired, at_pace: how it was found.
+    ratio: geometric mean of B's repeats over that of A's. low, high: its 95 % interval, for this
+        cell alone. p: two-sided p-value of a ratio of 1. se: standard error of the ratio's
+        logarithm, with df degrees of freedom. paired, at_pace: how it was found.
     """
 
     ratio: float
@@ -44,13 +44,13 @@ class Effect:
     at_pace: bool = False
 
     def minimum(self, level: float = ALPHA, power: float = POWER, threshold: float = 0.0) -> float:
-        """The least true rise, as a share of A (0.05: 5 %), that a test of this level finds with
-        this chance, given how far these repeats lie apart, and that they then show to be
-        `threshold` (a share of A) or more.
+        """The least true rise, as a share of A (0.05: 5 %), that a test of this level has this
+        chance to find, given the spread of these repeats, and to show to be at least `threshold` (a
+        share of A).
 
-        What they must show is t(1 - level/2) standard errors, or the threshold where that is
-        more. A rise is shown to be less than it is half of the time: so it lies t(power) standard
-        errors beyond (Bloom 1995).
+        The repeats must show t(1 - level/2) standard errors, or the threshold if that is more. Half
+        of the time they show less than the true rise: so it lies t(power) standard errors beyond
+        (Bloom 1995).
         """
         if self.se == 0:
             return threshold
@@ -60,15 +60,14 @@ class Effect:
         return math.expm1(exponent) if exponent < 700 else math.inf
 
     def at_level(self, level: float) -> Effect:
-        """The same with the interval of another level: 0.01 is one of 99 %."""
+        """The same effect with the interval of another level: 0.01 gives a 99 % interval."""
         half = student.quantile(1 - level / 2, self.df) * self.se
         shift = math.log(self.ratio)
         return replace(self, low=_ratio(shift - half), high=_ratio(shift + half))
 
     def is_decided(self, n: int, more: int, level: float, threshold: float) -> bool:
-        """Whether so many more repeats of each side, beyond n, would show this ratio to be what it
-        is with a chance of `POWER`: by the threshold or more from 1 (at this level), or within it.
-        """
+        """True if `more` repeats of each side, beyond n, would confirm this ratio with a chance of
+        `POWER`: as at least the threshold away from 1 (at this level), or within it."""
         df = self.df * (n + more - 1) / (n - 1)
         se = self.se * math.sqrt(n / (n + more))
         shift, limit = abs(math.log(self.ratio)), math.log1p(threshold)
@@ -94,10 +93,10 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect:
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
-    """Effect of repeats of which the i-th of both were measured side by side; t of differences.
+    """Effect of repeats whose i-th values were measured side by side; t of differences.
 
     Raises:
-        ValueError: as `unpaired`, or the sides are not equally long.
+        ValueError: see `unpaired`; or the sides are not equally long.
     """
     logs_a, logs_b = _logs(a), _logs(b)
     if len(logs_a) != len(logs_b):
@@ -113,18 +112,18 @@ def at_equal_pace(
     pace_a: Sequence[float],
     pace_b: Sequence[float],
 ) -> Effect:
-    """Effect of two groups of repeats had the machine been equally fast in all of them.
+    """Effect of two groups of repeats, corrected to an equally fast machine in all of them.
 
-    Analysis of covariance (Fisher 1932) of logarithms, with one slope for both groups: what the
-    pace explains among the repeats of a side is taken away between the sides. The further apart
+    Analysis of covariance (Fisher 1932) of logarithms, with one slope for both groups: the
+    dependence on pace among the repeats of a side is removed between the sides. The further apart
     the two sides' paces, the greater the error: the correction claims less the more it corrects.
 
     Args:
-        pace_a, pace_b: of each repeat, the time that a piece of work took which was the same in
-            all of both sides, in any unit.
+        pace_a, pace_b: time of each repeat for a piece of work that is the same in all repeats of
+            both sides, in any unit.
 
     Raises:
-        ValueError: as `unpaired`, or a side has not as many paces as repeats.
+        ValueError: see `unpaired`; or a side has not as many paces as repeats.
     """
     y, x = (_logs(a), _logs(b)), (_logs(pace_a), _logs(pace_b))
     if any(len(one) != len(other) for one, other in zip(y, x, strict=True)):
@@ -156,7 +155,7 @@ class Mean:
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """The geometric mean of the repeats of one side; 0 where one of them is 0.
+    """The geometric mean of the repeats of one side; 0 if any of them is 0.
 
     Raises:
         ValueError: there are no values, or one is below 0.
@@ -189,14 +188,14 @@ def effect_of(shift: float, se: float, df: float, *, paired: bool) -> Effect:
 
 
 def _ratio(logarithm: float) -> float:
-    """The ratio of this logarithm, or the greatest or least that a float holds well: where paces
-    hardly differ within a side and far between them, the slope may lead beyond."""
+    """The ratio of this logarithm, limited to what a float holds well: if paces hardly differ
+    within a side and much between them, the slope may lead beyond."""
     return math.exp(max(-700.0, min(700.0, logarithm)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values, in the order given (Holm 1979): reject those at or below α, and the
-    chance of one false alarm or more among all is at most α, however the tests hang together."""
+    """Adjusted p-values, in the order given (Holm 1979). Rejecting those at or below α keeps the
+    chance of any false alarm among all at most α, however the tests depend on each other."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted = [0.0] * len(p_values)
     most = 0.0

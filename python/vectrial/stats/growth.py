@@ -48,7 +48,7 @@ _SHAPES: dict[Law, Callable[[float], float]] = {
 
 @dataclass(frozen=True)
 class Forecast:
-    """A quantity at a number of rows: the median of what the laws predict, and the interval that
+    """A quantity at a number of rows: the median of the laws' predictions, and the interval that
     holds it with probability `COVERAGE`."""
 
     rows: float
@@ -61,11 +61,11 @@ class Forecast:
         return self.low <= measured <= self.high
 
     def at_least(self, least: float) -> Forecast:
-        """The same where no value can be less."""
+        """The forecast limited to values of at least `least`."""
         return Forecast(self.rows, *(max(one, least) for one in (self.value, self.low, self.high)))
 
     def error(self, measured: float) -> float:
-        """Distance of a measured value from the forecast, in half widths of the interval on its
+        """Distance of a measured value from the forecast, in half widths of the interval on that
         side: at most 1 inside."""
         distance = math.log(measured / self.value)
         end = self.high if distance > 0 else self.low
@@ -90,8 +90,8 @@ class FittedLaw:
 class Growth:
     """The laws of one quantity, fitted to its measured sizes.
 
-    fits, weights: of each law; the weights add up to 1. checks: each size from the fourth on beside
-    its forecast by the sizes below it. sizes: the smallest and the largest. drift: see `growth`.
+    fits, weights: per law; the weights add up to 1. checks: each size from the fourth on beside its
+        forecast by the sizes below it. sizes: the smallest and the largest. drift: see `growth`.
     """
 
     fits: tuple[FittedLaw, ...]
@@ -102,7 +102,7 @@ class Growth:
 
     @property
     def law(self) -> Law:
-        """The law of greatest weight."""
+        """The law with the greatest weight."""
         return max(zip(self.weights, self.fits, strict=True), key=lambda one: one[0])[1].law
 
     def at(self, rows: float, widening: float = 1.0) -> Forecast:
@@ -128,7 +128,7 @@ class Growth:
         return max(0.0, math.log(rows / high), math.log(low / rows))
 
     def _quantile(self, parts: Sequence[tuple[float, float]], quantile: float) -> float:
-        """Of the mixture of the laws' t distributions."""
+        """Quantile of the mixture of the laws' t distributions."""
         from scipy import optimize  # every report imports this file, and few need it
 
         def share_below(value: float) -> float:
@@ -157,15 +157,15 @@ def growth(
     (forecasts from a rolling origin; Hyndman & Athanasopoulos 2021, section 5.10), and the weight
     is the likelihood of these errors under a normal distribution with their own variance. A
     forecast is the mixture of the laws' predictive t distributions (Draper & Smith 1998, section
-    1.4), so that it is as wide as the laws disagree.
+    1.4), so that its width reflects how much the laws disagree.
 
     Args:
         rows: at least `LEAST_SIZES` different sizes, ascending.
         values: as many positive values.
         laws: at least one.
-        drift: standard deviation by which the best law turns out to be wrong beyond the measured
-            sizes, as a share of the value, for each factor e of distance: no residual tells of a
-            cache that ends, or of a merge that only large sizes have.
+        drift: standard deviation of the best law's error beyond the measured sizes, as a share of
+            the value, for each factor e of distance: no residual reveals a cache that ends, or a
+            merge that only large sizes have.
 
     Raises:
         ValueError: anything else.
@@ -181,8 +181,8 @@ def growth(
 
 def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Growth | None:
     """The growth of a deterministic quantity, such as the bytes of a file: every size lies on one
-    law but for rounding, and neither a prior error nor a drift widens the interval. None where one
-    size does not. Arguments and errors are those of `growth`."""
+    law but for rounding, and neither a prior error nor a drift widens the interval. None if any
+    size does not. Arguments and errors: see `growth`."""
     _check(rows, values, [law])
     n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
     fit = _fit(law, n, y, _ROUNDING)
@@ -193,7 +193,7 @@ def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Gr
 
 
 def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
-    """Factor by which intervals must be wider, so that `COVERAGE` of these forecasts lie inside
+    """Factor by which intervals must be wider for `COVERAGE` of these forecasts to lie inside
     theirs; at least 1.
 
     checks: forecasts beside measured values, of several growths of one kind of quantity.
@@ -237,7 +237,7 @@ def _weighted(
 
 
 def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> float:
-    """Mean square of the logarithmic errors of the forecasts from each origin."""
+    """Mean square of the logarithmic forecast errors from each origin."""
     errors = [_LEAST_ERROR**2]
     for fitted in range(_FITTED, len(rows)):
         fit = _fit(law, rows[:fitted], values[:fitted], _LEAST_ERROR)

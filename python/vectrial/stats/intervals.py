@@ -27,11 +27,11 @@ _SEED = 20_260_101
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of `n` repeats and what lies around it.
+    """The median of `n` repeats and their spread.
 
-    low, high: with six repeats or more the bootstrap 95 % interval of the median (`interval`),
-        with two to five their range (`range`), which from three on is that interval too; with one
-        the value itself (`single`).
+    low, high: from six repeats on the bootstrap 95 % interval of the median (`interval`), with two
+        to five their range (`range`), which from three on is that interval too; with one the value
+        itself (`single`).
     """
 
     n: int
@@ -41,7 +41,7 @@ class Spread:
     kind: Literal["interval", "range", "single"]
 
     def overlaps(self, other: Spread) -> bool:
-        """True if the two ranges share a value; then neither is shown to be the greater."""
+        """True if the two ranges share a value; then neither median is shown to be the greater."""
         return self.low <= other.high and other.low <= self.high
 
     @property
@@ -79,9 +79,9 @@ def spread_of(values: Sequence[float]) -> Spread:
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Percentile bootstrap interval of the median (Efron & Tibshirani 1993, chapter 13).
 
-    The resamples are drawn with a fixed seed: the same values give the same interval. At 95 % that
-    of five values or fewer is their range, which is all that so few can say: it holds the true
-    median of three 75 %, of four 87.5 % and of five 93.75 % of the time.
+    The resamples are drawn with a fixed seed: the same values give the same interval. At 95 % the
+    interval of five values or fewer is their range, which is all that so few can say: it holds the
+    true median of three 75 %, of four 87.5 % and of five 93.75 % of the time.
 
     Args:
         values: at least one finite value; one value gives an interval of no width.
@@ -130,14 +130,14 @@ def _quantile_of(parts: list[bytes], quantile: float) -> float:
 
 
 def _middle(found: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-    """Bounds of the middle share of the resampled figures."""
+    """Bounds of the middle `confidence` share of the resampled figures."""
     low, high = np.sort(found)[list(_ranks(len(found), confidence))]
     return float(low), float(high)
 
 
 @lru_cache(maxsize=64)
 def _ranks(n: int, confidence: float) -> tuple[int, int]:
-    """Places of the bounds of the middle share among n sorted figures."""
+    """Ranks of the bounds of the middle share among n sorted figures."""
     if not 0 < confidence < 1:
         raise ValueError("confidence lies between 0 and 1")
     tail = (1 - confidence) / 2
@@ -147,8 +147,8 @@ def _ranks(n: int, confidence: float) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _middles(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of the two values in the middle of each resample, which are the same if n is odd:
-    where n values are sorted, these do not depend on them."""
+    """Indices of the two middle values of each resample, the same if n is odd: for n sorted values,
+    the indices do not depend on the values."""
     drawn = np.sort(_draws(n), axis=1)
     return drawn[:, (n - 1) // 2].copy(), drawn[:, n // 2].copy()
 

@@ -13,12 +13,12 @@ CONFIDENCE = 0.95
 
 
 def samples_needed(quantile: float) -> int:
-    """The fewest samples of which an order-statistic interval of a quantile exists.
+    """The fewest samples for which an order-statistic interval of a quantile exists.
 
-    Whatever the distribution, the largest of n independent samples reaches its quantile q with the
-    probability 1 - qⁿ, and the smallest does not exceed it with 1 - (1 - q)ⁿ. Both are at least
-    `CONFIDENCE` c from n = ⌈ln(1 - c) / ln(max(q, 1 - q))⌉ on (Wilks 1941; David & Nagaraja 2003,
-    section 7.1): 5 for p50, 29 for p90, 59 for p95, 299 for p99, 2,995 for p99.9.
+    Whatever the distribution, the largest of n independent samples reaches its quantile q with
+    probability 1 - qⁿ, and the smallest does not exceed it with probability 1 - (1 - q)ⁿ. Both are
+    at least `CONFIDENCE` c from n = ⌈ln(1 - c) / ln(max(q, 1 - q))⌉ on (Wilks 1941; David &
+    Nagaraja 2003, section 7.1): 5 for p50, 29 for p90, 59 for p95, 299 for p99, 2,995 for p99.9.
 
     Raises:
         ValueError: the quantile is not between 0 and 1, both excluded.
@@ -29,18 +29,18 @@ def samples_needed(quantile: float) -> int:
 
 
 def arrivals_needed(quantile: float) -> int:
-    """Arrivals to offer so that enough are answered to hold a quantile: Poisson arrivals are seldom
-    fewer than four standard deviations below their mean."""
+    """Arrivals to offer so that enough are answered to support a quantile: Poisson arrivals are
+    seldom fewer than four standard deviations below their mean."""
     needed = samples_needed(quantile)
     return needed + math.ceil(4 * math.sqrt(needed))
 
 
 @dataclass(frozen=True)
 class Quantile:
-    """A metric that is a quantile of something sampled.
+    """A metric that is a quantile of samples.
 
     at: between 0 and 1. label: as a person writes it. counts: metrics of the same phase that count
-    samples; the least of those that it has is their number.
+        samples; the number of samples is the least of those present.
     """
 
     at: float
@@ -49,11 +49,11 @@ class Quantile:
 
     @property
     def needs(self) -> int:
-        """The fewest samples that hold it."""
+        """The fewest samples that support the quantile."""
         return samples_needed(self.at)
 
     def lacking(self, samples: float) -> str | None:
-        """Reason why so many samples do not hold it; None where they do."""
+        """Reason why so many samples do not support the quantile; None if they do."""
         if samples >= self.needs:
             return None
         requests = "request" if samples == 1 else "requests"
@@ -81,8 +81,8 @@ LATENCY: Mapping[str, float] = {f"latency_{name}": at for name, at in _NAMES.ite
 
 
 def lacking(figures: Mapping[str, float | None]) -> dict[str, str]:
-    """Reasons why quantiles among the figures of a phase say nothing, by metric. Where the number
-    of samples is not known, nothing is said against one."""
+    """Reasons why quantiles among the figures of a phase say nothing, by metric. A quantile with an
+    unknown number of samples is not faulted."""
     reasons = {}
     for name in QUANTILES.keys() & figures.keys():
         counts = [figures.get(count) for count in QUANTILES[name].counts]
@@ -94,8 +94,8 @@ def lacking(figures: Mapping[str, float | None]) -> dict[str, str]:
 
 
 def at_most(figures: Mapping[str, float | None], quantile: float) -> tuple[str, float] | None:
-    """The highest percentile of latency up to `quantile` that is known, as its label and its
-    microseconds: what it exceeds, the higher ones exceed too. None where none is known."""
+    """The highest known percentile of latency up to `quantile`, as its label and microseconds: a
+    bound that it exceeds, higher percentiles exceed too. None if none is known."""
     for name, at in sorted(LATENCY.items(), key=lambda one: -one[1]):
         us = figures.get(name)
         if at <= quantile and us is not None:
@@ -104,7 +104,7 @@ def at_most(figures: Mapping[str, float | None], quantile: float) -> tuple[str, 
 
 
 def withhold(phase: Phase) -> None:
-    """Replace quantiles of a phase that so few samples do not hold by the reason."""
+    """Replace quantiles of a phase that have too few samples by the reason."""
     reasons = lacking(phase.metrics)
     phase.metrics |= dict.fromkeys(reasons)
     phase.missing |= reasons

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 def quantile(probability: float, df: float) -> float:
-    """The value below which that probability lies, with `df` degrees of freedom."""
+    """Quantile of Student's t for this probability, with `df` degrees of freedom."""
     from scipy import special  # every command imports this file, and few need it
 
     return float(special.stdtrit(df, probability))
 
 
 def below(value: float, df: float) -> float:
-    """The probability of less than that value, with `df` degrees of freedom."""
+    """Probability that Student's t is below this value, with `df` degrees of freedom."""
     from scipy import special  # every command imports this file, and few need it
 
     return float(special.stdtr(df, value))

@@ -44,7 +44,7 @@ _Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class Estimate:
     """Mean of a sequence, in the units of its values. se: its standard error, with df degrees of
-    freedom. n: values. batches: that the standard error is of."""
+    freedom. n: number of values. batches: batches on which the standard error rests."""
 
     mean: float
     se: float
@@ -54,12 +54,12 @@ class Estimate:
 
 
 def estimate(values: _Floats) -> Estimate:
-    """The trimmed mean of values (n,) in their order in time, which may hang together.
+    """The trimmed mean of values (n,) in their order in time, which may be correlated.
 
     The mean is Yuen's (1974), without the highest and the lowest fifth. Its standard error is that
     of batch means (Alexopoulos & Seila 1998) of its influence function, the winsorised values over
-    the share that is kept: where the values are independent it is Yuen's own, and where they are
-    not it grows with what neighbours have in common.
+    the share that is kept: for independent values it is Yuen's own, and for others it grows with
+    what neighbours have in common.
 
     Raises:
         ValueError: fewer than `LEAST_ROUNDS` values, or one that is not finite.
@@ -80,11 +80,11 @@ def estimate(values: _Floats) -> Estimate:
 
 
 def joined(loads: Sequence[Estimate]) -> Effect:
-    """B over A as the loads that were measured stand, all of them: their mean, with the errors of
-    their rounds alone. It says nothing of another load.
+    """B over A for exactly the loads that were measured: their mean, with the errors of their
+    rounds alone. The effect says nothing about another load.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there are no loads.
     """
     if not loads:
         raise ValueError("there are no loads")
@@ -100,8 +100,8 @@ def joined(loads: Sequence[Estimate]) -> Effect:
 
 @dataclass(frozen=True)
 class Prior:
-    """What the other pairs of a run say of the variance between loads: `variance`, worth `df`
-    degrees of freedom; none where df is 0."""
+    """Prior knowledge of the variance between loads from the other pairs of a run: `variance`,
+    worth `df` degrees of freedom; none if df is 0."""
 
     variance: float = 0.0
     df: float = 0.0
@@ -113,7 +113,7 @@ NO_PRIOR = Prior()
 
 def of_the_store(loads: Sequence[Estimate], prior: Prior = NO_PRIOR) -> Effect:
     """B over A as stores: by the load, Student's t with a variance that is moderated by a prior
-    (Smyth 2004, equation 2). It is never less than what the rounds alone make it.
+    (Smyth 2004, equation 2). The variance is never less than what the rounds alone imply.
 
     Raises:
         ValueError: fewer than `LEAST_LOADS` loads.
@@ -131,15 +131,14 @@ def of_the_store(loads: Sequence[Estimate], prior: Prior = NO_PRIOR) -> Effect:
 
 
 def prior_of(variances: Mapping[str, Sequence[float]], df: float) -> Prior:
-    """The prior of the variance between loads that independent groups make together.
+    """The prior of the variance between loads, from independent groups together.
 
     The scaled inverse chi-square of Smyth (2004, section 6.2), by the mean and the variance of the
-    logarithms. What one store's cells have in common is one look at its loads: of each group the
-    variances are averaged first, and what all groups are worth is no more than their own degrees
-    of freedom.
+    logarithms. All cells of one store are one look at its loads: the variances of each group are
+    averaged first, and all groups together are worth no more than their own degrees of freedom.
 
     Args:
-        variances: of each group, sample variances with `df` degrees of freedom each.
+        variances: sample variances of each group, with `df` degrees of freedom each.
     """
     means = [float(np.mean(ones)) for ones in variances.values() if len(ones)]
     known = np.array([one for one in means if one > 0])
@@ -176,12 +175,12 @@ def _trigamma_inverse(value: float) -> float:
 
 
 def at_every_moment(found: Estimate, alpha: float = ALPHA) -> tuple[float, float] | None:
-    """The interval around a mean that holds at every moment at once, however often and for
-    whatever reason one looks: the chance that it ever misses is about `alpha`.
+    """The interval around a mean that holds at every moment at once, however often and for whatever
+    reason one looks: the chance that it ever misses is about `alpha`.
 
     The asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024,
-    theorem 2.2) over batches, with Student's t for the normal distribution.
-    None while there are too few batches.
+    theorem 2.2) over batches, with Student's t for the normal distribution. None while there are
+    too few batches.
     """
     t = found.n / BATCH_ROUNDS
     if t < _LEAST_LOOKED_AT:
@@ -197,8 +196,8 @@ def at_every_moment(found: Estimate, alpha: float = ALPHA) -> tuple[float, float
 
 
 def level_of_look(look: int, alpha: float = ALPHA) -> float:
-    """The level at which the look after each further load is taken, from 1: all looks together are
-    wrong with a chance of at most `alpha` (the union bound: 6/π² Σ 1/j² = 1)."""
+    """The level of the look after each further load, from 1: the chance that any look is wrong is
+    at most `alpha` (the union bound: 6/π² Σ 1/j² = 1)."""
     return alpha * 6 / (math.pi * look) ** 2
 
 
@@ -213,14 +212,14 @@ Weighted = Sequence[tuple[float, Batches]]
 
 
 def quantiles_apart(a: Weighted, b: Weighted, at: float) -> Estimate:
-    """The logarithm of B over A of a quantile of latency: that of all slices, pooled.
+    """The logarithm of B over A of a quantile of latency, over all slices pooled.
 
-    The unit is the batch of neighbouring rounds, drawn anew as a whole for all arms at once (the
-    block bootstrap of Künsch 1989 with blocks that do not overlap), since the slow requests of a
-    moment come together, and on both sides.
+    The unit of resampling is the batch of neighbouring rounds, drawn as a whole for all arms at
+    once (the block bootstrap of Künsch 1989 with blocks that do not overlap), since the slow
+    requests of a moment come together, and on both sides.
 
     Args:
-        a, b: the arms of each side, all of as many batches, none of them empty. at: the quantile,
+        a, b: the arms of each side, all with as many batches, none of them empty. at: the quantile,
             between 0 and 1.
 
     Raises:
@@ -245,7 +244,7 @@ def quantiles_apart(a: Weighted, b: Weighted, at: float) -> Estimate:
 
 
 def _counts(batches: Batches) -> tuple[_Floats, _Floats]:
-    """Bounds of all buckets (m,) in microseconds, and of each batch the counts in them (n, m)."""
+    """Bounds of all buckets (m,) in microseconds, and the counts of each batch in them (n, m)."""
     found = [[histogram_buckets(one) for one in slices] for slices in batches]
     bounds = np.unique(np.concatenate([upto for slices in found for upto, _ in slices]))
     counts = np.zeros((len(batches), len(bounds)))
@@ -256,7 +255,7 @@ def _counts(batches: Batches) -> tuple[_Floats, _Floats]:
 
 
 def _quantiles(times: NDArray[np.int64], bounds: _Floats, counts: _Floats, at: float) -> _Floats:
-    """The quantile of the batches, each taken so many times (r, n): (r,)."""
+    """Quantiles (r,) of r resamples that take each batch so many times (r, n)."""
     upto = np.cumsum(times @ counts, axis=1)
     wanted = np.maximum(1.0, np.ceil(at * upto[:, -1:]))
     found: _Floats = bounds[(upto >= wanted).argmax(axis=1)]
@@ -264,7 +263,7 @@ def _quantiles(times: NDArray[np.int64], bounds: _Floats, counts: _Floats, at: f
 
 
 def batches_of(rounds: int) -> list[slice]:
-    """The rounds, 0 to `rounds`, in batches as `estimate` makes them."""
+    """The rounds, 0 to `rounds`, split into batches as in `estimate`."""
     batches = max(LEAST_BATCHES, min(MOST_BATCHES, rounds // BATCH_ROUNDS))
     edges = np.linspace(0, rounds, batches + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(edges)]

@@ -21,7 +21,7 @@ MOST_REPEATS, _MOST_ROUNDS, _ROUNDS = 100, 2_000, 20
 
 
 class VerdictKind(StrEnum):
-    """B compared with A."""
+    """Verdict on B compared with A."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -35,10 +35,10 @@ class Evidence:
     """One quantity of A and B, by their repeats.
 
     effect: B over A, as measured. bounds: B over A had the machine not been disturbed, in the best
-        case of one side each. open: verdicts that no repeat speaks for, since all that could were
+        case of one side each. open: verdicts that no repeat supports, since all that could were
         disturbed. disturbed: where the machine was, in words. n: repeats of the side with fewer.
-    measured: the change before a correction for the machine's pace, a share of A; None without.
-    by_round: n are rounds of turns, and no repeats.
+    measured: change before a correction for the machine's pace, a share of A; None without.
+    by_round: n counts rounds of turns, not repeats.
     """
 
     effect: Effect
@@ -52,24 +52,24 @@ class Evidence:
 
     @property
     def side(self) -> VerdictKind:
-        """Better or worse, whichever B is as measured."""
+        """Better or worse, according to B as measured."""
         more = self.effect.ratio > 1
         return VerdictKind.BETTER if more == self.higher_is_better else VerdictKind.WORSE
 
     @property
     def p(self) -> float:
-        """The p-value of no difference: the largest of all cases; 1 where they point apart."""
+        """The p-value of no difference: the largest of all cases; 1 if their directions differ."""
         effects = (self.effect, *self.bounds)
         apart = min(e.ratio for e in effects) < 1 < max(e.ratio for e in effects)
         return 1.0 if apart or self.side in self.open else max(e.p for e in effects)
 
     @property
     def least(self) -> float:
-        """The change that is nearest to none, of all cases, as a share of A without its sign."""
+        """The smallest change of all cases, as a share of A without its sign."""
         return min(abs(e.ratio - 1) for e in (self.effect, *self.bounds))
 
     def is_within(self, threshold: float) -> bool:
-        """Whether every interval lies within the threshold."""
+        """True if every interval lies within the threshold."""
         effects = (self.effect, *self.bounds)
         low, high = min(e.low for e in effects), max(e.high for e in effects)
         return VerdictKind.TIE not in self.open and low >= 1 - threshold and high <= 1 + threshold
@@ -77,10 +77,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict. p_adjusted: after Holm over the family. minimum: the least true rise that would
-    have been found with a chance of `POWER`, as a share of A. more: repeats of each side (of turns,
-    rounds) that would likely decide what is undecided; None where that is too many. disturbed: it
-    is undecided for repeats on a disturbed machine alone."""
+    """A verdict. p_adjusted: p-value after Holm over the family. minimum: the least true rise that
+    would have been found with a chance of `POWER`, as a share of A. more: further repeats of each
+    side (rounds, for turns) that would likely decide an undecided verdict; None if they are too
+    many. disturbed: undecided only because repeats ran on a disturbed machine."""
 
     kind: VerdictKind
     reason: str
@@ -91,7 +91,7 @@ class Decision:
 
 
 def decide(family: Sequence[Evidence], threshold: float, alpha: float = ALPHA) -> list[Decision]:
-    """A decision on each, in order.
+    """A decision on each piece of evidence, in order.
 
     Better or worse: the repeats show a difference (p after Holm at most `alpha`) of at least
     `threshold`, a share of A, in every case of their bounds. Tie: the whole 95 % interval lies
@@ -127,7 +127,7 @@ def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int
 
 
 def _as_measured(one: Evidence, threshold: float, level: float) -> VerdictKind | None:
-    """The verdict that the disturbed repeats would give if they were believed."""
+    """The verdict that would follow if the disturbed repeats were believed."""
     effect = one.effect
     if effect.p <= level and abs(effect.ratio - 1) >= threshold:
         return one.side
@@ -136,7 +136,7 @@ def _as_measured(one: Evidence, threshold: float, level: float) -> VerdictKind |
 
 
 def _more_repeats(one: Evidence, threshold: float, level: float) -> int | None:
-    """Repeats of each side until the ratio found, if it is the true one, is called what it is."""
+    """Further repeats of each side needed for a decision if the ratio found is the true one."""
     most, step = (_MOST_ROUNDS, _ROUNDS) if one.by_round else (MOST_REPEATS, 1)
     for more in range(step, most + 1, step):
         if one.effect.is_decided(one.n, one.n + more, level, threshold):
@@ -147,11 +147,11 @@ def _more_repeats(one: Evidence, threshold: float, level: float) -> int | None:
 def undisturbed(
     repeats: Mapping[int, float], disturbed: Collection[int], *, higher_is_better: bool
 ) -> dict[int, float] | None:
-    """The repeats in their best case: each disturbed one as good as the best of the others.
+    """The repeats in their best case: each disturbed repeat as good as the best of the others.
 
-    What a busy machine does to a time or a rate is to make it worse. So a disturbed repeat bounds
-    the undisturbed one from one side, and the side's own quiet repeats say how good it may have
-    been. None where none of them was quiet.
+    A busy machine makes a time or a rate worse. So a disturbed repeat bounds the undisturbed one
+    from one side, and the side's own quiet repeats say how good it may have been. None if no repeat
+    was quiet.
     """
     quiet = [value for repeat, value in repeats.items() if repeat not in disturbed]
     if not quiet:
@@ -179,14 +179,14 @@ def weigh(
     names: tuple[str, str] = ("A", "B"),
     effect: Callable[[Repeats, Repeats], Effect] = by_repeat,
 ) -> Evidence:
-    """The evidence of a time or a rate, value by repeat, with its bounds.
+    """The evidence of a time or a rate, from the values by repeat, with its bounds.
 
     Args:
         disturbed_a, disturbed_b: repeats in which the machine was busy with something else.
-        names: of A and of B, in reasons.
+        names: names of A and B, for reasons.
 
     Raises:
-        ValueError: as `unpaired`.
+        ValueError: see `unpaired`.
     """
     evidence = Evidence(effect(a, b), min(len(a), len(b)), higher_is_better)
     bounds, without, places = [], set(), []

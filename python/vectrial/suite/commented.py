@@ -45,7 +45,7 @@ def commented(
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], said: set[str]) -> Iterator[str]:
-    """A line for each key, below its comment. said: comments that are there already, extended."""
+    """A line for each key, below its comment. said: the comments written already, extended here."""
     texts = field_texts(model)
     for key, value in values.items():
         if key in texts and texts[key] not in said:
@@ -75,7 +75,7 @@ def _key(name: str) -> str:
 
 
 def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """The entry of each field in the docstring of a model: `field: text`, or of several fields
+    """The entry of each field in the docstring of a model: `field: text`, or for several fields
     `field, field: text`."""
     names = "|".join(sorted(map(re.escape, model.model_fields), key=len, reverse=True))
     if not names:

@@ -88,7 +88,7 @@ class ExistingRef(_Part):
 
     @property
     def existing(self) -> Existing:
-        """The same, as a store takes it."""
+        """The reference converted to what a store takes."""
         columns = dict(self.columns)
         return Existing(self.collection, self.id, self.vector, columns, where=self.where)
 
@@ -126,7 +126,7 @@ class StoreRef(_Part):
         return variants.full_name(self.store, self.variant)
 
     def is_among(self, names: Collection[str]) -> bool:
-        """Whether one of them is the store's, or this variant's."""
+        """True if one of the names is the store's, or this variant's."""
         return self.store in names or self.name in names
 
     @property
@@ -286,7 +286,7 @@ class Suite(_Part):
 
     @property
     def rules(self) -> Rules:
-        """What it says of all its jobs alike."""
+        """The settings that apply to all jobs of the suite."""
         return Rules(
             self.k,
             self.seed,
@@ -306,7 +306,7 @@ class Suite(_Part):
 
 
 def _one_of(name: str, names: Collection[str]) -> bool:
-    """Whether one of them names the same, or has it among its variants, or is a variant of it."""
+    """True if one of the names is the same, one of its variants, or the store of this variant."""
     if name in names or variants.store_of(name) in names:
         return True
     return any(variants.store_of(other) == name for other in names)
@@ -340,7 +340,7 @@ def suite_text(path: Path) -> str:
 
 
 def parse_suite(text: str, where: str) -> Suite:
-    """As `read_suite`, from the text of a file called `where`."""
+    """The suite in the text of a file called `where`; see `read_suite`."""
     try:
         plain = tomllib.loads(text)
     except ValueError as error:  # of the syntax, or of a number with thousands of digits
@@ -351,7 +351,7 @@ def parse_suite(text: str, where: str) -> Suite:
 
 
 def validated(model: type[M], plain: Mapping[str, Any], where: str) -> M:
-    """`plain` as `model`; the first fault becomes a `UserError` that names the key."""
+    """`plain` validated as `model`; the first fault becomes a `UserError` that names the key."""
     try:
         return model.model_validate(plain)
     except ValidationError as error:
@@ -362,7 +362,7 @@ def faults_of(
     model: type[BaseModel], plain: Mapping[str, Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Every fault of `plain` as `model`: the keys and positions that lead to it, and what was
-    expected. None if it is valid."""
+    expected. Empty if it is valid."""
     try:
         model.model_validate(plain)
     except ValidationError as error:

@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).resolve().parents[1] / "suites"
 
 def files() -> dict[str, Path]:
     """The files of all suites that come with Vectrial or a package of plug-ins, by name, sorted.
-    Vectrial's own come before others of the same name."""
+    Vectrial's own take precedence over others of the same name."""
     folders = (_FOLDER, *(package / "suites" for package in plugins.packages().values()))
     found = {path.stem: path for folder in reversed(folders) for path in folder.glob("*.toml")}
     return dict(sorted(found.items()))
@@ -32,8 +32,8 @@ def names() -> tuple[str, ...]:
 def file_of(suite: Path) -> Path:
     """The file of a suite: `suite` itself, or the file of the shipped suite that it names.
 
-    A file in the current folder comes before a shipped suite of the same name. A path with a
-    folder or an ending is never a name; it is returned whether the file is there or not.
+    A file in the current folder takes precedence over a shipped suite of the same name. A path with
+    a folder or an ending is never a name; it is returned whether the file exists or not.
 
     Raises:
         UserError: it is a name, and neither a file nor a shipped suite has it.

@@ -25,14 +25,14 @@ _MOST_BYTES, _MOST_SHARE = 1 << 30, 0.05
 
 
 def compacts_memory() -> bool:
-    """Whether this process may ask the kernel for it: Linux lets root."""
+    """True if this process may ask the kernel to compact memory: Linux lets root."""
     return os.access(_ASK, os.W_OK)
 
 
 @contextmanager
 def memory_in_large_pieces() -> Iterator[None]:
-    """Have the kernel join free memory, a moment's work, and hold what stays in small pieces, so
-    that all loads within find large ones. Does nothing where it may not."""
+    """Have the kernel join free memory, which takes a moment, and occupy what stays in small
+    pieces, so that all loads in the block find large pieces. Does nothing without permission."""
     if not compacts_memory():
         yield
         return
@@ -46,7 +46,7 @@ def _most_bytes() -> int:
 
 
 def _small_bytes() -> int:
-    """Free memory in small pieces; 0 where the kernel does not tell."""
+    """Free memory in small pieces; 0 if the kernel does not report it."""
     try:
         lines = _PIECES.read_text().splitlines()
     except OSError:
@@ -60,7 +60,7 @@ def _small_bytes() -> int:
 
 @contextmanager
 def _ballast(size: int) -> Iterator[None]:
-    """Memory of this size in single pages, which take small pieces first."""
+    """Hold memory of this size in single pages, which take small pieces first."""
     if size < mmap.PAGESIZE:
         yield
         return

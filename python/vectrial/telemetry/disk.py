@@ -27,9 +27,9 @@ def allocated_bytes(folders: Iterable[Path]) -> int:
 
 
 def allocated_by(folders: Iterable[Path], category: Callable[[str], Kind]) -> Mapping[Kind, int]:
-    """The same bytes by kind; their sum is what `allocated_bytes` counts.
+    """The bytes of `allocated_bytes` by kind; the sum is the same.
 
-    category: of a path below one of the folders, with a leading `/`; a folder's also ends in `/`.
+    category: kind of a path below a folder, with a leading `/`; a folder's also ends in `/`.
     """
     found = Counter[Kind]()
     for path, size in _blocks(folders):
@@ -43,7 +43,7 @@ def on_disk(store: type[Store], folders: Iterable[Path]) -> Mapping[FileKind, in
 
 
 def _blocks(folders: Iterable[Path]) -> Iterator[tuple[str, int]]:
-    """Each path below its folder, as of `allocated_by`, with the bytes of its own blocks."""
+    """Each path below its folder, as in `allocated_by`, with the bytes of its own blocks."""
     seen: set[tuple[int, int]] = set()
     paths = [(os.fspath(folder), "/") for folder in folders]
     while paths:

@@ -29,10 +29,10 @@ _Number = TypeVar("_Number", int, float)
 
 
 def environment_facts(repository: Path | None = None) -> dict[str, Any]:
-    """All of it, ready for JSON.
+    """All facts of the environment, ready for JSON.
 
     Args:
-        repository: a folder of the checkout whose revision is told; this package's by default.
+        repository: a folder of the checkout whose revision is reported; this package's by default.
     """
     return {
         "cpu": _cpu(),
@@ -65,9 +65,9 @@ def libraries() -> Mapping[str, str]:
 
 
 def git(folder: Path) -> dict[str, Any]:
-    """Revision of the checkout that `folder` lies in, and whether it was changed since.
+    """Revision of the checkout that contains `folder`, and whether it was changed since.
 
-    `dirty` is about tracked files. Both are None outside a checkout or without git.
+    `dirty` refers to tracked files. Both are None outside a checkout or without git.
     """
     unknown: dict[str, Any] = {"revision": None, "dirty": None}
     program = shutil.which("git")
@@ -162,7 +162,7 @@ def _clock() -> dict[str, Any]:
 
 
 def _container() -> dict[str, Any]:
-    """Limits that hold for this process: the strictest on the way to the root of its cgroups."""
+    """Limits that apply to this process: the strictest on the way to the root of its cgroups."""
     version, cpus, memory = _cgroup_limits()
     return {
         "cgroup": version,

@@ -14,8 +14,8 @@ from vectrial.util.cgroups import ROOT, is_unified, membership, read
 
 @dataclass(frozen=True)
 class GroupUsage:
-    """cpu_s: user and system time. peak_bytes: greatest memory, with the page cache. None:
-    unknown."""
+    """Usage of a control group. cpu_s: user and system time. peak_bytes: peak memory, with the page
+    cache. None: unknown."""
 
     cpu_s: float | None = None
     peak_bytes: int | None = None
@@ -35,7 +35,7 @@ class ControlGroups:
             self._memory = _there(root / "memory", own.get("memory"))
 
     def usage(self) -> GroupUsage:
-        """Usage until now; None for a group that has vanished, as at the end of a container."""
+        """Usage until now; None for a group that has vanished, as when a container ends."""
         if self._unified is not None:
             fields = dict(
                 line.split(" ", 1) for line in (read(self._unified / "cpu.stat") or "").splitlines()

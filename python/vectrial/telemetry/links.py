@@ -13,7 +13,7 @@ _RECEIVED, _SENT = (0, 1), (8, 9)
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes and packets in both directions until now; None: it has no link of its own."""
+    """Bytes and packets in both directions until now; None without a link of its own."""
 
     bytes: int | None = None
     packets: int | None = None

@@ -24,10 +24,10 @@ _LEAST_S = 0.2
 
 @dataclass(frozen=True)
 class MachineCounters:
-    """Counters since boot, in seconds. busy_s, steal_s: of all processors together. stalled_s: in
-    which a process that could run had to wait for a processor. memory_stalled_s: in which one
-    waited for memory, as for a page that was dropped. throttled_s: in which this process's control
-    group had used up its quota. mhz: mean frequency of the processors now."""
+    """Counters since boot, in seconds. busy_s, steal_s: all processors together. stalled_s: time in
+    which a process that could run had to wait for a processor. memory_stalled_s: time in which a
+    process waited for memory, such as a dropped page. throttled_s: time in which this process's
+    control group had used up its quota. mhz: mean frequency of the processors now."""
 
     busy_s: float | None = None
     steal_s: float | None = None
@@ -38,7 +38,7 @@ class MachineCounters:
 
 
 def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> MachineCounters:
-    """A reading; some file reads."""
+    """The counters now, from some file reads."""
     busy = steal = None
     fields = (read(proc / "stat") or "").partition("\n")[0].split()
     if fields[:1] == ["cpu"] and len(fields) >= 9:
@@ -67,7 +67,7 @@ def _stalled(proc: Path, resource: str) -> float | None:
 
 
 def _throttled(proc: Path, sys: Path) -> float | None:
-    """Of the group of this process: version 2 in microseconds, version 1 in nanoseconds."""
+    """Throttled time of our control group: version 2 in microseconds, version 1 in nanoseconds."""
     groups = membership(proc / "self")
     for controller, tree, key, unit in (
         ("", "fs/cgroup", "throttled_usec", 1e6),
@@ -96,12 +96,12 @@ def add_machine_metrics(
     started_ns: int,
     processors: int | None = None,
 ) -> None:
-    """Add what else the machine did to the metrics of every phase that is long enough.
+    """Add the machine's other activity to the metrics of every phase that is long enough.
 
     Args:
-        machine: rows of `Sampler.machine_rows`. samples: of the processes measured, as
-            `Sampler.rows` gives them: what they used is not something else.
-        started_ns: the trial's start. processors: of the machine.
+        machine: rows of `Sampler.machine_rows`. samples: samples of the measured processes from
+            `Sampler.rows`: their own usage is not other activity.
+        started_ns: the trial's start. processors: number of processors of the machine.
     """
     count = processors or os.cpu_count() or 1
     for ordinal, phase in enumerate(phases):

@@ -26,7 +26,7 @@ _COUNTERS = {
 
 
 def not_its_own(phase: Phase, told_ns: int) -> str | None:
-    """The reason why samples until `told_ns` (`time.perf_counter_ns`) are not the phase's; else
+    """The reason why samples until `told_ns` (`time.perf_counter_ns`) are not the phase's own, or
     None."""
     if phase.unsampled is not None:
         return phase.unsampled
@@ -42,14 +42,14 @@ def add_server_metrics(
 ) -> None:
     """Add the server's usage to the metrics of every phase in which it was sampled.
 
-    Counters are read at the phase's end, when a sample is taken, and at its start by the straight
-    line between the samples around it, which are a second apart. A rate is of the time in which
-    its counter was read: that of a phase's clock may be shorter.
+    Counters are read at the phase's end, when a sample is taken, and interpolated at its start
+    between the samples around it, which are a second apart. A rate is over the time in which its
+    counter was read; the phase's clock may have run for less.
 
-    A phase of which nobody knows it has the reason instead.
+    A phase whose usage is unknown gets the reason instead.
 
     Args:
-        samples: of one trial, as `Sampler.rows` gives them. started_ns: the trial's start.
+        samples: samples of one trial from `Sampler.rows`. started_ns: the trial's start.
     """
     servers = [row for row in samples if row["process"] != CLIENT]
     for phase in phases if servers else ():
@@ -74,7 +74,7 @@ def _add(
     alone: bool,
 ) -> None:
     """Add the usage of one server process tree to the phase's. alone: no other phase began at the
-    same moment, as those of operations do that are sent in turns."""
+    same moment; phases of operations that are sent in turns do."""
     last = inside[-1]
     span_s = last["at_s"] - at_s
     _plus(phase, "server_cpu_s", cpu_between(rows, at_s, last))
@@ -106,8 +106,8 @@ def _add(
 def cpu_between(
     rows: Sequence[Mapping[str, Any]], at_s: float, last: Mapping[str, Any]
 ) -> float | None:
-    """Processor seconds from `at_s` to the sample `last`, of its own control group if it has
-    one."""
+    """Processor seconds from `at_s` to the sample `last`, of the process's own control group if it
+    has one."""
     if last.get("group_cpu_s") is not None:
         grown = growth(rows, "group_cpu_s", at_s, last)
         if grown is not None:
@@ -118,8 +118,8 @@ def cpu_between(
 def growth(
     rows: Sequence[Mapping[str, Any]], counter: str, at_s: float, last: Mapping[str, Any]
 ) -> float | None:
-    """The growth of a counter from `at_s`, interpolated between samples, to the sample `last`, or
-    None."""
+    """The growth of a counter from `at_s`, interpolated between samples, to the sample `last`; None
+    if unknown."""
     known = [row for row in rows if row.get(counter) is not None]
     if last.get(counter) is None or not known:
         return None
@@ -135,8 +135,7 @@ def growth(
 
 
 def _peak(rows: Sequence[Mapping[str, Any]], inside: Sequence[Mapping[str, Any]]) -> float | None:
-    """The greatest memory in a phase: the kernel's record if it grew meanwhile, else the largest
-    sample."""
+    """Peak memory in a phase: the kernel's record if it grew meanwhile, else the largest sample."""
     seen = max(row["rss_bytes"] for row in inside)
     earlier = [row for row in rows if row["at_s"] < inside[0]["at_s"]]
     ends, began = inside[-1].get("peak_rss_bytes"), None

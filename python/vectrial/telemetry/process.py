@@ -28,13 +28,13 @@ _Number = TypeVar("_Number", int, float)
 class Usage:
     """The usage of a process and its descendants; the counters never fall.
 
-    cpu_s: user and system time, also of descendants that have ended and were waited for.
+    cpu_s: user and system time, including descendants that have ended and were waited for.
     rss_bytes: resident memory; pages shared between the processes count once for each.
-    peak_rss_bytes: the greatest that each has had, added up; at least the greatest of their sum.
-    read_bytes, write_bytes: to and from disks, also of descendants that were waited for. A write
-        counts when it makes a page of the page cache dirty, and whether or not the page is still
-        there to be written out.
-    major_faults: page faults that had to wait for a disk, also of descendants waited for.
+    peak_rss_bytes: the sum of each process's peak; at least the peak of their sum.
+    read_bytes, write_bytes: from and to disks, including descendants that were waited for. A write
+        counts when it makes a page of the page cache dirty, whether or not the page is still there
+        to be written out.
+    major_faults: page faults that had to wait for a disk, including descendants waited for.
     """
 
     cpu_s: float
@@ -49,7 +49,7 @@ class Usage:
 
 
 class ProcessTree:
-    """A process and its descendants, whose ended ones are not forgotten."""
+    """A process and its descendants, including those that have ended."""
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
@@ -63,10 +63,10 @@ class ProcessTree:
         return self._root.pid
 
     def usage(self, look: bool = True) -> Usage | None:
-        """The sum over the tree now; None when its root has ended.
+        """The sum over the tree now; None if its root has ended.
 
-        Finding descendants reads every process of the machine: without `look`, only those that
-        were found before are asked.
+        Finding descendants reads every process of the machine: without `look`, only the descendants
+        found before are read.
         """
         try:
             found = self._root.children(recursive=True) if look else self._alive
@@ -92,9 +92,9 @@ class ProcessTree:
         )
 
     def _never_less(self, counter: str, values: Iterable[_Number | None]) -> _Number | None:
-        """The sum of a counter that the kernel adds to a parent's when it waits for its child: one
-        that has ended is counted there, and must not be counted again. One that nobody waited for
-        takes its share with it; the counter never falls all the same."""
+        """The sum of a counter that the kernel adds to the parent's when it waits for its child: an
+        ended child is counted there, and must not be counted again. A child that nobody waited for
+        takes its share with it; the sum never falls all the same."""
         now = _total(values)
         if now is not None:
             now = self._most[counter] = max(now, self._most.get(counter, now))
@@ -148,7 +148,7 @@ def _major_faults(pid: int) -> int | None:
 
 
 def _waited_for(times: Any) -> float:
-    """Seconds of children that have ended, where the platform tells."""
+    """Seconds of children that have ended, if the platform reports them."""
     parts = (getattr(times, name, 0.0) for name in ("children_user", "children_system"))
     return float(sum(parts))
 
@@ -168,7 +168,7 @@ class Sampler:
 
     Args:
         processes: name in the telemetry table → process id.
-        folders: whose allocated bytes are the `disk_bytes` of every row of the first process.
+        folders: the allocated bytes of these are the `disk_bytes` of the first process's rows.
         started_ns: the trial's start, as `time.perf_counter_ns`; `at_s` counts from it.
         every_s: seconds between samples.
         walk_every_s: seconds between walks over the folders and searches for new descendants;
@@ -211,9 +211,9 @@ class Sampler:
             raise self._failure
 
     def mark(self, phase: int, began_ns: int | None = None) -> None:
-        """The phase with this ordinal has just ended: a sample is taken, and it and those before
-        it are the phase's, back to `began_ns` (`time.perf_counter_ns`) or the mark before.
-        Call it outside the clock."""
+        """Mark the end of the phase with this ordinal: take a sample, and assign it and earlier
+        samples to the phase, back to `began_ns` (`time.perf_counter_ns`) or the mark before. Call
+        it outside the clock."""
         self._sample(walk=True)
         with self._lock:
             first = -1.0 if began_ns is None else (began_ns - self._started_ns) / 1e9
@@ -223,8 +223,8 @@ class Sampler:
             self._marked, self._looked = len(self._rows), len(self._machine)
 
     def follow(self, processes: Mapping[str, int]) -> None:
-        """Sample these processes from now on under their names: one that was started again has
-        another id. Counters of a new process begin anew. One that has ended has no more samples."""
+        """Sample these processes from now on under their names: a restarted process has another id.
+        Counters of a new process begin anew. An ended process has no more samples."""
         with self._lock:
             for name, pid in processes.items():
                 if name not in self._trees or self._trees[name].pid != pid:
@@ -237,7 +237,7 @@ class Sampler:
             return [dict(row) for row in self._rows]
 
     def machine_rows(self) -> list[dict[str, Any]]:
-        """The machine at the same times: `at_s`, `phase` as in `rows`, and the fields of
+        """Samples of the machine at the same times: `at_s`, `phase` as in `rows`, and the fields of
         `Machine`."""
         with self._lock:
             return [dict(row) for row in self._machine]
@@ -250,8 +250,8 @@ class Sampler:
             self._failure = failure
 
     def _sample(self, walk: bool) -> None:
-        """One row per tree. Looking for descendants and walking over folders cost more: done with
-        `walk`, and when it was long ago."""
+        """Take one row per tree. Looking for descendants and walking over folders cost more: done
+        with `walk`, and if it was long ago."""
         with self._lock:
             at_s = (time.perf_counter_ns() - self._started_ns) / 1e9
             walk = walk or at_s - self._walked_s >= self._walk_every_s

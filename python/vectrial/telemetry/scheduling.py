@@ -13,8 +13,8 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Scheduled:
-    """Seconds of all threads together. ran_s: on a processor. waited_s: ready to run, while others
-    had it."""
+    """Seconds of all threads together. ran_s: on a processor. waited_s: ready to run, while other
+    threads had it."""
 
     ran_s: float
     waited_s: float
@@ -24,8 +24,8 @@ class Scheduled:
 
 
 def scheduled(pids: Iterable[int]) -> Scheduled | None:
-    """Of the threads that these processes have now, since each began; None where the kernel does
-    not tell (Linux does, in `schedstat`)."""
+    """Seconds of the threads that these processes have now, since each began; None if the kernel
+    does not report them (Linux does, in `schedstat`)."""
     ran_ns = waited_ns = 0
     known = False
     for pid in pids:
@@ -44,7 +44,7 @@ def scheduled(pids: Iterable[int]) -> Scheduled | None:
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
-    """These processes and those that they started, as of now."""
+    """These processes and the processes that they started, as of now."""
     found: dict[int, None] = {}
     for pid in pids:
         try:

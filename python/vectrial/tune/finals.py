@@ -24,7 +24,7 @@ _MOST_RECALL = 1 - 1e-6
 
 
 def finalists(tried: Sequence[TriedBuild], count: int) -> list[TriedBuild]:
-    """The builds that may be the fastest at the wanted recall, at most `count`, the best first."""
+    """The builds that may be the fastest at the wanted recall, at most `count`, best first."""
     able = [one for one in tried if one.state == "complete" and one.best is not None]
     able.sort(key=lambda one: -one.value)
     return [one for one in able if one.value >= _NEAR * able[0].value][:count]
@@ -32,13 +32,13 @@ def finalists(tried: Sequence[TriedBuild], count: int) -> list[TriedBuild]:
 
 def settings_near(candidates: Sequence[Candidate], parameter: str, recall: float) -> list[int]:
     """Values of the search parameter around the least that reaches the recall, ascending; the least
-    measured one where that reaches it.
+    measured value if that reaches it.
 
-    The needed value is read between the last that misses and the first that reaches the recall:
-    the logarithm of the odds of a neighbour to be found is close to linear in that of the value.
+    The needed value is read between the last that misses and the first that reaches the recall: the
+    logarithm of the odds of finding a neighbour is close to linear in that of the value.
 
     Args:
-        candidates: of one build; at least one reaches the recall.
+        candidates: candidates of one build; at least one reaches the recall.
     """
     points = sorted((int(one.search[parameter]), one.recall) for one in candidates)
     reaching = next(at for at, (_, found) in enumerate(points) if found >= recall)

@@ -35,21 +35,21 @@ class LimitsTry:
 
 @dataclass(frozen=True)
 class Reply:
-    """What happened there. peak_bytes: the most memory that was used; None if it is not known."""
+    """Result of a try. peak_bytes: peak memory used; None if unknown."""
 
     outcome: LimitsOutcome
     peak_bytes: int | None = None
 
     @property
     def holds(self) -> bool:
-        """True if the store held."""
+        """True if the store held under the limits."""
         return self.outcome is LimitsOutcome.HOLDS
 
 
 @dataclass(frozen=True)
 class LeastLimits:
-    """The least limits that were confirmed, None where none were; and the greatest beneath that
-    did not hold, None where nothing so low was tried."""
+    """The least limits that were confirmed, or None; and the greatest lower limits that did not
+    hold, or None if nothing so low was tried."""
 
     memory_bytes: int | None
     cpus: float | None
@@ -63,10 +63,10 @@ Search = Generator[LimitsTry, Reply, LeastLimits]
 def seek(
     total_bytes: int, most_cpus: float, *, resolution: float = 0.1, confirmations: int = 3
 ) -> Search:
-    """The least limits.
+    """Search for the least limits.
 
     Args:
-        total_bytes, most_cpus: of the whole machine, where the search begins.
+        total_bytes, most_cpus: memory and processors of the whole machine, where the search begins.
         resolution: least memory that holds over greatest that does not, less 1.
         confirmations: steps at the answer, all of which must hold.
     """
@@ -95,7 +95,7 @@ def seek(
 def _least_memory(
     high: int, cpus: float, resolution: float
 ) -> Generator[LimitsTry, Reply, tuple[int | None, int]]:
-    """The greatest limit that does not hold and the least that does. high: one that does."""
+    """The greatest limit that does not hold and the least that does. high: a limit that holds."""
     low: int | None = None
     while True:
         if low is None:
@@ -116,7 +116,7 @@ def _least_memory(
 def _least_processors(
     memory_bytes: int, most: float
 ) -> Generator[LimitsTry, Reply, tuple[float | None, float]]:
-    """The greatest share that does not hold and the least that does, by halves."""
+    """The greatest share that does not hold and the least that does, by bisection."""
     cpus = most
     while cpus / 2 >= _LEAST_CPUS:
         reply = yield from _agreed(LimitsTry(LimitsPurpose.PROCESSORS, memory_bytes, cpus / 2))
@@ -127,7 +127,7 @@ def _least_processors(
 
 
 def _agreed(attempt: LimitsTry) -> Generator[LimitsTry, Reply, Reply]:
-    """What two steps agree on: a pause of the machine can make one slow, or its figures void."""
+    """The reply of two steps that agree: a pause can make one slow, or its figures void."""
     reply = yield attempt
     if reply.outcome not in (LimitsOutcome.SLOW, LimitsOutcome.UNKNOWN):
         return reply

@@ -25,7 +25,7 @@ _FAILED, _SMALL = -2.0, 1e-9
 
 @dataclass(frozen=True)
 class TuneLimits:
-    """Minimum mean recall; maximum p99 in µs and resident bytes, where not None."""
+    """Minimum mean recall; maximum p99 in µs and resident bytes, None for no limit."""
 
     recall: float
     p99_us: float | None = None
@@ -34,14 +34,14 @@ class TuneLimits:
 
 @dataclass(frozen=True)
 class Build:
-    """A kind of index with build parameters; others keep the store's defaults."""
+    """A kind of index with build parameters; other parameters keep the store's defaults."""
 
     kind: str
     params: Mapping[str, Any]
 
     @property
     def label(self) -> str:
-        """For a person."""
+        """Label for a person."""
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.params.items())])
 
 
@@ -57,7 +57,7 @@ class Candidate:
     memory_bytes: float | None
 
     def fault(self, limits: TuneLimits) -> str | None:
-        """The first limit that it exceeds, or None."""
+        """The first limit that the candidate exceeds, or None."""
         if self.recall < limits.recall:
             return f"recall {self.recall:.4f}"
         if limits.p99_us is not None:
@@ -86,7 +86,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measured:
-    """Candidates of one build on some rows. reason: of having none."""
+    """Candidates of one build on some rows. reason: why there are none."""
 
     candidates: Sequence[Candidate]
     reason: str = ""
@@ -123,8 +123,8 @@ def search(
     """Try `budget` builds.
 
     Args:
-        kinds: parameters to vary, by kind of index. first: the first build of each kind; one that
-            leaves parameters to the store is measured on all rows at once.
+        kinds: parameters to vary, by kind of index. first: the first build of each kind; a build
+            that leaves parameters to the store is measured on all rows at once.
         evaluate: measures a build on a number of rows.
         steps: numbers of rows, ascending, up to all.
 
@@ -226,7 +226,7 @@ def best_of(measured: Measured, limits: TuneLimits) -> tuple[Candidate | None, f
 
 
 def _qps_at(candidates: Sequence[Candidate], able: Sequence[Candidate], recall: float) -> float:
-    """QPS at exactly this recall, between the settings that miss it and those that are within the
+    """QPS at exactly this recall, between the settings that miss it and the settings within the
     limits: a build is not worse for reaching the recall just below a setting."""
     points = [(one.recall, one.qps) for one in candidates if one.recall < recall or one in able]
     reading = read_at(points, recall)
@@ -235,7 +235,7 @@ def _qps_at(candidates: Sequence[Candidate], able: Sequence[Candidate], recall: 
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates that no other exceeds in both recall and QPS, by recall."""
+    """Candidates that no other candidate exceeds in both recall and QPS, by recall."""
     front: list[Candidate] = []
     for one in sorted(candidates, key=lambda one: (-one.recall, -one.qps)):
         if not front or one.qps > front[-1].qps:

@@ -64,7 +64,7 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
 
 
 def defaults(kind: IndexKind, of: tuple[Knob, ...]) -> dict[str, Any]:
-    """The store's defaults of these parameters, where they are within the ranges."""
+    """The store's defaults of these parameters, if they are within the ranges."""
     out: dict[str, Any] = {}
     for knob in of:
         own = kind.build.model_fields[knob.name].default

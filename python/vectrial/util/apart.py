@@ -39,11 +39,11 @@ Handler = Callable[[Mapping[str, Any], bytes], Answer]
 
 
 class ProcessEnded(VectrialError):
-    """The process ended while it was asked, or was ended because it took too long."""
+    """The process ended during a request, or was ended because the request took too long."""
 
 
 class TooLong(ProcessEnded):
-    """A request took longer than it may."""
+    """A request took longer than allowed."""
 
 
 class Apart:
@@ -51,7 +51,7 @@ class Apart:
 
     Args:
         module: its `main` calls `serve`.
-        memory_bytes: of memory that the process may have for itself.
+        memory_bytes: memory that the process may have for itself.
     """
 
     def __init__(self, module: str, memory_bytes: int) -> None:
@@ -61,13 +61,13 @@ class Apart:
 
     @property
     def runs(self) -> bool:
-        """True when it was started and has not ended."""
+        """True if the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def full(self) -> bool:
-        """True when it holds more than half of its memory, as it may after a request that needed
-        more than there is: the next request would fail for what another one left behind."""
+        """True if it holds more than half of its memory, as it may after a request that needed more
+        than there is: the next request would fail because of what that one left behind."""
         if self._process is None or not self.runs:
             return False
         import psutil  # here: the process itself has no use for it
@@ -78,7 +78,7 @@ class Apart:
             return False
 
     def start(self) -> None:
-        """Start it, unless it runs. It is not waited for."""
+        """Start the process, unless it runs, without waiting for it."""
         if self.runs:
             return
         self.end()
@@ -98,10 +98,10 @@ class Apart:
     def ask(
         self, request: Mapping[str, Any], content: bytes = b"", *, cpu_s: float, anew: bool = True
     ) -> Answer:
-        """Send a request and wait for its answer, which may take so much processor time. The time
-        that was used, in seconds, is `cpu_s` of the answer.
+        """Send a request and wait for its answer, which may take this much processor time. The
+        answer's `cpu_s` is the time used, in seconds.
 
-        anew: the process is started where it does not run.
+        anew: start the process if it does not run.
 
         Raises:
             TooLong: it took more. Ended: the process ended.
@@ -142,7 +142,7 @@ class Apart:
             self.end()
 
     def end(self) -> None:
-        """End it, if it runs."""
+        """End the process, if it runs."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -153,10 +153,10 @@ class Apart:
 
 
 class Pool:
-    """Processes of one kind, as many as are asked at once, but at most some; the others wait."""
+    """Processes of one kind: one per concurrent request, up to a maximum; others wait."""
 
     def __init__(self, module: str, memory_bytes: int, most: int) -> None:
-        """The arguments of `Apart`; `most` processes at once."""
+        """module, memory_bytes: see `Apart`. most: maximum number of processes at once."""
         self._module, self._memory = module, memory_bytes
         self._free = threading.BoundedSemaphore(most)
         self._idle: list[Apart] = []
@@ -165,13 +165,13 @@ class Pool:
         atexit.register(self._end)
 
     def warm(self) -> None:
-        """Start one, which is ready when it is needed."""
+        """Start a process in advance, so that it is ready when needed."""
         with self.one() as process:
             process.start()
 
     @contextmanager
     def one(self) -> Iterator[Apart]:
-        """A process for whoever asks, until the block ends."""
+        """A process for the caller's use until the block ends."""
         with self._free:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
@@ -194,7 +194,7 @@ class Pool:
 
 
 def serve(handle: Handler) -> None:
-    """In the process: answer requests until the other end is closed."""
+    """Answer requests, within the process, until the other end is closed."""
     memory, connection = int(sys.argv[1]), Connection(int(sys.argv[2]))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

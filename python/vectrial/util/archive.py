@@ -47,12 +47,12 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """Past these an archive is taken for a bomb.
+    """Limits beyond which an archive is taken for a bomb.
 
-    total_bytes: of everything that comes out.
+    total_bytes: size of all unpacked files together.
     ratio: unpacked over packed bytes, once `small_bytes` have come out. JSON reaches 20 to 50;
         deflate at most 1032.
-    members: files and folders.
+    members: number of files and folders.
     """
 
     total_bytes: int = 1 << 40
@@ -62,7 +62,7 @@ class ArchiveLimits:
 
 
 def is_archive(path: Path) -> bool:
-    """True for a file that begins as an archive that `safe_unpack` knows, whatever its name."""
+    """True if a file begins like an archive that `safe_unpack` knows, whatever its name."""
     with path.open("rb") as file:
         start = file.read(265)
     return start.startswith((*_ZIP, *_COMPRESSED)) or start[257:262] == b"ustar"
@@ -74,12 +74,12 @@ def safe_unpack(
     """Unpack a tar (plain, gz, bz2, xz), zip archive or compressed file into the folder `into`.
 
     Args:
-        archive: the file; its content says of which kind it is.
-        into: a folder that does not exist yet, or is empty; it appears when all went well.
+        archive: the file; its kind is determined from its content.
+        into: a folder that does not exist yet, or is empty; it appears once all went well.
         limits: what counts as a bomb.
 
     Returns:
-        The files that came out, in the archive's order; who may execute them is as archived.
+        The unpacked files, in the archive's order, executable as archived.
 
     Raises:
         DataError: the archive is damaged, of another kind, or holds what no data set needs.
@@ -119,7 +119,7 @@ def safe_unpack(
 
 
 class _Budget:
-    """Counts what comes out of one archive, and refuses more than its limits."""
+    """Count the bytes and members unpacked from one archive, and refuse more than its limits."""
 
     def __init__(self, archive: Path, limits: ArchiveLimits) -> None:
         self.archive, self._limits = archive, limits
@@ -148,8 +148,8 @@ class _Budget:
 
 @dataclass(frozen=True)
 class _Member:
-    """size: None where nothing says it. wrong: why it is refused. counted: its bytes are counted as
-    they are read, not when written."""
+    """A member of an archive. size: None if it is not stated. wrong: why it is refused. counted:
+    its bytes are counted when read, not when written."""
 
     name: str
     size: int | None
@@ -188,7 +188,7 @@ class _Bounded:
 
 
 def _packed_members(archive: Path, start: bytes, budget: _Budget) -> Iterator[_Member]:
-    """Of a tar archive, or the one file that is compressed."""
+    """Members of a tar archive, or the single member of a compressed file."""
     opener = next((one for magic, one in _COMPRESSED.items() if start.startswith(magic)), open)
     if opener is open or _is_tar(archive, opener):
         yield from _tar_members(archive, opener, budget)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 class _NoPandas:
-    """A finder of modules, for which there is no pandas."""
+    """A module finder that hides pandas."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -19,10 +19,10 @@ class _NoPandas:
 
 
 def load_without_pandas() -> None:
-    """Load PyArrow as where pandas is not installed. Programs of Vectrial begin with it.
+    """Load PyArrow as if pandas were not installed. Programs of Vectrial begin with this call.
 
-    PyArrow looks for pandas once, when it is first given an array or a value, and imports it
-    wherever it is: a second, and 33 MiB that would be counted as a library's memory because some
+    PyArrow looks for pandas once, when it is first given an array or a value, and imports it if it
+    is installed: a second, and 33 MiB that would be counted as a library's memory only because some
     other library needs pandas. A library that imports pandas itself finds it, and `to_pandas`
     works.
     """

@@ -8,7 +8,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 def read(path: Path) -> str | None:
-    """A file of the kernel, stripped; None where it cannot be read."""
+    """Stripped content of a kernel file, or None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -16,12 +16,12 @@ def read(path: Path) -> str | None:
 
 
 def is_unified(root: Path = ROOT) -> bool:
-    """True for version 2."""
+    """True for cgroup version 2."""
     return (root / "cgroup.controllers").exists()
 
 
 def membership(process: Path = Path("/proc/self")) -> dict[str, str]:
-    """The groups of a process by controller; the one of version 2 under the empty name."""
+    """The groups of a process by controller; the version 2 group under the empty name."""
     found: dict[str, str] = {}
     for line in (read(process / "cgroup") or "").splitlines():
         _, controllers, group = line.split(":", 2)
@@ -30,7 +30,7 @@ def membership(process: Path = Path("/proc/self")) -> dict[str, str]:
 
 
 def upwards(root: Path, group: str | None) -> list[Path]:
-    """The folders of a group and all above it; within a container only the root may be there."""
+    """The folders of a group and of all groups above it; in a container only the root may exist."""
     here = root / (group or "/").strip("/")
     folders = (here, *here.parents)
     return [one for one in folders if one.is_relative_to(root) and one.is_dir()]

@@ -35,24 +35,24 @@ _ENGINE_PREFIXES = (*_EVERYWHERE_PREFIXES, "DOCKER_", "CONTAINER_")
 
 
 def for_server() -> dict[str, str]:
-    """For a server, and for whatever starts or ends one; its recipe adds what it declares."""
+    """Variables for a server, or what starts or ends one; its recipe adds those it declares."""
     return _only(_EVERYWHERE, _EVERYWHERE_PREFIXES)
 
 
 def for_engine() -> dict[str, str]:
-    """For the command of a container engine: where its engine and its settings are."""
+    """Variables for a container engine's command: where its engine and its settings are."""
     return _only(_ENGINE, _ENGINE_PREFIXES)
 
 
 def for_measuring(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """For a process that measures, of `environment` or our own: variables of Python and of numeric
-    libraries. Addresses and secrets are not among them: they come with the job."""
+    """Variables for a measuring process, from `environment` or our own: those of Python and of
+    numeric libraries. Addresses and secrets are left out: they come with the job."""
     return _only(_MEASURING, _MEASURING_PREFIXES, environment)
 
 
 def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
-    """As `for_measuring`, for a process that starts its store's server itself: the variables of
-    that server too, secrets included. server: its recipe's name, if there is one."""
+    """Variables for a measuring process that starts its store's server itself: `for_measuring` and
+    that server's, secrets included. server: its recipe's name, if there is one."""
     if server is None:
         return _only(_MEASURING, _MEASURING_PREFIXES, environment)
     own = f"VECTRIAL_{server}_".upper().replace("-", "_")
@@ -62,7 +62,7 @@ def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str
 
 
 def for_run() -> dict[str, str]:
-    """For a `vectrial run` that `vectrial serve` starts: all but the token of the pages."""
+    """For a `vectrial run` that `vectrial serve` starts: all variables but the pages' token."""
     return {name: value for name, value in os.environ.items() if name != SERVE_TOKEN}
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs a module by the Python that runs now.
+    """The command that runs a module with the current Python.
 
-    With -P the current folder is not on the module path: a file there that bears a library's name
-    is data and not code. PYTHONPATH stays, by which a user names folders of code.
+    -P keeps the current folder off the module path: a file there that bears a library's name is
+    data and not code. PYTHONPATH stays, with which a user names folders of code.
     """
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
 def program(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that calls `main` of a module of Vectrial's, as `python` would run it."""
+    """The command that calls `main` of one of Vectrial's modules, run as `python` does."""
     return python("vectrial.util.program", module, *arguments)
 
 
 def uv() -> str | None:
-    """The program uv, which is installed with Vectrial; None where it is neither beside the Python
-    that runs now nor on the PATH."""
+    """The path of uv, which is installed with Vectrial; None if it is neither beside the current
+    Python nor on the PATH."""
     own = Path(sys.executable).with_name("uv")
     return str(own) if own.exists() else shutil.which("uv")

@@ -12,7 +12,7 @@ _OWN = "vectrial"
 
 def installed_bytes(modules: Iterable[str]) -> Mapping[str, int]:
     """Size of each top-level module's distribution with its dependencies, except those that this
-    package has in any case; 0 for a module that is not installed."""
+    package requires anyway; 0 for a module that is not installed."""
     provided, own = metadata.packages_distributions(), _closure([_OWN])
     sizes = {}
     for module in modules:
@@ -22,7 +22,7 @@ def installed_bytes(modules: Iterable[str]) -> Mapping[str, int]:
 
 
 def name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
-    """Name and version of a distribution as its metadata have them; empty where they lack them.
+    """Name and version of a distribution from its metadata; empty if the metadata lack them.
 
     Read from the first lines: parsing all of them, as `Distribution.name` does, takes a hundred
     times as long.
@@ -37,7 +37,7 @@ def name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
 
 
 def _closure(names: Iterable[str]) -> set[str]:
-    """These distributions and all that they require, as far as they are installed."""
+    """These distributions and all that they require, if installed."""
     found: set[str] = set()
     left = list(names)
     while left:

@@ -36,7 +36,7 @@ _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to fetch; `sha256` and `size` (bytes) where they are known beforehand."""
+    """A file to fetch, with `sha256` and `size` (bytes) if they are known beforehand."""
 
     url: str
     sha256: str | None = None
@@ -45,13 +45,13 @@ class Remote:
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits of patience and of size.
+    """Limits on time, attempts and size of a download.
 
-    timeout_s: of connecting, and of waiting for the next bytes.
-    attempts: tries in a row that bring no byte before giving up.
+    timeout_s: timeout for connecting, and for the next bytes.
+    attempts: successive attempts without any byte before giving up.
     backoff_s: wait after the first failure; it doubles up to a minute.
-    max_bytes: a file that is larger is refused.
-    spare_bytes: what must stay free on the disk.
+    max_bytes: largest file accepted.
+    spare_bytes: space that must stay free on the disk.
     """
 
     timeout_s: float = 30.0
@@ -64,7 +64,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A file that is here. `note` says if its checksum was recorded now instead of known before."""
+    """A fetched file. `note` says if its checksum was recorded now instead of known before."""
 
     path: Path
     sha256: str
@@ -72,7 +72,7 @@ class Fetched:
 
 
 class _Passing(Exception):
-    """A failure that may pass with another try."""
+    """A transient failure that another try may resolve."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -85,8 +85,8 @@ def download(
     """Fetch a file to `path`, unless it is there already with the right checksum.
 
     Raises:
-        SourceUnavailable: the server refuses, lacks the file or stays away.
-        DataError: what came is too large, of the wrong length or of the wrong checksum.
+        SourceUnavailable: the server refuses, lacks the file or does not answer.
+        DataError: the download is too large, of the wrong length or of the wrong checksum.
     """
     policy = policy or Policy()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class _Partial:
         return self.file.stat().st_size if self.file.is_file() else 0
 
     def validator(self, url: str) -> str | None:
-        """The value of If-Range; None when the download cannot be resumed."""
+        """The value of If-Range, or None if the download cannot be resumed."""
         if not self.size or not self._memory.is_file():
             return None
         try:

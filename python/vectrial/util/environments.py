@@ -53,10 +53,10 @@ def names() -> tuple[str, ...]:
 
 
 def path(environment: Environment) -> Path:
-    """The folder of `environment`, whether it is there or not.
+    """The folder of `environment`, whether it exists or not.
 
-    Its name ends in a hash of everything that the folder's contents follow from, so a changed
-    lock gives a new environment, and several versions of Vectrial share a home.
+    Its name ends in a hash of everything that determines the folder's contents, so a changed lock
+    gives a new environment, and several versions of Vectrial share a home.
     """
     pins = hashlib.sha256()
     for part in _pins(environment):
@@ -66,8 +66,8 @@ def path(environment: Environment) -> Path:
 
 
 def lacking(environment: Environment) -> str:
-    """The hardware that the libraries of `environment` need and this machine lacks, with how that
-    is known; empty where it lacks none.
+    """The hardware that the libraries of `environment` need and this machine lacks, and how that
+    was determined; empty if nothing is missing.
 
     Raises:
         UserError: no environment of this name exists.
@@ -77,10 +77,10 @@ def lacking(environment: Environment) -> str:
 
 
 def ensure(environment: Environment, progress: LineProgress = lambda line: None) -> Path:
-    """The Python of `environment`, which is made first where it does not stand yet.
+    """The Python of `environment`, which is made first if it does not exist yet.
 
-    Making it takes minutes where a library has to be compiled; finding it takes milliseconds.
-    Two processes that ask at once wait for one build.
+    Making it takes minutes if a library has to be compiled; finding it takes milliseconds. Two
+    concurrent callers wait for one build.
 
     Raises:
         NotInstalled: the environment cannot be made here: this machine lacks hardware, or the
@@ -113,14 +113,14 @@ def command(
     progress: LineProgress = lambda line: None,
     classes: Iterable[type] = (),
 ) -> PythonCommand:
-    """The command `python -m module arguments…` inside `environment`, with `vectrial` importable,
-    and the packages that `classes` are defined in.
+    """The command `python -m module arguments…` inside `environment`, with `vectrial` and the
+    packages that define `classes` importable.
 
-    `module` may be one of vectrial's own or one that the environment has (pytest). The current
-    folder is not on the module path. Makes the environment where it does not stand yet.
+    `module` may be one of vectrial's own or one in the environment (pytest). The current folder is
+    not on the module path. Makes the environment if it does not exist yet.
 
     Raises:
-        NotInstalled, UserError: as `ensure`.
+        NotInstalled, UserError: see `ensure`.
     """
     python = ensure(environment, progress)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
@@ -130,7 +130,7 @@ def command(
 
 
 def _pins(environment: Environment) -> tuple[Path, Path]:
-    """The lock file, and the constraints of builds, which need not exist."""
+    """Paths of the lock file and of the build constraints, which need not exist."""
     for package in _packages():
         lock = package / "locks" / f"{environment.name}.lock"
         if lock.is_file():
@@ -150,7 +150,7 @@ def _only(packages: Iterable[Path], folder: Path) -> Path:
     """A folder from which only this copy of Vectrial and these packages can be imported.
 
     The folder that really holds a package may be a site-packages full of other libraries, which
-    must not come before, or beside, those that the environment was made for.
+    must not take precedence over, or join, the environment's own.
     """
     every = sorted({_PACKAGE, *packages})
     copies = hashlib.sha256("\n".join(map(str, every)).encode()).hexdigest()[:12]
@@ -182,8 +182,8 @@ def _steps(environment: Environment, folder: Path) -> list[tuple[str, ...]]:
 
 
 def run_step(argv: Sequence[str], lock: int, log: Path, what: str, report: LineProgress) -> None:
-    """Run one step of making `what`, its output appended to `log` and its last line reported now
-    and then. lock: as of `build_once`.
+    """Run one step of making `what`, appending its output to `log` and reporting its last line now
+    and then. lock: see `build_once`.
 
     Raises:
         NotInstalled: it failed; the message ends with the log's tail.
@@ -210,8 +210,8 @@ def run_step(argv: Sequence[str], lock: int, log: Path, what: str, report: LineP
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m vectrial.util.environments [NAME…]`: make these environments, or all that this
-    machine has the hardware for. The exit code: 0 if every one that was named is here."""
+    """`python -m vectrial.util.environments [NAME…]`: make these environments, or all for which
+    this machine has the hardware. The exit code: 0 if every named environment exists."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

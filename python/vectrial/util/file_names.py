@@ -12,21 +12,20 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def file_name(text: str) -> str:
-    """The name of a file, without its suffix, for any text: no path, and unlike that of any other
-    text. A text that is such a name already is returned as it is."""
+    """A file name without suffix for any text: not a path, and different from that of any other
+    text. A text that is such a name already is returned unchanged."""
     return text if _SAFE.fullmatch(text) else _unique(legible(text), text)
 
 
 def slug(text: str) -> str:
-    """The name of a file and of an anchor for any text: lower case, and unlike that of any other
+    """A file and anchor name for any text: lower case, and different from that of any other
     text."""
     plain = _NOT_PLAIN.sub("-", text.lower()).strip("-")[:80]
     return plain if plain == text != "" else _unique(plain, text)
 
 
 def legible(text: str) -> str:
-    """The part of a file's name that tells people what the file is of, at most 80 characters; two
-    texts may have the same."""
+    """The human-readable part of a file name, at most 80 characters; two texts may share it."""
     return _UNSAFE.sub("-", text)[:80].strip("-._")
 
 

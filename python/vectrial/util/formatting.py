@@ -16,7 +16,7 @@ _UNIT_TOLD = re.compile(r"[ /].*$")
 
 
 def number(value: float, digits: int = 3) -> str:
-    """At least `digits` significant digits, thousands grouped: 1234.5 → '1,234', 0.01234."""
+    """A number, at least `digits` significant digits, grouped: 1234.5 → '1,234', 0.01234."""
     if not math.isfinite(value):
         return str(value)
     if value == 0:
@@ -27,24 +27,24 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def recall(value: float) -> str:
-    """Four decimals, truncated: a recall below 1 never reads as 1."""
+    """A recall with four decimals, truncated: a recall below 1 never reads as 1."""
     # 0.5005 · 10,000 is a little less than 5,005.
     whole = math.floor(round(value * 10_000, 6))
     return f"{min(whole, 9_999 if value < 1 else whole) / 10_000:.4f}"
 
 
 def ratio(value: float, digits: int = 3) -> str:
-    """How many times another value: '×0.24'."""
+    """A ratio to another value: '×0.24'."""
     return f"×{number(value, digits)}"
 
 
 def is_recall(metric: str) -> bool:
-    """True for a recall, which must not be rounded up."""
+    """True if the metric is a recall, which must not be rounded up."""
     return metric.startswith("recall_")
 
 
 def duration(us: float) -> str:
-    """Microseconds in the unit that fits: '850 ns', '12.3 µs', '4.56 ms', '1.20 s'."""
+    """A time in microseconds, in the unit that fits: '850 ns', '12.3 µs', '4.56 ms', '1.20 s'."""
     if us == 0:
         return "0"
     for unit, scale in (("ns", 1e-3), ("µs", 1.0), ("ms", 1e3)):
@@ -54,7 +54,7 @@ def duration(us: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Seconds in the unit that fits, up to minutes and hours."""
+    """A time in seconds, in the unit that fits, up to minutes and hours."""
     if value >= 5400:
         return f"{number(value / 3600)} h"
     if value >= 300:
@@ -63,7 +63,7 @@ def seconds(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in decimal units: '1.23 GB'."""
+    """A number of bytes in decimal units: '1.23 GB'."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if abs(value) < 1000:
@@ -73,7 +73,7 @@ def size(count: float) -> str:
 
 
 def measure(value: float, unit: str) -> str:
-    """A value in the unit the results hold it in."""
+    """A value formatted with the unit that the results hold it in."""
     if unit == "us":
         return duration(value)
     if unit == "s":
@@ -88,17 +88,17 @@ def measure(value: float, unit: str) -> str:
 
 
 def figure(metric: str, value: float, unit: str) -> str:
-    """A value of a metric of the results."""
+    """A formatted value of a metric of the results."""
     return recall(value) if is_recall(metric) else measure(value, unit)
 
 
 def spread(value: Spread, unit: str) -> str:
-    """The range around a median, '4,700–4,900'; empty where both ends read the same."""
+    """The range around a median, '4,700–4,900'; empty if both ends read the same."""
     return "" if value.kind == "single" else span(value.low, value.high, unit)
 
 
 def span(least: float, most: float, unit: str) -> str:
-    """Two values of a unit, '4,700–4,900 MB'; empty where both read the same."""
+    """A range of two values in a unit, '4,700–4,900 MB'; empty if both read the same."""
     low, high = measure(least, unit), measure(most, unit)
     if low == high:
         return ""
@@ -113,8 +113,8 @@ _FIRST = ("m", "ef_construction", "nlist", "ef_search", "nprobe")
 
 
 def params(values: Mapping[str, Any]) -> str:
-    """'m=16 ef_search=64': the well-known ones first. None was left to the store and is not
-    named."""
+    """Parameters as 'm=16 ef_search=64', the well-known ones first. A value of None was left to the
+    store and is omitted."""
     named = [key for key, value in values.items() if value is not None]
     order = sorted(named, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
     return " ".join(f"{key}={_plain(values[key])}" for key in order) or "defaults"
@@ -125,15 +125,15 @@ def _plain(value: Any) -> str:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """'1 store', '3 stores'."""
+    """A count with its noun: '1 store', '3 stores'."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def rows(count: int) -> str:
-    """'50,000 rows'."""
+    """A number of rows: '50,000 rows'."""
     return plural(count, "row")
 
 
 def joined(items: list[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
+    """The items as a list in prose: 'a', 'a and b', 'a, b and c'."""
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

@@ -19,8 +19,8 @@ _DEV = Path("/dev")
 class Hardware:
     """A kind of hardware.
 
-    title: with its article. pattern: of the device files, one of which is there where it is.
-    first: the one that a message names.
+    title: its name with an article. pattern: pattern of its device files; the hardware is present
+        if one of them exists. first: the device file that a message names.
     """
 
     title: str
@@ -35,8 +35,8 @@ HARDWARE = {
 
 
 def lacking(names: Iterable[str], dev: Path = _DEV) -> str:
-    """The first of these kinds of hardware that is not here, with how that is known; empty where
-    all are.
+    """The first of these kinds of hardware that is missing here, and how that was determined; empty
+    if none is missing.
 
     dev: the folder of device files.
 

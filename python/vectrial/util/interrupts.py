@@ -34,8 +34,8 @@ _AGAIN_S = 0.01
 
 
 class _Heard:
-    """The signal that came (0: none), whether its interruption was raised, the message of a forced
-    end, and the seconds until then."""
+    """State of the signals: the signal received (0: none), whether its interruption was raised, the
+    message of a forced end, and the seconds until then."""
 
     number = 0
     raised = False
@@ -44,7 +44,7 @@ class _Heard:
 
 
 def code() -> int:
-    """The exit status of a command that a signal ended: 128 and its number, 130 for Ctrl-C."""
+    """The exit status of a command ended by a signal: 128 plus its number, 130 for Ctrl-C."""
     return 128 + (_Heard.number or signal.SIGINT)
 
 
@@ -57,7 +57,7 @@ def check() -> None:
     """Raise the interruption that has arrived, unless it was handled already.
 
     Raises:
-        KeyboardInterrupt: it came.
+        KeyboardInterrupt: an interruption has arrived.
     """
     if _Heard.number:
         raise KeyboardInterrupt
@@ -81,7 +81,7 @@ def allow(seconds: float) -> None:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Signals end the command that runs inside, as this module says."""
+    """Let signals end the command that runs in the block, as this module describes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -115,11 +115,11 @@ def handled() -> Iterator[None]:
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """An interruption that a library turned into an error of its own, as DuckDB does in a query, is
-    raised as what it is.
+    """Raise an interruption as such if a library turned it into an error of its own, as DuckDB does
+    in a query.
 
     Raises:
-        KeyboardInterrupt: the error in the block came from one.
+        KeyboardInterrupt: the error in the block came from an interruption.
     """
     try:
         yield
@@ -134,8 +134,8 @@ def unwrapped() -> Iterator[None]:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Signals end the process inside at once and without a message, as by default: before a command
-    has anything to clean up."""
+    """Let signals end the process at once and without a message, as by default, within the block:
+    before a command has anything to clean up."""
     ours = [one for one in _SIGNALS if signal.getsignal(one) is _raise_once]
     try:
         for one in ours:
@@ -153,8 +153,8 @@ def _raise_once(number: int, frame: FrameType | None) -> None:
 
 
 def _watch(pipe: int) -> None:
-    """End the process when it does not end by itself; `pipe` says which signals came. It is read
-    without this interpreter's lock, which the main thread may hold for long only now and then."""
+    """End the process if it does not end by itself; `pipe` says which signals came. The pipe is
+    read without this interpreter's lock, which the main thread may release only now and then."""
     first: float | None = None
     with os.fdopen(pipe, "rb", buffering=0) as source:
         while True:
@@ -180,7 +180,7 @@ def _watch(pipe: int) -> None:
 
 
 def _end() -> None:
-    """End the process at once, and everything that it started."""
+    """End the process and everything that it started at once."""
     with suppress(OSError):
         os.write(2, f"{_Heard.hint or 'interrupted'}\n".encode(errors="replace"))
     with suppress(OSError, ValueError, AttributeError):

@@ -13,11 +13,11 @@ from vectrial.model.progress import LineProgress
 
 @contextmanager
 def file_lock(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
-    """Hold `lock` while the body runs; yields the descriptor that holds it. `report` hears that
-    another process is making `what`, and that this one waits.
+    """Hold `lock` while the body runs; yields the descriptor that holds it. `report` is told if
+    another process is making `what` and this one waits.
 
-    When this process is killed, the lock is free once its children that share the descriptor
-    have ended too: none of them can still write where another process begins to build.
+    If this process is killed, the lock stays held until its children that share the descriptor have
+    ended too: none of them can still write where another process begins to build.
     """
     with lock.open("w") as lock_file:
         try:
@@ -31,10 +31,10 @@ def file_lock(lock: Path, what: str, report: LineProgress) -> Iterator[int]:
 def build_once(
     folder: Path, file: str, what: str, build: Callable[[Path, int], None], report: LineProgress
 ) -> Path:
-    """The path of `file` in `folder`, which is built first where the file does not exist.
+    """The path of `file` in `folder`, which is built first if the file does not exist.
 
-    build: gets a folder to make, renamed to `folder` when it is complete, and the descriptor of
-        the lock (see `file_lock`) for the programs that it executes.
+    build: called with a folder to make, renamed to `folder` when it is complete, and the descriptor
+        of the lock (see `file_lock`) for the programs that it executes.
     """
     if not (folder / file).exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -32,20 +32,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class Packages:
-    """Requirements, or paths of wheels, and the variable of the environment that names them."""
+    """Requirements, or paths of wheels, and the environment variable that names them."""
 
     requirements: tuple[str, ...]
     variable: str
 
     @property
     def text(self) -> str:
-        """The requirements, wheels by their file names."""
+        """The requirements as text, wheels by their file names."""
         return ", ".join(Path(one).name if _is_wheel(one) else one for one in self.requirements)
 
 
 def packages_of(store: str, variant: str = "") -> Packages | None:
-    """The packages that the environment names for a store, where the variables of a variant stand
-    for those of all; None: what is installed.
+    """The packages that the environment names for a store; a variant's variables replace the
+    general ones. None: use the installed packages.
 
     Raises:
         UserError: they make no sense; the message names the variable.
@@ -74,10 +74,10 @@ def packages_of(store: str, variant: str = "") -> Packages | None:
 
 
 def ensure(packages: Packages, python: str, progress: LineProgress) -> Path:
-    """The folder that has the packages, which are installed first where they are not there yet.
+    """The folder that has the packages, which are installed first if they are missing.
 
     Args:
-        python: the program of Python that imports them.
+        python: path of the Python that imports them.
 
     Raises:
         NotInstalled: they cannot be installed; the message ends with the installer's.
@@ -107,7 +107,7 @@ def ensure(packages: Packages, python: str, progress: LineProgress) -> Path:
 
 
 def importable(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a process that finds the packages of a folder before all others."""
+    """Environment of a process that finds a folder's packages before all others."""
     rest = environment.get("PYTHONPATH")
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, (str(folder), rest)))}
 
@@ -117,8 +117,8 @@ def _is_wheel(requirement: str) -> bool:
 
 
 def _hash(packages: Packages, python: str, others: Sequence[str]) -> str:
-    """Of everything that the folder's contents follow from. What names no version is looked up
-    again each day."""
+    """Hash of everything that determines the folder's contents. A requirement without a version is
+    looked up again each day."""
     found = hashlib.sha256("\n".join([python, sys.version, *others]).encode())
     for one in packages.requirements:
         found.update(Path(one).read_bytes() if _is_wheel(one) else one.encode())
@@ -139,7 +139,7 @@ def _others(packages: Packages, uv: str, python: str) -> Sequence[str]:
 
 
 def _plain(requirement: str) -> str:
-    """The name of the package, as all spellings of it have."""
+    """The normalised package name, the same for all its spellings."""
     name = requirement.split("-")[0] if _is_wheel(requirement) else ""
     match = _NAME.match(name or requirement)
     return re.sub(r"[-_.]+", "-", match[0] if match else requirement).lower()

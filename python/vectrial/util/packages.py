@@ -39,10 +39,10 @@ class Client(StrEnum):
 class Package:
     """One package of one version.
 
-    sha256: of the archive, as the registry serves it.
+    sha256: checksum of the archive, as the registry serves it.
     megabytes: its size, 10^6 bytes, for progress and estimates.
-    python: of pip's: the Python whose wheel is meant ("3.11"), whichever Python runs here; for
-        wheels that are tied to one and hold what needs none. platform: likewise, the machine's.
+    python: for pip packages, the Python whose wheel is meant ("3.11"), whichever Python runs here;
+        for wheels tied to one version whose content needs none. platform: likewise, the machine's.
     """
 
     client: Client
@@ -68,7 +68,7 @@ def archive(package: Package, progress: Progress) -> Path:
 
     Raises:
         SourceUnavailable: no client for it here, or the client could not fetch it.
-        DataError: what came is not what was pinned; both checksums are named.
+        DataError: the archive is not the pinned one; both checksums are named.
     """
     folder = paths.downloads_dir() / "packages"
     cached = folder / package._stem
@@ -99,7 +99,7 @@ def unpacked(package: Package, progress: Progress) -> Path:
     """The folder of the package's files, fetched and unpacked unless it is here already.
 
     Raises:
-        SourceUnavailable, DataError: as `archive`, or the archive is damaged.
+        SourceUnavailable, DataError: see `archive`; or the archive is damaged.
     """
     folder = paths.downloads_dir() / "unpacked" / package._stem
     if folder.is_dir():
@@ -167,7 +167,7 @@ def _pip(package: Package) -> list[str]:
 
 
 def _run(package: Package, command: list[str], target: Path, progress: Progress) -> None:
-    """Run a client in `target`, telling progress by the bytes that have come."""
+    """Run a client in `target`, reporting progress by the bytes received."""
     environment = {**os.environ, "TMPDIR": str(target)}
 
     def came(_: float) -> None:

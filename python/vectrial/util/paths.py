@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """`$VECTRIAL_HOME`, else `$XDG_CACHE_HOME/vectrial`, else `~/.cache/vectrial`."""
+    """Home folder: `$VECTRIAL_HOME`, else `$XDG_CACHE_HOME/vectrial`, else `~/.cache/vectrial`."""
     if path := os.environ.get("VECTRIAL_HOME"):
         return Path(path).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -16,20 +16,20 @@ def home() -> Path:
 
 
 def datasets_dir() -> Path:
-    """Datasets in Vectrial's own layout, one folder each, and their truth."""
+    """Folder of the datasets in Vectrial's own layout, one folder each, and their truth."""
     return home() / "datasets"
 
 
 def downloads_dir() -> Path:
-    """Fetched packages and archives as they came, by checksum-verified name."""
+    """Folder of fetched packages and archives, unchanged, by checksum-verified name."""
     return home() / "downloads"
 
 
 def environments_dir() -> Path:
-    """Python environments of stores whose pins conflict, one folder each."""
+    """Folder of the Python environments for stores whose pins conflict, one folder each."""
     return home() / "environments"
 
 
 def servers_dir() -> Path:
-    """Programs of servers, one folder for each and its version."""
+    """Folder of server programs, one folder for each version."""
     return home() / "servers"

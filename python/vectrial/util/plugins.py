@@ -50,10 +50,10 @@ class _Entry:
 
 
 def import_reference(where: str) -> Any:
-    """The object at "module:Name".
+    """Import the object at "module:Name".
 
     Raises:
-        Exception: whatever importing the module raises; AttributeError where it lacks the name.
+        Exception: whatever importing the module raises; AttributeError if it lacks the name.
     """
     module, _, attribute = where.partition(":")
     return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
@@ -68,8 +68,8 @@ class Plugins(Mapping[str, T]):
     """The plug-ins of one group, by name. Iteration goes by name and imports nothing.
 
     Args:
-        group: of entry points ("vectrial.stores").
-        noun: for one of them, in messages ("store").
+        group: group of entry points ("vectrial.stores").
+        noun: word for one plug-in in messages ("store").
         check: name, object → the plug-in; raises ValueError, saying what is wrong with the object.
     """
 
@@ -86,7 +86,7 @@ class Plugins(Mapping[str, T]):
         return name in self._entries()
 
     def __getitem__(self, name: str) -> T:
-        """The plug-in of that name; KeyError where there is none, else as `load`."""
+        """The plug-in of that name. Raises KeyError if there is none; else see `load`."""
         entry, *others = self._entries()[name]
         if others:
             packages = " and ".join(one.package for one in (entry, *others))
@@ -135,15 +135,15 @@ class Plugins(Mapping[str, T]):
         return self._where(self._entries()[name][0])
 
     def module(self, name: str) -> str:
-        """The module that the entry point of that name leads to, which is not imported."""
+        """The module that the entry point of that name refers to, without importing it."""
         return self._entries()[name][0].point.module
 
     def target(self, name: str) -> str:
-        """What the entry point of that name leads to, "module:name", which is not imported."""
+        """The target of the entry point of that name, "module:name", without importing it."""
         return self._entries()[name][0].point.value
 
     def package(self, name: str) -> str:
-        """The package that registers the plug-in of that name, which is not imported."""
+        """The package that registers the plug-in of that name, without importing it."""
         return self._entries()[name][0].package
 
     def _entries(self) -> Mapping[str, tuple[_Entry, ...]]:
@@ -157,15 +157,15 @@ class Plugins(Mapping[str, T]):
 
 
 def packages() -> Mapping[str, Path]:
-    """The packages of plug-ins that bring files of their own, as locks of environments (`locks/`)
+    """The packages of plug-ins with files of their own, such as locks of environments (`locks/`)
     and suites (`suites/`): module names and folders. Each is an entry point in the group
-    `vectrial.packages` that leads to a top-level package. Nothing is imported."""
+    `vectrial.packages` that refers to a top-level package. Nothing is imported."""
     return _packages(tuple(sys.path))
 
 
 def folder_of(kind: type) -> Path:
-    """The folder of the top-level package that `kind` is defined in; the file of a module that
-    lies in no package."""
+    """The folder of the top-level package that defines `kind`, or the module's file if it lies in
+    no package."""
     top = kind.__module__.partition(".")[0]
     found = _place(top)
     if found is None:
@@ -186,8 +186,8 @@ def _packages(path: tuple[str, ...]) -> Mapping[str, Path]:
 
 
 def _place(module: str) -> Path | None:
-    """The folder of a top-level package, or the file of a top-level module; None where it cannot
-    be found on the disk."""
+    """The folder of a top-level package, or the file of a top-level module; None if it cannot be
+    found on the disk."""
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):  # ValueError: `__main__` of a script
@@ -221,14 +221,14 @@ def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry,
 
 @functools.cache
 def _every(path: tuple[str, ...]) -> Any:
-    """The entry points of all packages, which one look at their files finds."""
+    """The entry points of all packages, found in one pass over their files."""
     return entry_points()
 
 
 @functools.cache
 def _members(path: tuple[str, ...]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """The entry points by group of each package of the source tree that can be imported; none
-    outside of one."""
+    """The entry points by group of each importable package of the source tree; empty outside a
+    source tree."""
     own, groups = _declared(_ROOT / "pyproject.toml")
     if own != _OWN:
         return {}
@@ -237,7 +237,7 @@ def _members(path: tuple[str, ...]) -> Mapping[str, Mapping[str, Mapping[str, st
 
 
 def _declared(project: Path) -> tuple[str, Mapping[str, Mapping[str, str]]]:
-    """The name of a project and its entry points by group; "" where there is no such file."""
+    """The name of a project and its entry points by group; "" if there is no such file."""
     if not project.is_file():
         return "", {}
     declared = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
@@ -245,7 +245,7 @@ def _declared(project: Path) -> tuple[str, Mapping[str, Mapping[str, str]]]:
 
 
 def _installed(groups: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether the package that declares these entry points can be imported: a source tree may
-    hold one that was not installed."""
+    """True if the package that declares these entry points can be imported: a source tree may hold
+    a package that was not installed."""
     targets = [target for group in groups.values() for target in group.values()]
     return bool(targets) and _place(targets[0].partition(":")[0].partition(".")[0]) is not None

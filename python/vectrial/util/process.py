@@ -21,9 +21,9 @@ _REPORT_S = 5.0
 
 
 def die_with_parent(parent: int) -> None:
-    """End this process when its parent ends, in whichever way; on Linux only.
+    """End this process when its parent ends, however it ends; on Linux only.
 
-    parent: the process id of whoever started this one: it may have ended before this is called.
+    parent: the parent's process id; the parent may have ended before this call.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -34,7 +34,7 @@ def die_with_parent(parent: int) -> None:
 def wait_for(
     process: subprocess.Popen[Any], report: Callable[[float], None], every_s: float = _REPORT_S
 ) -> int:
-    """Wait for a process and return its exit status; it is ended where this is interrupted.
+    """Wait for a process and return its exit status; end the process if interrupted.
 
     report: called every `every_s` seconds with the seconds that have passed.
     """
@@ -51,8 +51,8 @@ def wait_for(
 
 
 def same_process(pid: int, began: float) -> psutil.Process | None:
-    """The process of this id that began then; None if it has ended, even if another one has its id
-    now. began: seconds since 1970, as psutil tells."""
+    """The process with this id that began then; None if it has ended, even if another process has
+    its id now. began: seconds since 1970, as psutil tells."""
     try:
         process = psutil.Process(pid)
         same = abs(process.create_time() - began) < 0.01

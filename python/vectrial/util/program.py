@@ -11,8 +11,8 @@ from importlib import import_module
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """No garbage is looked for in the block, which loads modules, nor later in what they made,
-    which stays: that would take a fifth of the time."""
+    """Turn off garbage collection in the block, which loads modules, and exempt what they made from
+    it afterwards: it would take a fifth of the time."""
     gc.disable()
     try:
         yield
@@ -22,8 +22,8 @@ def loading() -> Iterator[None]:
 
 
 def run() -> None:
-    """Load the module that the first argument names, and call its `main`, which finds its own
-    arguments in `sys.argv`."""
+    """Load the module that the first argument names and call its `main`, which reads its own
+    arguments from `sys.argv`."""
     with loading():
         module = import_module(sys.argv.pop(1))
     module.main()

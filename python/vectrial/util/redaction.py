@@ -44,7 +44,7 @@ class Redaction:
     """Hides secret values, plain and as libraries encode them.
 
     Args:
-        secrets: of each server, by name. A value that is short is hidden only after a word like
+        secrets: secrets of each server, by name. A short value is hidden only after a word like
             'password', in a URL before '@', and in quotes.
     """
 
@@ -111,7 +111,7 @@ class Log:
     """A log that programs append to, redacted while it is written.
 
     Args:
-        path: of the file. Without anything to hide, programs write to it themselves.
+        path: path of the file. If there is nothing to hide, programs write to it themselves.
     """
 
     def __init__(self, path: Path, redaction: Redaction) -> None:
@@ -120,7 +120,7 @@ class Log:
 
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
-        """The file that a program gets as its output, and keeps when the block ends."""
+        """The file that a program uses as its output, and keeps after the block ends."""
         if not self._redaction:
             with open(self._path, "ab", opener=_private) as file:
                 yield file
@@ -137,8 +137,8 @@ class Log:
             yield file
 
     def settle(self, seconds: float = 2.0) -> None:
-        """Wait until the output of an ended program is in the file, for at most so many seconds:
-        another program that it started may still be writing."""
+        """Wait until an ended program's output is in the file, for at most `seconds`: another
+        program that it started may still be writing."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -169,7 +169,7 @@ def _redacted(said: bytes, redaction: Redaction) -> bytes:
 
 
 def of_environment(more: Iterable[str] = ()) -> Redaction:
-    """Hides every secret in Vectrial's environment, and `more` values."""
+    """A redaction of every secret in Vectrial's environment, and of `more` values."""
     return Redaction([*environment_secrets().values(), *({"made": value} for value in more)])
 
 
@@ -192,12 +192,12 @@ def environment_secrets() -> dict[str, dict[str, str]]:
 
 
 def is_short(value: str) -> bool:
-    """True for a secret that cannot be told from other text: it could be a word or a number."""
+    """True if a secret cannot be distinguished from other text: it could be a word or a number."""
     return len(value) < LEAST and (value.isalnum() or len(value) < LEAST - 2)
 
 
 def _forms(value: str) -> set[str]:
-    """The forms of a value in text: escaped, also twice, in hex and in base64."""
+    """The forms a value takes in text: escaped, also twice, in hex and in base64."""
     once = _escaped(value)
     found = once | {twice for one in once for twice in _escaped(one)}
     for coding in ("utf-8", "utf-16-le"):
@@ -230,7 +230,7 @@ def _escaped(value: str) -> set[str]:
 
 
 def _in_base64(value: bytes) -> set[str]:
-    """The base64 of a value by itself, and the part of it that its neighbours do not change."""
+    """The base64 form of a value alone, and the part that neighbouring bytes do not change."""
     found = set()
     for before in range(3):
         whole = _base64(b"\0" * before + value)
@@ -247,7 +247,7 @@ def _base64(value: bytes) -> str:
 
 
 def _in_context(values: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern of the places where something says that a short value is a secret."""
+    """A pattern of the contexts that mark a short value as a secret."""
     listed = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
     if not listed:
         return None

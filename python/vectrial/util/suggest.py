@@ -10,8 +10,8 @@ _READ = 20
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A remedy for an unknown name: the nearest known one, else all, unless they are too many to
-    read."""
+    """A remedy for an unknown name: the nearest known name, or else all names unless they are too
+    many to read."""
     names = sorted(known)
     close = get_close_matches(word, names, n=1, cutoff=0.55)
     if close:

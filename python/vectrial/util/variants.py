@@ -29,29 +29,29 @@ _VARIABLE = re.compile(r"(?P<plain>VECTRIAL_[A-Z0-9_]*?[A-Z0-9])__(?P<variant>[A
 
 
 def full_name(store: str, variant: str | None) -> str:
-    """The name of a store's variant in results and on the command line: `redis@before`; the
-    store's own without a variant."""
+    """The name of a store's variant in results and on the command line: `redis@before`; without a
+    variant, the store's own name."""
     return f"{store}{_AT}{variant}" if variant else store
 
 
 def store_of(name: str) -> str:
-    """The store that a name is of: `redis` of `redis@before`."""
+    """The store part of a name: `redis` of `redis@before`."""
     return name.partition(_AT)[0]
 
 
 def file_stem(name: str) -> str:
-    """A name as part of the name of a file: `redis-before`."""
+    """A name as part of a file name: `redis-before`."""
     return name.replace(_AT, "-")
 
 
 def suffix(variant: str) -> str:
-    """The end of the names of a variant's variables: `__BEFORE`."""
+    """The suffix of the names of a variant's variables: `__BEFORE`."""
     return _MARK + re.sub(r"[^A-Z0-9]", "_", variant.upper())
 
 
 def own_variables(variant: str) -> Mapping[str, str]:
-    """The variables of the environment that are a variant's own, each by the name of the one that
-    it stands for."""
+    """The environment variables that belong to a variant, each by the name of the variable that it
+    replaces."""
     if not variant:
         return {}
     wanted = suffix(variant).removeprefix(_MARK)
@@ -60,16 +60,16 @@ def own_variables(variant: str) -> Mapping[str, str]:
 
 
 def variants_here() -> tuple[str, ...]:
-    """The variants that variables of the environment are of, in capitals, each once."""
+    """The variants for which environment variables exist, in capitals, each once."""
     found = map(_VARIABLE.fullmatch, os.environ)
     return tuple(dict.fromkeys(match["variant"] for match in found if match))
 
 
 @contextmanager
 def variables_of(variant: str) -> Iterator[None]:
-    """In the block, a variant's own variables of the environment stand for those of all, and what
-    these say otherwise is not there: of a variant with a program, where a server runs already. What
-    is raised about a variable names the variant's own. One block at a time: others wait."""
+    """Within the block, replace general environment variables by a variant's own, and remove those
+    that they contradict: for a variant with a program, the address of a running server. Errors
+    about a variable name the variant's own. One block at a time: others wait."""
     own = own_variables(variant)
     if not own:
         yield
@@ -95,7 +95,7 @@ def variables_of(variant: str) -> Iterator[None]:
 
 
 def _instead_of(name: str) -> Iterator[str]:
-    """The variables that a variable takes the place of, beside the one of the same name."""
+    """The variables that a variable replaces, beside the general variable of the same name."""
     # A secret stands in a variable or in a file.
     yield name.removesuffix(_FILE) if name.endswith(_FILE) else name + _FILE
     stem, _, what = name.rpartition("_")
@@ -104,7 +104,7 @@ def _instead_of(name: str) -> Iterator[str]:
 
 
 def within_variables(variant: str, steps: Generator[T]) -> Generator[T]:
-    """The same steps, each taken with a variant's own variables, and none of them outside."""
+    """The same steps, each taken with a variant's own variables, which are not set in between."""
     try:
         while True:
             with variables_of(variant):

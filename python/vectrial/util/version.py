@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def version() -> str:
-    """As its metadata say; "0+source" where a store's own environment imports the source tree."""
+    """Version by the metadata; "0+source" if a store's own environment imports the source tree."""
     from importlib import metadata
 
     try:

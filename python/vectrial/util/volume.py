@@ -33,16 +33,16 @@ _FILLER = ".filler"
 
 
 class NoVolume(VectrialError):
-    """No file system of its own can be made here; the message says why."""
+    """No separate file system can be made here; the message says why."""
 
 
 class Volume:
-    """A mounted file system of a given size. As a context manager it is there inside the block.
+    """A mounted file system of a given size. As a context manager it exists inside the block.
 
     Args:
-        image: the file that holds it, which is made; sparse: it takes what was written.
-        folder: where it is mounted; it is made, and empty.
-        size_bytes: of the file system.
+        image: the file that holds it, which is made; sparse: it takes only the space written.
+        folder: where it is mounted; made here, and empty.
+        size_bytes: size of the file system.
     """
 
     def __init__(self, image: Path, folder: Path, size_bytes: int) -> None:
@@ -51,7 +51,7 @@ class Volume:
         self._mounted = False
 
     def __enter__(self) -> Volume:
-        """Make it and mount it.
+        """Make the file system and mount it.
 
         Raises:
             NoVolume: it cannot be made here.
@@ -76,16 +76,16 @@ class Volume:
             path.unlink(missing_ok=True)
 
     def cut_power(self, end: Callable[[], None]) -> int:
-        """Leave what a power cut at this moment would leave, mounted in the same place.
+        """Reduce it to what a power cut at this moment would leave, mounted in the same place.
 
-        The processes that write to it stand still already. Their open files are those of the file
-        system that was there before, which is gone when they are.
+        The processes that write to it are stopped already. Their open files belong to the previous
+        file system, which disappears with them.
 
         Args:
-            end: ends them, when the content of the device is known.
+            end: ends these processes once the content of the device is known.
 
         Returns:
-            How often the device was copied until the kernel did not write meanwhile.
+            Number of copies of the device until the kernel did not write meanwhile.
 
         Raises:
             NoVolume: the kernel never was at rest.
@@ -105,7 +105,7 @@ class Volume:
         return copies
 
     def forget(self) -> None:
-        """Have nothing of it in the page cache. No process has a file of it open."""
+        """Drop its content from the page cache. No process has a file of it open."""
         _run("umount", str(self.folder))
         self._mounted = False
         with self._image.open("rb") as file:  # a loop device reads and writes it through the cache
@@ -114,11 +114,11 @@ class Volume:
         self._mount()
 
     def sync(self) -> None:
-        """Have on the device what is in the page cache."""
+        """Write the page cache to the device."""
         _run("sync", "-f", str(self.folder))
 
     def fill(self) -> int:
-        """Take all that is free; returns the bytes taken."""
+        """Take all free space; returns the bytes taken."""
         free = shutil.disk_usage(self.folder).free
         with (self.folder / _FILLER).open("wb") as file, suppress(OSError):
             os.posix_fallocate(file.fileno(), 0, max(1, free))
@@ -129,7 +129,7 @@ class Volume:
         return (self.folder / _FILLER).stat().st_size
 
     def release(self) -> None:
-        """Give back what `fill` took."""
+        """Give back the space that `fill` took."""
         (self.folder / _FILLER).unlink(missing_ok=True)
 
     def _mount(self) -> None:
@@ -137,7 +137,7 @@ class Volume:
         self._mounted = True
 
     def _unmount(self) -> None:
-        """At once, even if a process that is ending has files of it open."""
+        """Unmount at once, even if a process that is ending has files open."""
         if self._mounted:
             _run("umount", "-l", str(self.folder))
             self._mounted = False
@@ -165,7 +165,7 @@ _OWN = threading.local()
 
 
 def _own_mounts() -> None:
-    """Give this thread, and what it starts, mounts of its own; those of the machine still come."""
+    """Give this thread, and what it starts, its own mounts; the machine's mounts still appear."""
     if getattr(_OWN, "made", False):
         return
     libc = ctypes.CDLL(None, use_errno=True)

@@ -48,7 +48,7 @@ _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def entries() -> tuple[Entry, ...]:
-    """Everything that is listed: all entries, and examples of variants and synthetic ones."""
+    """All entries of the catalogue, and examples of variants and synthetic datasets."""
     return (*listed().values(), *map(entry, EXAMPLES))
 
 
@@ -75,12 +75,12 @@ def entry(name: str) -> Entry:
 
 
 def knows(name: str) -> bool:
-    """True for a dataset that is in the library or can be made by the catalogue."""
+    """True if a dataset is in the library or the catalogue can make it."""
     return name in library.names() or makes(name)
 
 
 def makes(name: str) -> bool:
-    """True for a dataset that can be made by the catalogue."""
+    """True if the catalogue can make the dataset."""
     try:
         entry(name)
     except UserError:
@@ -89,8 +89,8 @@ def makes(name: str) -> bool:
 
 
 def is_made_here(name: str) -> bool:
-    """True for a dataset that the catalogue makes of packages or a seed. A public one may be
-    imported from its files where these cannot be fetched."""
+    """True if the catalogue makes the dataset from packages or a seed. A public dataset may be
+    imported from its files if these cannot be fetched."""
     return makes(name) and entry(name).kind is not Kind.PUBLIC
 
 
@@ -116,12 +116,12 @@ def cut(base: Entry, rows: int, name: str = "") -> Entry:
 
 
 def ensure(name: str, progress: Progress = silent) -> Dataset:
-    """The dataset of that name: from the library when it is there, else fetched.
+    """The dataset of that name, from the library if it is there, else fetched.
 
     Raises:
         UserError: no dataset has that name; the message names the nearest one.
-        SourceUnavailable, DataError: it cannot be fetched; what to do or use instead is said.
-        DataError: what has its name in the library is something else.
+        SourceUnavailable, DataError: it cannot be fetched; says what to do or use instead.
+        DataError: the library holds something else under its name.
     """
     if name in library.names():
         return _same(library.load(name))
@@ -129,7 +129,7 @@ def ensure(name: str, progress: Progress = silent) -> Dataset:
 
 
 def _same(dataset: Dataset) -> Dataset:
-    """A dataset of the library, which is what the catalogue means by its name."""
+    """The library's dataset, checked to be the one that the catalogue means by its name."""
     pinned = entry(dataset.name).fingerprint if makes(dataset.name) else None
     if pinned not in (None, dataset.fingerprint):
         raise DataError(
@@ -146,7 +146,7 @@ def fetch(requested: Entry, progress: Progress = silent) -> Dataset:
     """Fetch, make and save the dataset of an entry, unless the library has it.
 
     Raises:
-        SourceUnavailable, DataError, UserError: as `ensure`.
+        SourceUnavailable, DataError, UserError: see `ensure`.
     """
     locks = paths.downloads_dir() / "locks"
     locks.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ def fetch(requested: Entry, progress: Progress = silent) -> Dataset:
 
 
 def _instead(requested: Entry) -> str:
-    """The remedy where an entry cannot be had, down to a dataset that needs no source at all."""
+    """The remedy if an entry cannot be had, down to a dataset that needs no source at all."""
     drawn = f"clustered-{requested.dim}-50k-{requested.metric}" + (
         "-filtered" if requested.filtered else ""
     )

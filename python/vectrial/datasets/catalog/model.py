@@ -39,15 +39,16 @@ class Cost:
 class Entry:
     """A dataset that can be had.
 
-    rows, dim, metric, queries, fields: shape of the result; rows of a source that changes
-        (Debian's lists) are those that were found when the catalogue was written.
-    packages, build: an offline entry's sources and how it is made of them.
+    rows, dim, metric, queries, fields: shape of the result; if the source changes (Debian's lists),
+        the rows found when the catalogue was written.
+    packages, build: an offline entry's sources and how it is made from them.
     published: a public entry's files.
     can_be_cut: whether variants such as `NAME-10k` exist, which cost accordingly less.
     cut_from: the entry that this is a variant of.
-    fingerprint: that of the dataset, where it is the same on every machine.
-    filtered: it has a filter for each query; operators: which they use, all unless said.
-    query_fields: columns of what is known of each query.
+    fingerprint: fingerprint of the dataset, if it is the same on every machine.
+    filtered: it has a filter for each query; operators: the operators that these use, all unless
+        given.
+    query_fields: columns of the query metadata.
     fallback: another entry to use when this one cannot be had.
     """
 

@@ -62,19 +62,19 @@ def save(
     """Write a dataset and load it back; all or nothing.
 
     Args:
-        vectors: (n, d), or an iterator of blocks (rows, d) when they do not fit in memory.
+        vectors: (n, d), or an iterator of blocks (rows, d) if they do not fit in memory.
         queries: (q, d).
         ids: n distinct numbers; None numbers the rows from 0.
         metadata: n rows; columns int64, float64, string or bool.
         filters: one per query, None for a query without.
-        query_metadata: q rows, columns as of `metadata`.
-        facts: what is known of it already; not part of the fingerprint.
+        query_metadata: q rows, columns as in `metadata`.
+        facts: facts that are known already; not part of the fingerprint.
         replace_existing: overwrite a dataset of that name instead of refusing.
 
     Raises:
         DataError: vectors that are not finite, zero under cosine or of uneven length, ids that
             repeat, or parts whose lengths do not fit together.
-        UserError: the name is taken or cannot be one.
+        UserError: the name is taken or is not valid.
     """
     with Writer(name, metric, provenance, replace_existing=replace_existing) as writer:
         for block in _blocks(vectors) if isinstance(vectors, np.ndarray) else vectors:
@@ -101,12 +101,12 @@ def annotate(dataset: Dataset, facts: dict[str, Any]) -> Dataset:
 
 
 def size_bytes(name: str) -> int:
-    """The bytes of a dataset on disk. Raises UserError when there is none."""
+    """Size of a dataset on disk, in bytes. Raises UserError if there is none."""
     return sum(file.stat().st_size for file in there(name).iterdir() if file.is_file())
 
 
 def remove(name: str) -> None:
-    """Delete a dataset, a damaged one too. Raises UserError when there is none."""
+    """Delete a dataset, even a damaged one. Raises UserError if there is none."""
     folder = there(name)
     with tempfile.TemporaryDirectory(prefix=".removed-", dir=folder.parent) as grave:
         folder.rename(Path(grave) / name)
@@ -115,15 +115,15 @@ def remove(name: str) -> None:
 def subset(
     dataset: Dataset, rows: int | None = None, queries: int | None = None, *, metadata: bool = True
 ) -> Dataset:
-    """The first `rows` rows and the first `queries` queries, sharing memory with `dataset`;
-    without `metadata` neither its columns nor the filters on them.
+    """The first `rows` rows and the first `queries` queries, sharing memory with `dataset`; without
+    `metadata`, neither its columns nor the filters on them.
 
     None keeps all. Name and metric stay; the fingerprint is that of the subset saved as a whole;
-    facts are dropped, since they were found on all of it. All rows and queries give `dataset`
+    facts are dropped, since they describe the whole dataset. All rows and queries give `dataset`
     itself.
 
     Raises:
-        UserError: more was asked for than there is, or nothing.
+        UserError: more is requested than there is, or nothing.
     """
     rows = _part(dataset, "rows", rows, dataset.rows)
     queries = _part(dataset, "queries", queries, len(dataset.queries))
@@ -170,7 +170,7 @@ def _part(dataset: Dataset, what: str, requested: int | None, of: int) -> int:
 
 
 def _fingerprint(dataset: Dataset) -> str:
-    """The fingerprint that `Writer.finish` would give."""
+    """The fingerprint as `Writer.finish` would compute it."""
     digests = _array_digests(dataset)
     tables = {"metadata": dataset.metadata, "query_metadata": dataset.query_metadata}
     digests |= {part: metadata_digest(one) for part, one in tables.items() if one is not None}
@@ -193,7 +193,7 @@ def _array_digests(dataset: Dataset) -> dict[str, str]:
 
 
 def verify(name: str) -> None:
-    """Read every part of a saved dataset. Raises DataError naming one that has changed."""
+    """Read every part of a saved dataset. Raises DataError naming a part that has changed."""
     dataset, folder = load(name), path(name)
     sums = read_manifest(name, folder)["sha256"]
     found = {f"{part}.npy": digest for part, digest in _array_digests(dataset).items()}

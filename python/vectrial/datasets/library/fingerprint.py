@@ -43,7 +43,7 @@ class MetadataDigest:
         self._streams = [(hashlib.sha256(), hashlib.sha256(), hashlib.sha256()) for _ in schema]
 
     def update(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take in the next rows; types as in `Dataset.metadata`."""
+        """Hash the next rows; types as in `Dataset.metadata`."""
         columns: list[Any] = list(batch.columns)  # the stubs know them as neither kind
         for (valid, lengths, values), column in zip(self._streams, columns, strict=True):
             chunk: Any
@@ -59,7 +59,7 @@ class MetadataDigest:
                     values.update(_bytes(chunk.fill_null(0)))
 
     def hexdigest(self) -> str:
-        """The digest of everything taken in so far, with column names and types."""
+        """The digest of everything hashed so far, with column names and types."""
         columns = [
             [field.name, str(field.type), *(stream.hexdigest() for stream in streams)]
             for field, streams in zip(self._schema, self._streams, strict=True)
@@ -72,7 +72,7 @@ def _bytes(array: pa.Array[Any]) -> memoryview:
 
 
 def metadata_digest(metadata: pa.Table) -> str:
-    """Digest of a whole table, as `MetadataDigest` gives it."""
+    """Digest of a whole table; see `MetadataDigest`."""
     digest = MetadataDigest(metadata.schema)
     for batch in metadata.to_batches():
         digest.update(batch)
@@ -89,8 +89,8 @@ def fingerprint(
 ) -> str:
     """The dataset's fingerprint from the shapes and digests of its parts.
 
-    digests: of vectors, ids and queries, and of metadata, filters and query metadata where there
-        are any.
+    digests: digests of vectors, ids and queries, and of metadata, filters and query metadata if
+        there are any.
     """
     return _of_json(
         {

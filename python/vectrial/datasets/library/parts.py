@@ -105,7 +105,7 @@ class MetadataWriter:
 
 
 def open_array(file: Path, dtype: type[np.generic], shape: Sequence[int]) -> NDArray[Any]:
-    """A memory-mapped array, of exactly this type and shape or DataError."""
+    """A memory-mapped array of exactly this type and shape. Raises DataError if it is not."""
     try:
         # np.asarray drops the memmap subclass, whose slices cost more; the mapping stays.
         array = np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
@@ -117,7 +117,7 @@ def open_array(file: Path, dtype: type[np.generic], shape: Sequence[int]) -> NDA
 
 
 def open_metadata(file: Path) -> pa.Table:
-    """A memory-mapped table, or DataError."""
+    """A memory-mapped table. Raises DataError if it is damaged."""
     try:
         with pa.memory_map(str(file)) as mapped:
             return pa.ipc.open_file(mapped).read_all()
@@ -126,7 +126,7 @@ def open_metadata(file: Path) -> pa.Table:
 
 
 def write_metadata(file: Path, table: pa.Table) -> str:
-    """A whole table at once; gives the digest of its content."""
+    """Write a whole table at once; returns the digest of its content."""
     writer = MetadataWriter(file, table.schema)
     try:
         writer.write(table)
@@ -136,7 +136,7 @@ def write_metadata(file: Path, table: pa.Table) -> str:
 
 
 def read_filters(file: Path) -> tuple[Filter | None, ...]:
-    """The filters that `write_filters` wrote, or DataError."""
+    """The filters that `write_filters` wrote. Raises DataError if the file is damaged."""
     try:
         values = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
@@ -148,13 +148,13 @@ def read_filters(file: Path) -> tuple[Filter | None, ...]:
 
 
 def write_filters(file: Path, filters: Sequence[Filter | None]) -> None:
-    """One filter, or null, a line."""
+    """Write one filter, or null, per line."""
     lines = ["null" if where is None else algebra.to_json(where) for where in filters]
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def damaged(file: Path, found: str) -> DataError:
-    """The error for a stored part that is not what its manifest says."""
+    """The error for a stored part that differs from its manifest."""
     return DataError(
         f"the stored dataset is damaged: {found}",
         where=str(file),

@@ -52,7 +52,7 @@ def path(name: str) -> Path:
     """The folder of a dataset, whether it exists or not.
 
     Raises:
-        UserError: the name cannot be one.
+        UserError: the name is not valid for a dataset.
     """
     if not _NAME.fullmatch(name) or name == "truth":
         raise UserError(
@@ -67,14 +67,14 @@ def load(name: str) -> Dataset:
     """The dataset of that name, its arrays and metadata memory-mapped.
 
     Raises:
-        UserError: there is none; the message names the nearest one there is.
+        UserError: there is none; the message names the nearest existing name.
         DataError: its files do not fit its manifest.
     """
     return load_from(path(name), name)
 
 
 def load_from(folder: Path, name: str) -> Dataset:
-    """As `load`, of a folder that may lie elsewhere: one that is being made."""
+    """The dataset in a folder that may lie elsewhere, because it is being made; see `load`."""
     manifest = read_manifest(name, folder)
     try:
         return _opened(name, folder, manifest)
@@ -114,10 +114,10 @@ def _table(part: str, folder: Path, shapes: dict[str, Any]) -> pa.Table | None:
 
 
 def there(name: str) -> Path:
-    """The folder of a dataset that is there.
+    """The folder of an existing dataset.
 
     Raises:
-        UserError: there is none; the message names the nearest one there is.
+        UserError: there is none; the message names the nearest existing name.
     """
     _require(path(name), name)
     return path(name)
@@ -137,7 +137,7 @@ def read_manifest(name: str, folder: Path) -> dict[str, Any]:
     """The manifest of the dataset `name` in `folder`.
 
     Raises:
-        UserError: there is none; the message names the nearest dataset there is.
+        UserError: there is none; the message names the nearest existing dataset.
         DataError: it is damaged, or of another layout.
     """
     file = folder / MANIFEST
@@ -164,7 +164,7 @@ def _provenance(value: dict[str, Any]) -> Provenance:
 
 
 def write_manifest(folder: Path, value: dict[str, Any]) -> None:
-    """Put a manifest into a dataset's folder, in one step."""
+    """Write a manifest into a dataset's folder, atomically."""
     file = folder / MANIFEST
     partial = file.with_name(file.name + ".part")
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)

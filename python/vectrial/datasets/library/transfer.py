@@ -14,7 +14,7 @@ _BLOCK_BYTES = 32 << 20
 
 
 def has(name: str, fingerprint: str) -> bool:
-    """True if the dataset of this content is here.
+    """True if a dataset with this name and content is here.
 
     Raises:
         DataError: it is damaged.
@@ -36,7 +36,7 @@ def blocks_of(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 class Incoming:
-    """A dataset on its way to this machine. It takes the place of one of that name when it is
+    """A dataset being transferred to this machine. It replaces a dataset of that name when it is
     `published`."""
 
     def __init__(self, name: str) -> None:
@@ -50,7 +50,7 @@ class Incoming:
             stream.write(block)
 
     def publish(self) -> None:
-        """Put it in its place.
+        """Move the dataset to its place.
 
         Raises:
             DataError: its manifest is missing or damaged.
@@ -66,5 +66,5 @@ class Incoming:
             self.discard()
 
     def discard(self) -> None:
-        """Remove what came, unless it was published."""
+        """Remove the files received, unless the dataset was published."""
         shutil.rmtree(self._folder, ignore_errors=True)

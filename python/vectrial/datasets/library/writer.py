@@ -38,7 +38,7 @@ from vectrial.util.checksum import sha256_of
 class Writer:
     """Writes one dataset block by block; use as a context manager and end with `finish`.
 
-    Without `finish`, or when an error leaves the context, nothing remains.
+    Without `finish`, or if an error leaves the context, nothing remains.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Writer:
         self._metadata.write(metadata)
 
     def _documented(self) -> Provenance:
-        """The provenance, with what became of the values."""
+        """The provenance, with notes on changed values."""
         notes = [
             f"{formatting.plural(count, 'value')} of '{name}' {'is' if count == 1 else 'are'} not a"
             " number (NaN), kept as missing"
@@ -133,11 +133,11 @@ class Writer:
         facts: dict[str, Any] | None = None,
         find: Callable[[Dataset], dict[str, Any]] | None = None,
     ) -> Dataset:
-        """Add the queries (q, d) and what is known of them, put everything under its name and
+        """Add the queries (q, d) and their filters and metadata, put everything under its name and
         load it.
 
-        find: finds more facts of the whole dataset, before it has its name: when that fails, or is
-            interrupted, nothing remains, and one that was to be replaced is still there.
+        find: finds more facts of the whole dataset, before it has its name: if that fails, or is
+            interrupted, nothing remains, and a dataset to be replaced is still there.
         """
         if self.rows == 0 or self._dim is None:
             raise DataError("there are no vectors", where=self._name)
@@ -206,7 +206,7 @@ def shapes_of(
     filters: Sequence[Filter | None] | None,
     query_metadata: pa.Table | None,
 ) -> dict[str, list[int]]:
-    """The shape of every part there is, as a manifest keeps it."""
+    """The shape of every part that exists, as a manifest keeps it."""
     shapes = {"vectors": list(vectors), "ids": [vectors[0]], "queries": list(queries.shape)}
     if metadata is not None:
         shapes["metadata"] = list(metadata.shape)

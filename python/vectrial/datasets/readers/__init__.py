@@ -135,7 +135,7 @@ def _open_file(path: Path, options: ReaderOptions) -> VectorSource:
 
 
 def _converted(path: Path) -> str:
-    """A command that makes Parquet of a text file; empty for any other file."""
+    """A command that converts a text file to Parquet; empty for any other file."""
     # Of '[0.1, 0.2]' as well as of what pandas writes: '[0.1 0.2]', over several lines.
     numbers = "regexp_extract_all(embedding, '[-+.0-9eE]+')::float[]"
     listed = f"select * replace ({numbers} as embedding) from"
@@ -158,7 +158,7 @@ def _opened(opener: _Opener, path: Path, options: ReaderOptions) -> VectorSource
 def _fitting(
     opener: Callable[..., VectorSource], path: Path, options: ReaderOptions
 ) -> ReaderOptions:
-    """The options, where the format has what they choose.
+    """The options, checked to choose only what the format has.
 
     Raises:
         UserError: it has no such thing.
@@ -176,7 +176,7 @@ def _fitting(
 
 
 def _open_folder(folder: Path, options: ReaderOptions, archive: Path | None = None) -> VectorSource:
-    """archive: what was unpacked into the folder, if anything."""
+    """Open a folder of vectors. archive: the archive that was unpacked into it, if any."""
     for fits, opener in (
         (is_qdrant, open_qdrant),
         (is_vectordbbench, open_vectordbbench),
@@ -206,7 +206,7 @@ def _roles(
     """The files of each role.
 
     Raises:
-        UserError: none is of rows, or they are of several datasets.
+        UserError: no file holds rows, or they belong to several datasets.
     """
     what, where = ("the folder", folder) if archive is None else ("the archive", archive)
     if not every:
@@ -252,7 +252,7 @@ def _with_sides(
     roles: Mapping[FileRole, Sequence[Path]],
     options: ReaderOptions,
 ) -> VectorSource:
-    """A source with the queries that lie beside its rows; what else does is left out and noted."""
+    """A source with the queries that lie beside its rows; other files are left out and noted."""
     queries, found = roles[FileRole.QUERIES], None
     notes = [
         f"{len(roles[FileRole.ROWS])} files are its rows" if len(roles[FileRole.ROWS]) > 1 else ""
@@ -290,7 +290,7 @@ def _named(roles: Mapping[FileRole, Sequence[Path]]) -> str:
 
 
 def _suffix(path: Path) -> str:
-    """The suffix that tells the format of a file; of a compressed one, that of its content."""
+    """The suffix that indicates a file's format; for a compressed file, its content's."""
     name = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     return bigann.suffix_of(name)
 
@@ -314,7 +314,7 @@ def _open_npz_or_archive(path: Path, options: ReaderOptions) -> VectorSource:
 def _checked(source: VectorSource, options: ReaderOptions) -> VectorSource:
     """`source` with its queries checked and as float32, and neighbours as int64.
 
-    Neighbours that are not those of its queries among all rows are left out.
+    Neighbours are left out unless they are those of its queries among all rows.
     """
     _check_column_names(source)
     if source.queries is None:
@@ -334,7 +334,7 @@ def _checked(source: VectorSource, options: ReaderOptions) -> VectorSource:
 
 
 def _check_column_names(source: VectorSource) -> None:
-    """Raise where a metadata column has a name that cannot be printed, or none."""
+    """Raise if the name of a metadata column is empty or cannot be printed."""
     for name in source.columns:
         if not name or control_character(name) is not None:
             raise DataError(

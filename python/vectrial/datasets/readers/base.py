@@ -37,9 +37,9 @@ class ReaderOptions:
 
     vectors: column, key or array that holds the vectors; None finds the only one.
     ids: column or key with the ids; None takes an integer `id`, else numbers the rows, as "none"
-        does. Ids that are no numbers from 0 to 2^63 - 1 are kept as metadata.
+        does. Ids that are not numbers from 0 to 2^63 - 1 are kept as metadata.
     keep: metadata columns to keep; None keeps all that can be stored.
-    rows: only the first so many rows. Also reads a cropped file whose header claims more.
+    rows: read only this many first rows. Also reads a cropped file whose header claims more.
     conditions: False leaves out the filters that come with the queries.
     """
 
@@ -63,16 +63,16 @@ class Block:
 class VectorSource:
     """An opened file or folder of vectors; a context manager, to be closed after use.
 
-    path, format: what was opened, and what it was taken for.
+    path, format: what was opened, and its detected format.
     rows, dim, dtype: n, d and the components' type in the file.
     read: raw blocks of at most the given number of rows, in order; see `blocks`.
-    metric: what the file says, None when it does not.
-    queries: float32 (q, d); neighbors: int64 (q, k) ids of their nearest rows as published,
-        -1 where there are fewer; filters: one or None per query. None when it brings none.
+    metric: the metric that the file states, or None.
+    queries: float32 (q, d); neighbors: int64 (q, k) ids of their nearest rows as published, -1 for
+        missing ones; filters: one or None per query. None if the source brings none.
     columns: names of the metadata columns.
     has_ids: whether the blocks carry ids. labels: the metadata column that holds the user's own
-        ids, where rows are numbered instead.
-    notes: what was decided or left out, a sentence each, to be shown.
+        ids, if rows are numbered instead.
+    notes: decisions and omissions to be shown, a sentence each.
     """
 
     path: Path
@@ -95,7 +95,7 @@ class VectorSource:
         """All rows in order, checked, vectors as C-contiguous float32.
 
         Args:
-            rows: at most so many a block; fewer where they would take more than `BLOCK_BYTES`.
+            rows: most rows in a block; fewer if they would take more than `BLOCK_BYTES`.
             metric: under cosine, zero vectors are refused.
 
         Raises:
@@ -116,7 +116,7 @@ class VectorSource:
             )
 
     def close(self) -> None:
-        """Let go of files and temporary folders. Blocks read before stay valid."""
+        """Close files and remove temporary folders. Blocks read before stay valid."""
         for action in self.on_close:
             action()
 
@@ -128,7 +128,7 @@ class VectorSource:
 
 
 def check_shape(rows: int, dim: int, where: str) -> None:
-    """Raises DataError when a header claims no rows, or an impossible number of components."""
+    """Raise DataError if a header claims no rows, or an impossible number of components."""
     if not 1 <= dim <= MAX_DIM:
         raise DataError(
             f"the header claims {dim} components a vector",
@@ -140,7 +140,7 @@ def check_shape(rows: int, dim: int, where: str) -> None:
 
 
 def check_side_bytes(size: int, where: str) -> None:
-    """Raises DataError when what is held in memory as a whole, such as queries, is too much."""
+    """Raise DataError if data held in memory as a whole, such as queries, is too large."""
     if size > MAX_SIDE_BYTES:
         raise DataError(
             f"it claims {size} bytes of queries, neighbours or labels",
@@ -152,9 +152,9 @@ def check_side_bytes(size: int, where: str) -> None:
 def rows_that_fit(
     claimed: int, row_bytes: int, available: int, options: ReaderOptions, where: str
 ) -> int:
-    """The number of rows to read of a file whose header claims `claimed` of `row_bytes` each.
+    """The number of rows to read from a file whose header claims `claimed` of `row_bytes` each.
 
-    A cropped file, with fewer rows than claimed, is read when `options.rows` says so.
+    A cropped file, with fewer rows than claimed, is read if `options.rows` asks for it.
 
     Raises:
         DataError: the bytes that follow the header are not what it claims.
@@ -187,10 +187,10 @@ def array_blocks(array: NDArray[Any], rows: int) -> Iterator[Block]:
 
 
 def joined(path: Path, parts: Sequence[VectorSource], options: ReaderOptions) -> VectorSource:
-    """Files of vectors as one, in the order given.
+    """Files of vectors joined into one source, in the order given.
 
     Raises:
-        DataError: they have not the same number of components.
+        DataError: they have different numbers of components.
     """
     first = parts[0]
     for part in parts:
@@ -223,11 +223,11 @@ def joined(path: Path, parts: Sequence[VectorSource], options: ReaderOptions) ->
 def unpacked(
     path: Path, *, ratio: float = ArchiveLimits.ratio
 ) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """A temporary folder with the content of an archive, and the function that removes it; where
-    the block raises, it is removed at once.
+    """A temporary folder with the content of an archive, and the function that removes it; if the
+    block raises, it is removed at once.
 
     Raises:
-        DataError: as `safe_unpack`, of which `ratio` is a limit.
+        DataError: see `safe_unpack`, of which `ratio` is a limit.
     """
     root = paths.downloads_dir()
     root.mkdir(parents=True, exist_ok=True)
@@ -243,9 +243,9 @@ def unpacked(
 
 @contextmanager
 def reading(path: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn a library's complaint about a file's content into one clear `DataError`.
+    """Turn a library's error about a file's content into one clear `DataError`.
 
-    An error of the system itself, such as a missing file, is reported as what it is.
+    An error of the system itself, such as a missing file, is reported unchanged.
     """
     caught: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
@@ -267,7 +267,7 @@ def reading(path: Path, *kinds: type[Exception]) -> Iterator[None]:
 def choose(
     requested: str | None, candidates: Sequence[str], *, usual: Sequence[str], what: str, where: str
 ) -> str:
-    """The one of `candidates` that is wanted, is the only one, or has a usual name.
+    """The one of `candidates` that is requested, is the only one, or has a usual name.
 
     Raises:
         UserError: none or several would do; names the nearest and all there are.

@@ -34,7 +34,7 @@ _CROP = re.compile(r"\.crop_nb_(\d+)$")
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that tells the format, in lower case; that before a crop's own ending."""
+    """The suffix that indicates the format, in lower case, without a crop's own ending."""
     return Path(_CROP.sub("", path.name)).suffix.lower()
 
 

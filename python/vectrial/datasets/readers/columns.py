@@ -31,10 +31,10 @@ class ColumnPlan:
     """The columns to read from a table.
 
     vectors: the column of lists. ids: the integer column of ids, or None.
-    labels: the column with the user's own ids where these are no numbers that can be ids: it is
-        kept as metadata, and rows are numbered.
+    labels: the column with the user's own ids if these are not numbers that can be ids: it is kept
+        as metadata, and rows are numbered.
     schema: the metadata columns as they are stored, int64, float64, string or bool.
-    notes: what was decided or left out, a sentence each.
+    notes: decisions and omissions, a sentence each.
     """
 
     vectors: str
@@ -53,14 +53,14 @@ class ColumnPlan:
 def plan_columns(
     schema: pa.Schema, options: ReaderOptions, where: str, *, odd_ids: str | None = None
 ) -> ColumnPlan:
-    """Decide what to take from a table of that schema.
+    """Decide which columns to read from a table of that schema.
 
     Args:
         odd_ids: why the integers that `ColumnPlan.ids` named cannot be ids ("some are negative"),
             found by `odd_ids` on reading them.
 
     Raises:
-        UserError: a column that was asked for is not there or cannot be used as asked.
+        UserError: a requested column does not exist or cannot be used as requested.
         DataError: two columns have the same name.
     """
     names: list[str] = schema.names
@@ -128,7 +128,7 @@ def _first(texts: Sequence[str], between: str) -> str:
 
 
 def _no_vectors(schema: pa.Schema, requested: str | None, where: str) -> DataError:
-    """No column holds vectors, or not the one that was asked for: what stands in its place."""
+    """The error that no (requested) column holds vectors: says what is there instead."""
     names = [requested] if requested else [n for n in schema.names if n.lower() in USUAL_VECTORS]
     numbers = [f.name for f in schema if pa.types.is_floating(_plain_type(f.type))]
     remedy = "docs/datasets.md shows how DuckDB makes such a column of text or of several columns"
@@ -150,7 +150,7 @@ def _no_vectors(schema: pa.Schema, requested: str | None, where: str) -> DataErr
 def _plan_ids(
     schema: pa.Schema, requested: str | None, odd: str | None, where: str, notes: list[str]
 ) -> tuple[str | None, str | None]:
-    """The column of ids, or that of the user's own ids that cannot be ids here; or neither."""
+    """The column of ids, or of the user's own ids that cannot be ids here; or neither."""
     names: list[str] = schema.names
     if requested == "none" and requested not in names:
         return None, None
@@ -195,7 +195,7 @@ def odd_ids(batches: Iterable[Any], kind: pa.DataType) -> str | None:
 
 
 def _label_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type in which the user's own ids are kept; None where they cannot be."""
+    """The type in which the user's own ids are kept, or None if they cannot be."""
     plain = _plain_type(kind)
     if pa.types.is_fixed_size_binary(plain) and plain.byte_width == _UUID_BYTES:
         return pa.string()
@@ -205,7 +205,7 @@ def _label_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, however they are encoded."""
+    """The type of the decoded values, whatever their encoding."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
     return _plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
@@ -229,7 +229,7 @@ def _unknown(requested: str, names: list[str], where: str) -> UserError:
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """True for the type of a column that can hold vectors: lists of real numbers."""
+    """True if a column of this type can hold vectors: lists of real numbers."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if not (
@@ -247,8 +247,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type as which a column of `kind` is kept: int64, float64, string, bool; None if it cannot
-    be."""
+    """The type that a column of `kind` is stored as: int64, float64, string, bool; None if it
+    cannot be."""
     if pa.types.is_dictionary(kind):
         return stored_type(kind.value_type)
     if isinstance(kind, pa.UuidType):
@@ -266,7 +266,7 @@ def stored_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _how_kept(kind: pa.DataType) -> str | None:
-    """The conversion of values that are kept as something else; None where they stay themselves."""
+    """The conversion of values that are stored as another type; None if they stay unchanged."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_decimal(kind):
         return "floats"
@@ -305,7 +305,7 @@ def block_of(
 
 
 def storage(column: Any) -> Any:
-    """The values themselves of a column, however they are encoded."""
+    """The decoded values of a column, whatever their encoding."""
     if isinstance(column, pa.ExtensionArray):
         return storage(column.storage)
     if pa.types.is_dictionary(column.type):
@@ -325,7 +325,7 @@ def _check_no_null(column: Any, what: str, first_row: int, where: str) -> None:
 
 
 def matrix_of(column: Any, dim: int, first_row: int, where: str) -> NDArray[Any]:
-    """A list column as a matrix (rows, dim), every list having exactly `dim` numbers."""
+    """A list column as a matrix (rows, dim); every list must have exactly `dim` numbers."""
     _check_no_null(column, "the vector", first_row, where)
     if not pa.types.is_fixed_size_list(column.type):
         lengths = np.diff(column.offsets.to_numpy())

@@ -54,8 +54,8 @@ _ROLES = ("test", "neighbors", "distances")
 def open_hdf5(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an HDF5 file of dense vectors.
 
-    Attributes that old files lack default as in ann-benchmarks: `type` to dense; the distance
-    is then taken from the end of the file's name (`glove-100-angular.hdf5`).
+    Attributes missing in old files default as in ann-benchmarks: `type` to dense, and the distance
+    to the end of the file's name (`glove-100-angular.hdf5`).
 
     Raises:
         DataError: it is damaged, or points to other files.
@@ -114,7 +114,7 @@ def _open(path: Path, file: h5py.File, options: ReaderOptions) -> VectorSource:
 
 
 def _side_columns(file: h5py.File, known: Set[str], rows: int, where: str) -> SideColumns:
-    """The arrays beside those that are known: columns where they have a value for each row."""
+    """The arrays beside the known ones, as columns if they have a value for each row."""
     kinds: dict[str, pa.DataType] = {}
     others = []
     for name in sorted(set(file) - known):
@@ -133,7 +133,7 @@ def _side_columns(file: h5py.File, known: Set[str], rows: int, where: str) -> Si
 
 
 def _column_type(file: h5py.File, name: str, rows: int, where: str) -> pa.DataType | None:
-    """The type of an array that is a column of the rows; None of anything else."""
+    """The type of an array that is a column of the rows, or None for anything else."""
     import h5py
 
     member = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
@@ -173,7 +173,7 @@ def _text(value: Any) -> str:
 
 
 def _is_array(file: h5py.File, name: str, where: str) -> bool:
-    """True for an array of real numbers whose elements lie in this very file."""
+    """True if this is an array of real numbers whose elements lie in this very file."""
     import h5py
 
     place = f"{where}, '{name}'"

@@ -45,7 +45,7 @@ def open_jsonl(path: Path, options: ReaderOptions) -> VectorSource:
     """Open a .jsonl file of vectors, with or without metadata.
 
     Raises:
-        DataError: naming the line that is no JSON, or no object with a vector.
+        DataError: naming the line that is not JSON, or not an object with a vector.
     """
     first = next(lines(path), None)
     if first is None:
@@ -99,7 +99,7 @@ def _open_lists(path: Path, options: ReaderOptions) -> VectorSource:
 def _matrices(
     path: Path, count: int, dim: int, key: str | None, step: int
 ) -> Iterator[tuple[int, list[Any], NDArray[np.float64]]]:
-    """The rows in batches: number of the first, rows, vectors; without a key, rows are the
+    """The rows in batches: number of the first row, rows, vectors; without a key, rows are the
     vectors."""
     rows = islice(lines(path), count)
     at = 0
@@ -113,9 +113,9 @@ def _matrices(
 
 
 def lines(path: Path, *, parse: bool = True) -> Iterator[Any]:
-    """The values of a JSON lines file, one a line; empty lines are passed over.
+    """The values of a JSON lines file, one per line; empty lines are skipped.
 
-    parse: False yields the lines as they are, only to be counted.
+    parse: False yields the unparsed lines, to be counted only.
 
     Raises:
         DataError: naming the line.
@@ -159,7 +159,7 @@ class Inferred:
     negative: set[str] = field(default_factory=set)
 
     def schema(self) -> pa.Schema:
-        """Every key as a column; of a type that is not stored where its values disagree."""
+        """Every key as a column; with a type that is not stored if its values disagree."""
         return pa.schema([pa.field(name, _type(kinds)) for name, kinds in self.kinds.items()])
 
 
@@ -171,7 +171,7 @@ def _type(kinds: Set[str]) -> pa.DataType:
 
 
 def infer(path: Path, rows: int | None = None) -> Inferred:
-    """Pass over all rows (or the first so many), which have to be objects."""
+    """Infer the kinds of values from all rows (or the first so many), which must be objects."""
     found = Inferred()
     for row in islice(lines(path), rows):
         if not isinstance(row, dict):
@@ -216,7 +216,7 @@ def _is_text(value: str) -> bool:
 
 
 def arrow_columns(rows: list[dict[str, Any]], fields: Iterable[pa.Field[Any]]) -> dict[str, Any]:
-    """The keys named as Arrow arrays; a key that a row lacks is null there."""
+    """The named keys as Arrow arrays; null for a row that lacks the key."""
     out: dict[str, Any] = {}
     for column in fields:
         values = [row.get(column.name) for row in rows]

@@ -16,7 +16,7 @@ from vectrial.model.errors import UserError
 
 
 class FileRole(StrEnum):
-    """What a file of a dataset holds."""
+    """Content of a file of a dataset."""
 
     ROWS = "rows"
     QUERIES = "queries"
@@ -43,11 +43,10 @@ _TABLES = {
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files below a folder that can be data, in natural order: `2.parquet` before
-    `10.parquet`.
+    """All files below a folder that can be data, in natural order: `2.parquet` before `10.parquet`.
 
     Raises:
-        UserError: it is a table of which files alone do not tell the rows.
+        UserError: it is a table whose rows cannot be determined from the files alone.
     """
     for pattern, what in _TABLES.items():
         if any(folder.glob(pattern)):
@@ -68,21 +67,21 @@ def _visible(folder: Path) -> Iterator[Path]:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key that orders names by the numbers in them."""
+    """A sort key that orders names by the numbers in them."""
     parts = re.split(r"(\d+)", name)
     return [(int(one) if one.isdigit() else -1, one) for one in parts]
 
 
 def role_of(parts: Sequence[str]) -> FileRole:
-    """The role of a file by the words of its name, and of the folders that it lies in."""
+    """The role of a file, from the words in its name and in the folders that it lies in."""
     words = {word for part in parts for word in re.findall(r"[a-z]+", part.lower())}
     return next((role for role, known in _WORDS.items() if words & known), FileRole.ROWS)
 
 
 def whole_sets(files: Sequence[Path]) -> Sequence[Path]:
-    """Where the whole sets of shards lie that the names tell (`00001-of-00004`), if there are
-    several: these are several datasets. Their folders; the first file of each where they share one.
-    Empty: there is one, or none."""
+    """Places of complete sets of shards, by their names (`00001-of-00004`), if there are several
+    sets and so several datasets: their folders, or the first file of each set if they share one.
+    Empty if there is one set, or none."""
     shards: dict[tuple[Path, str, int], list[Path]] = {}
     for file in files:
         if found := re.fullmatch(r"(.*?)\d+-of-0*(\d+).*", file.name):

@@ -63,14 +63,14 @@ def open_npy(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an .npy file with a matrix of numbers, memory-mapped.
 
     Raises:
-        DataError: it holds Python objects, is no matrix of numbers, or is cut short.
+        DataError: it holds Python objects, is not a matrix of numbers, or is cut short.
     """
     header = _read_header(path, str(path))
     return _source(path, "npy", _mapped(path, header, options, str(path)))
 
 
 def open_npz(path: Path, options: ReaderOptions) -> VectorSource:
-    """Open an .npz file: one array of vectors, and if there is one, `test` or `queries`.
+    """Open an .npz file: one array of vectors, and `test` or `queries` if there is one.
 
     Its arrays are unpacked into a temporary folder, and memory-mapped there.
     """
@@ -109,7 +109,7 @@ def open_npz(path: Path, options: ReaderOptions) -> VectorSource:
 def _side_columns(
     files: Mapping[str, Path], headers: Mapping[str, _Header], known: Set[str], rows: int
 ) -> SideColumns:
-    """The arrays beside those that are known: columns where they have a value for each row."""
+    """The arrays beside the known ones, as columns if they have a value for each row."""
     kinds: dict[str, pa.DataType] = {}
     for name, header in headers.items():
         if name not in known and header.shape == (rows,) and header.dtype.kind in "fiubU":

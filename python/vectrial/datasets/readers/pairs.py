@@ -20,12 +20,12 @@ from vectrial.model.metric import Metric
 
 
 def is_pair(folder: Path) -> bool:
-    """True for a folder with such a base file."""
+    """True if the folder has a base file of this layout."""
     return _base(folder) is not None
 
 
 def open_pair(folder: Path, options: ReaderOptions) -> VectorSource:
-    """Open base, queries and neighbours of such a folder as one source."""
+    """Open base, queries and neighbours of a folder of this layout as one source."""
     base = _base(folder)
     if base is None:
         raise AssertionError("is_pair said so")

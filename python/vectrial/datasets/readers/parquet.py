@@ -41,7 +41,7 @@ def open_parquet(path: Path, options: ReaderOptions) -> VectorSource:
 
 
 def open_shards(folder: Path, files: Sequence[Path], options: ReaderOptions) -> VectorSource:
-    """Open Parquet files below a folder as one, in the order given."""
+    """Open Parquet files below a folder as one source, in the order given."""
     notes: tuple[str, ...] = ()
     partitions = {
         part.split("=")[0]
@@ -56,7 +56,7 @@ def open_shards(folder: Path, files: Sequence[Path], options: ReaderOptions) -> 
 
 
 def shard_pattern(parts: Sequence[str]) -> str:
-    """The common part of shards' paths: without numbers, identifiers, partitions and splits."""
+    """The common part of shards' paths, without numbers, identifiers, partitions and splits."""
     named = [part for part in parts if "=" not in part]
     if named:
         named[-1] = _SPLIT.sub("", named[-1])
@@ -134,7 +134,7 @@ def _plan(parts: Sequence[_Part], options: ReaderOptions) -> ColumnPlan:
 
 
 def open_file(file: Path) -> pq.ParquetFile:
-    """An opened Parquet file, or DataError."""
+    """An opened Parquet file. Raises DataError if it cannot be read."""
     import pyarrow.parquet as pq  # here: loading it takes a while
 
     with reading(file, *ARROW_ERRORS):
@@ -144,7 +144,7 @@ def open_file(file: Path) -> pq.ParquetFile:
 def batches(
     file: Path, parquet: pq.ParquetFile, columns: list[str], step: int
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `step` rows with the columns named, each of them validated in full."""
+    """Batches of at most `step` rows with the named columns, each validated in full."""
     with reading(file, *ARROW_ERRORS):
         for batch in parquet.iter_batches(step, columns=columns):
             batch.validate(full=True)

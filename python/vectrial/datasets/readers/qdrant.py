@@ -28,19 +28,19 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 
 
 def is_qdrant(folder: Path) -> bool:
-    """True for a folder of this layout."""
+    """True if the folder has this layout."""
     names = {file.name for file in folder.iterdir()}
     vectors = names & {"vectors.npy", "vectors.jsonl"}
     return bool(vectors and names & {"tests.jsonl", "queries.jsonl", "payloads.jsonl"})
 
 
 def open_qdrant(folder: Path, options: ReaderOptions) -> VectorSource:
-    """Open such a folder.
+    """Open a folder of this layout.
 
     Raises:
         DataError: parts that are damaged or of different lengths.
-        Unsupported: a query's condition that the filter algebra cannot express (geo, text,
-            fields that hold lists); `options.conditions` False leaves all conditions out.
+        Unsupported: a query's condition that the filter algebra cannot express (geo, text, fields
+            that hold lists); `options.conditions` False leaves all conditions out.
     """
     plain = ReaderOptions(rows=options.rows)
     vectors = folder / "vectors.npy"
@@ -180,7 +180,7 @@ def condition(value: Any, at: str) -> Filter | None:
         {"and": [{field: {"match": {"value": v}}}, …], "or": […]}
 
     Raises:
-        Unsupported: text, geo and whatever else has no counterpart, naming where it stands.
+        Unsupported: text, geo and any other condition without a counterpart, naming its place.
     """
     if not value:
         return None

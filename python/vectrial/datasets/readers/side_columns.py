@@ -15,9 +15,9 @@ from vectrial.datasets.readers.columns import ids_of, listed, odd_ids, plan_colu
 
 @dataclass(frozen=True)
 class SideColumns:
-    """Arrays that lie beside a matrix of vectors, a value for each of its rows.
+    """Arrays that lie beside a matrix of vectors, with a value for each of its rows.
 
-    kinds: name → type. read: of the rows from `start` to `stop`, the values of one.
+    kinds: name → type. read: reads the values of one array for the rows from `start` to `stop`.
     others: names of arrays that are left out.
     """
 
@@ -32,7 +32,7 @@ def with_columns(
     """A source with the arrays beside its vectors as metadata, or as ids.
 
     Raises:
-        UserError: a column that was asked for is not there or cannot be used as asked.
+        UserError: a requested column does not exist or cannot be used as requested.
     """
     notes = [f"left out: {listed(side.others)}"] if side.others else []
     if not side.kinds:
@@ -74,12 +74,12 @@ def with_columns(
 
 
 def column_type(dtype: np.dtype[Any]) -> pa.DataType:
-    """The type of a column of numbers or truth values."""
+    """The Arrow type of a column of numbers or booleans."""
     return pa.from_numpy_dtype(dtype.newbyteorder("="))
 
 
 def _array(values: Any) -> Any:
-    """Values of a file as Arrow has them, in this machine's byte order."""
+    """Values of a file converted for Arrow, in this machine's byte order."""
     array = np.asarray(values)
     return pa.array(
         array.astype(array.dtype.newbyteorder("=")) if array.dtype.kind in "iuf" else array

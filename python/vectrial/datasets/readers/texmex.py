@@ -26,7 +26,7 @@ def open_texmex(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an fvecs, ivecs or bvecs file, memory-mapped.
 
     Raises:
-        DataError: its size is no whole number of rows, or (on reading) a row's length differs.
+        DataError: its size is not a whole number of rows, or (on reading) a row's length differs.
     """
     dtype = DTYPES[path.suffix.lower()]
     where, size = str(path), path.stat().st_size

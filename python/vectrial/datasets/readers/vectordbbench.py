@@ -31,12 +31,12 @@ from vectrial.model.errors import DataError
 
 
 def is_vectordbbench(folder: Path) -> bool:
-    """True for a folder of this layout."""
+    """True if the folder has this layout."""
     return bool(_train_files(folder)) and (folder / "test.parquet").is_file()
 
 
 def open_vectordbbench(folder: Path, options: ReaderOptions) -> VectorSource:
-    """Open such a folder; `id` is also a metadata column, since its filters are over ids.
+    """Open a folder of this layout; `id` is also a metadata column, since its filters are over ids.
 
     Raises:
         DataError: a file is damaged, or labels or neighbours do not fit the vectors.
@@ -112,7 +112,7 @@ def _train_files(folder: Path) -> list[Path]:
 
 
 def _labels(file: Path) -> pa.ChunkedArray[Any] | None:
-    """The label of every id, in the order of ids; None when there is no such file."""
+    """The label of every id, in the order of ids; None if there is no such file."""
     if not file.is_file():
         return None
     table = _small_table(file, ["id", "labels"])

@@ -28,7 +28,7 @@ def computed(
     progress: Progress,
     what: str,
 ) -> NDArray[np.float32]:
-    """All rows (count, width), those of a block that is known read instead of computed.
+    """All rows (count, width); the rows of a known block are read instead of computed.
 
     Args:
         recipe: model and settings; anything that changes the result.

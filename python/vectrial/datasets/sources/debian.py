@@ -47,12 +47,11 @@ _SCHEMA = pa.schema(_COLUMNS)
 def read(progress: Progress) -> tuple[list[str], pa.Table, str]:
     """Descriptions, a table of 25 columns, and a note on which lists these are.
 
-    Where a package has several tags of a facet, the first in order is its value; `tags` holds
-    all of them, comma-separated. No value is missing: a text that a package does not have is
-    `NONE`.
+    If a package has several tags of a facet, the first in order is its value; `tags` holds all of
+    them, comma-separated. No value is missing: a text that a package does not have is `NONE`.
 
     Raises:
-        SourceUnavailable: this is no Debian, or it has no package lists.
+        SourceUnavailable: this is not Debian, or it has no package lists.
     """
     if shutil.which("apt-cache") is None:
         raise SourceUnavailable(

@@ -15,7 +15,7 @@ _Paint = Callable[[Picture, Picture, np.random.RandomState], Picture]
 
 def flawed(picture: Picture, kind: str, other: Picture, rng: np.random.RandomState) -> Picture:
     """A copy of a picture (h, w, 3) with a defect a tenth to a fifth of its width across. other: a
-    texture that pieces are taken from."""
+    texture from which pieces are taken."""
     return _PAINTS[kind](picture.copy(), other, rng)
 
 

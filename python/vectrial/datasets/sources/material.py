@@ -24,7 +24,7 @@ RANDOM_NUMBERS = 10_000
 
 @dataclass(frozen=True)
 class Material:
-    """Everything of a dataset but its name, metric and provenance; shapes as in `Dataset`.
+    """All parts of a dataset but its name, metric and provenance; shapes as in `Dataset`.
 
     vectors: (n, d), or blocks of rows, which then bring their own ids and metadata if any.
     notes: what a reader of the results must know about how it was made.
@@ -41,13 +41,13 @@ class Material:
 def permutation(count: int, seed: int) -> NDArray[np.int64]:
     """The numbers below `count` in an order that is the same on every machine and version.
 
-    numpy freezes the stream of RandomState, while that of Generator may change.
+    numpy freezes the stream of RandomState, while the stream of Generator may change.
     """
     return np.random.RandomState(seed).permutation(count).astype(np.int64)
 
 
 def hold_out(count: int, queries: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows that stay, in their order, and `queries` rows that are taken away as queries.
+    """Rows that stay, in their order, and `queries` rows that are held out as queries.
 
     Raises:
         UserError: fewer than one row would stay.
@@ -78,10 +78,10 @@ def in_hash_order(texts: Sequence[str]) -> list[int]:
 
 
 def at_most(available: int, rows: int | None, what: str) -> int:
-    """`rows`, or all that are available when None.
+    """`rows`, or the number available if None.
 
     Raises:
-        UserError: more rows are asked for than there are.
+        UserError: more rows are requested than there are.
     """
     if rows is None:
         return available

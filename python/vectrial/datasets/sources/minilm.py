@@ -49,7 +49,7 @@ _MAX_TOKENS, _BATCH = 128, 32
 def embed(texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
     """One unit vector per text, float32 (n, 384); texts beyond 128 tokens are cut.
 
-    Kept by content: only texts that were never embedded cost anything, about 2 ms each.
+    Cached by content: only texts that were never embedded cost anything, about 2 ms each.
 
     Raises:
         SourceUnavailable: the model's package cannot be had.
@@ -202,7 +202,7 @@ def _embeddings(graph: Graph, weights: dict[str, NDArray[Any]]) -> str:
 
 
 def _mask_bias(graph: Graph, mask: str) -> str:
-    """0 for a token, -1e9 for padding, in the shape of attention scores."""
+    """Attention bias: 0 for a token, -1e9 for padding, in the shape of attention scores."""
     wide = graph.node("Unsqueeze", mask, graph.integers(1, 2))
     less = graph.node("Sub", wide, graph.constant(np.float32(1)))
     return graph.node("Mul", less, graph.constant(np.float32(1e9)))

@@ -14,7 +14,7 @@ from vectrial.util import paths
 
 
 class Graph:
-    """An ONNX graph that grows node by node; every value is known by its name."""
+    """An ONNX graph built node by node; every value is known by its name."""
 
     def __init__(self, name: str) -> None:
         self._onnx = extra("onnx")
@@ -23,7 +23,7 @@ class Graph:
         self._weights: list[Any] = []
 
     def constant(self, value: NDArray[Any] | np.float32) -> str:
-        """A weight or constant; gives its name."""
+        """Add a weight or constant; returns its name."""
         name = f"w{len(self._weights)}"
         # ascontiguousarray would make a scalar one-dimensional.
         array = np.asarray(value, order="C")
@@ -35,7 +35,7 @@ class Graph:
         return self.constant(np.array(values, dtype=np.int64))
 
     def node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        """One operator with one output; gives the output's name."""
+        """Add one operator with one output; returns the output's name."""
         name = output or f"t{len(self._nodes)}"
         self._nodes.append(
             self._onnx.helper.make_node(operator, list(inputs), [name], **attributes)
@@ -50,7 +50,7 @@ class Graph:
         output: tuple[str, Sequence[str | int]],
         opset: int,
     ) -> None:
-        """Check the model and write it; appears under its name only when complete.
+        """Check the model and write it; the file appears under its name only when complete.
 
         Args:
             inputs: name, numpy type and shape of each; a text in a shape is a free size.
@@ -75,7 +75,7 @@ class Graph:
 
 
 def session(recipe: str, build: Callable[[Path], None]) -> Any:
-    """An inference session on the CPU of a model that `build` writes, once for each recipe."""
+    """An inference session on the CPU for a model that `build` writes once for each recipe."""
     path = paths.downloads_dir() / "models" / f"{recipe.replace('/', '-')}.onnx"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)

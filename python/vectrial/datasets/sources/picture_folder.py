@@ -29,11 +29,11 @@ def found(folder: Path, hold_out: int) -> list[tuple[Path, Shot]]:
     """Every picture below `folder`, class after class, and what it shows.
 
     Args:
-        hold_out: so many of a class' good pictures to learn from are asked instead of stored, but
-            never more than a third of them.
+        hold_out: number of a class' good training pictures that become queries instead of stored
+            rows, but never more than a third of them.
 
     Raises:
-        DataError: the folder is laid out otherwise.
+        DataError: the folder has another layout.
     """
     classes = sorted(path.name for path in folder.iterdir() if (path / "train" / GOOD).is_dir())
     if not classes:
@@ -56,11 +56,11 @@ def found(folder: Path, hold_out: int) -> list[tuple[Path, Shot]]:
 
 
 def made(folder: Path, hold_out: int, progress: Progress) -> Material:
-    """1280 features of every picture, looked at as a square of 224 pixels.
+    """1280 features of every picture, scaled to a square of 224 pixels.
 
     Raises:
-        DataError: as `found`, or a file is not an image.
-        SourceUnavailable, UserError: the network's package or the extra `data` is not there.
+        DataError: see `found`; or a file is not an image.
+        SourceUnavailable, UserError: the network's package or the extra `data` is missing.
     """
     pictures = found(folder, hold_out)
     paths = [path for path, _ in pictures]

@@ -31,10 +31,10 @@ HUGGING_FACE = "https://huggingface.co/api/datasets"
 
 @dataclass(frozen=True)
 class Published:
-    """Files, which together are one dataset in a layout that the readers know.
+    """Files that together are one dataset in a layout that the readers know.
 
-    files: name in the folder and what to fetch under it.
-    queries: the file that holds the queries, where the layout has no place for them.
+    files: name in the folder → what to fetch under it.
+    queries: the file that holds the queries, if the layout has no place for them.
     conditions: whether the filters that come with the queries are wanted.
     """
 
@@ -44,17 +44,17 @@ class Published:
 
 
 def hdf5(name: str, root: str = ANN_BENCHMARKS) -> Published:
-    """A file of ann-benchmarks."""
+    """A file from ann-benchmarks."""
     return Published(((f"{name}.hdf5", Remote(f"{root}/{name}.hdf5")),))
 
 
 def qdrant(archive: str, root: str = QDRANT, *, conditions: bool = True) -> Published:
-    """An archive of qdrant's."""
+    """An archive from qdrant."""
     return Published(((archive, Remote(f"{root}/{archive}")),), conditions=conditions)
 
 
 def vectordbbench(name: str, train_files: int, root: str = VECTORDBBENCH) -> Published:
-    """A folder of VectorDBBench's: train, test and scalar labels; the truth is computed here."""
+    """A folder from VectorDBBench: train, test and scalar labels; the truth is computed here."""
     train = ["train.parquet"]
     if train_files > 1:
         train = [f"train-{part:02d}-of-{train_files:02d}.parquet" for part in range(train_files)]
@@ -78,11 +78,11 @@ def material(
     progress: Progress,
     policy: Policy | None = None,
 ) -> tuple[Material, tuple[str, ...]]:
-    """Fetch and open; also the checksums of the files, as text.
+    """Fetch and open a published dataset; also returns the checksums of the files, as text.
 
     Raises:
         SourceUnavailable: a file cannot be had.
-        DataError: a file is not what it should be, or the metric is another than was promised.
+        DataError: a file is not what it should be, or the metric differs from the promised one.
     """
     folder = paths.downloads_dir() / "published" / name
     sums, notes = [], []

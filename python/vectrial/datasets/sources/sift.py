@@ -51,10 +51,10 @@ _NO_NAMES = frozenset(
 class SiftRecipe:
     """A selection of images, and the parameters of the detection.
 
-    longest_side: larger images are reduced to it, pixels.
+    longest_side: larger images are reduced to this size, in pixels.
     contrast: SIFT's contrast threshold; lower finds more.
     held_out: images that give the queries, an equal share each; none of theirs is a row.
-    rows: how many are taken when nobody asks for another number.
+    rows: default number of rows.
     """
 
     packages: tuple[Package, ...]
@@ -71,7 +71,7 @@ QUICK = SiftRecipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 5, 100_000)
 
 
 def descriptors(recipe: SiftRecipe, rows: int | None, queries: int, progress: Progress) -> Material:
-    """Descriptors in a fixed random order, so that any first rows are a sample of all images."""
+    """Descriptors in a fixed random order, so that the first rows are a sample of all images."""
     cv2 = extra("cv2")
     roots = [unpacked(package, progress) for package in recipe.packages]
     images = [(path, _label(path, root)) for root in roots for path in distinct_images(root)]
@@ -106,7 +106,7 @@ def held_out_images(counts: Sequence[int], wanted: int, queries: int) -> list[in
     descriptors: the few images that make up most of the rows are kept.
 
     Raises:
-        DataError: there are not so many images.
+        DataError: there are not enough such images.
     """
     share = -(-queries // wanted)
     most = max(share, sum(counts) // 100)
@@ -134,8 +134,8 @@ def _label(path: Path, root: Path) -> str:
 def distinct_images(folder: Path) -> list[Path]:
     """The largest file of each image below a folder, ordered by path.
 
-    One picture often comes in several sizes, named by them, and in a dark folder beside the
-    light one: only one of those is taken, lest near-copies fill the dataset.
+    One picture often comes in several sizes, named by them, and in a dark folder beside the light
+    one: only one of these is taken, lest near-copies fill the dataset.
     """
     best: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):

@@ -73,7 +73,7 @@ def parse(name: str) -> SyntheticRecipe | None:
 
 
 def make(recipe: SyntheticRecipe, progress: Progress) -> Material:
-    """Vectors in blocks, 1,000 queries of the same distribution, and what columns are asked."""
+    """Vectors in blocks, 1,000 queries of the same distribution, and the requested columns."""
     metadata, filters = None, None
     if recipe.columns == "text":
         metadata = texts(recipe.rows)

@@ -23,7 +23,7 @@ _SEED = 384
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts with their metadata, and which columns filters are made of."""
+    """Texts with their metadata, and the columns that filters are made from."""
 
     texts: Sequence[str]
     metadata: pa.Table
@@ -40,7 +40,7 @@ def glosses(rows: int | None, queries: int, progress: Progress, *, filtered: boo
 
 
 def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bool) -> Material:
-    """Debian's package descriptions, as of the lists on this machine."""
+    """Debian's package descriptions, from the lists on this machine."""
     texts, metadata, release = debian.read(progress)
     categories = ("section", "maintainer", "homepage_domain", "architecture", "role")
     corpus = Corpus(texts, metadata, categories, ("installed_kib", "n_depends"), (release,))
@@ -48,7 +48,7 @@ def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bo
 
 
 def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material:
-    """WordNet's glosses, GCIDE's senses and EDICT's entries, a text of several once."""
+    """WordNet's glosses, GCIDE's senses and EDICT's entries; repeated texts are taken once."""
     meanings, about = wordnet.read(progress)
     words = map(str, about.column("word").to_pylist())
     sources: dict[str, list[tuple[str, str]]] = {
@@ -74,7 +74,7 @@ def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material
 def _material(
     corpus: Corpus, rows: int | None, queries: int, progress: Progress, *, filtered: bool
 ) -> Material:
-    """The distinct texts in hash order: the first are the queries, the next the rows."""
+    """The distinct texts in hash order: the first are the queries, the following ones the rows."""
     order = in_hash_order(corpus.texts)
     used = queries + at_most(len(order) - queries, rows, "the corpus")
     chosen = order[:used]

@@ -67,12 +67,12 @@ _SEED = 7
 
 
 def made(rows: int | None, queries: int, progress: Progress) -> Material:
-    """1280 features of every picture; `rows` and `queries` are those of the whole."""
+    """1280 features of every picture; `rows` and `queries` refer to the whole dataset."""
     return _made(efficientnet.head_features, progress)
 
 
 def made_by_transformer(rows: int | None, queries: int, progress: Progress) -> Material:
-    """The same pictures, by 384 features of a vision transformer."""
+    """384 features of a vision transformer for the same pictures."""
     return _made(vit.features, progress)
 
 
@@ -94,7 +94,7 @@ def _made(features: Features, progress: Progress) -> Material:
 def drawn(
     textures: Mapping[str, NDArray[np.uint8]], progress: Progress
 ) -> tuple[NDArray[np.uint8], list[Shot]]:
-    """Pictures (n, 224, 224, 3) of every texture (512, 512, 3), and what each shows; a seed per
+    """Pictures (n, 224, 224, 3) of every texture (512, 512, 3), and what each shows; one seed per
     class."""
     names = list(textures)
     shots: list[Shot] = []
@@ -118,7 +118,7 @@ def drawn(
 def _crop(
     texture: NDArray[np.uint8], rng: np.random.RandomState, *, left: bool
 ) -> NDArray[np.uint8]:
-    """A square somewhere in one half, mirrored or not, a little brighter or darker."""
+    """A random square in one half, possibly mirrored, a little brighter or darker."""
     half = _TEXTURE // 2
     side = int(rng.randint(_CROP[0], _CROP[1] + 1))
     y = int(rng.randint(0, _TEXTURE - side + 1))

@@ -48,7 +48,7 @@ class _View:
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Tensors by name.
+    """Tensors of a file by name.
 
     Raises:
         DataError: not such a file, or it holds anything but tensors.

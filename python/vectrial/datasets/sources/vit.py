@@ -43,7 +43,7 @@ def features(
 ) -> NDArray[np.float32]:
     """Class tokens of colour images: unit vectors (count, 384); about 0.25 s of CPU each.
 
-    images: a slice of them (n, 224, 224, 3), red first.
+    images: a slice of the images (n, 224, 224, 3), red first.
 
     Raises:
         SourceUnavailable: the model's package cannot be had.

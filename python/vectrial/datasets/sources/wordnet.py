@@ -65,7 +65,7 @@ def _synsets(folder: Path, pos: str) -> list[dict[str, Any]]:
 def parse_synset(line: str, pos: str) -> dict[str, Any]:
     """One line of a data file: `offset lex_file type n_words (word id)… n_pointers … | gloss`.
 
-    The number of words is hexadecimal, that of pointers decimal.
+    The number of words is hexadecimal, the number of pointers decimal.
     """
     head, _, gloss = line.partition(" | ")
     parts = head.split()

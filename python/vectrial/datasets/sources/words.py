@@ -65,7 +65,7 @@ def _material(
     *,
     filtered: bool = False,
 ) -> Material:
-    """The most frequent words, less queries drawn evenly from among them."""
+    """The most frequent words, except the queries, which are drawn evenly from among them."""
     available = len(words) - queries
     used = at_most(available, rows, "the vocabulary") + queries
     stays, taken = hold_out(used, queries, _SEED)

@@ -25,7 +25,7 @@ _Spec = Callable[[int, bool], dict[str, Any]]
 
 
 def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
-    """Latency against the rows that the collection holds."""
+    """Latency against the number of rows in the collection."""
     rows = _rows(points, "rows", lambda p: float(p.rows), metric, 1e-3, looks)
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
@@ -48,9 +48,9 @@ def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
 
 def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
     """Share of acknowledged rows that a search finds, against the time since the load began, with
-    a line where a store had acknowledged its last row and where it was ready.
+    lines where a store had acknowledged its last row and where it was ready.
 
-    points: of the phases `look` and `searchable`.
+    points: points of the phases `look` and `searchable`.
     """
     looked = [p for p in points if p.phase == "look"]
     looks_in_time = sorted(looked, key=lambda p: p.value("elapsed_s") or 0.0)
@@ -75,7 +75,7 @@ def found_over_time(points: Sequence[Point], looks: Looks) -> _Spec:
 
 
 def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
-    """Rows drawn for the moments of whole loads; points that do not count are left out."""
+    """Chart rows for the moments of whole loads; points that do not count are left out."""
     return [
         {
             "series": looks.labels[point.series],
@@ -138,7 +138,7 @@ def _lines(
     with_legend: bool,
     below: Sequence[Chart] = (),
 ) -> dict[str, Any]:
-    """below: marks drawn below the lines."""
+    """A chart of lines. below: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)
@@ -149,8 +149,8 @@ def _lines(
 
 @dataclass(frozen=True)
 class Forecasts:
-    """What is drawn of one quantity of one series: measured sizes (rows, value), and forecasts
-    (rows, value, low, high), the first of which are of measured sizes."""
+    """Chart data of one quantity of one series: measured sizes (rows, value), and forecasts (rows,
+    value, low, high), the first of which are at measured sizes."""
 
     series: Series
     index: str
@@ -161,7 +161,7 @@ class Forecasts:
 def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks) -> _Spec:
     """Measured values over the rows, and forecasts with their intervals beyond them.
 
-    title: of the values, which are multiplied by `scale`.
+    title: title of the values, which are multiplied by `scale`.
     """
     points, bands = [], []
     for one in drawn:

@@ -25,7 +25,7 @@ CAPTION = (
 
 
 def rules(moments: Sequence[Mapping[str, Any]], x: Settings, stroke: Settings) -> list[Chart]:
-    """Upright lines at `x`, over rows with its field, `series`, `metric` (of `MOMENTS`) and
+    """Vertical lines at `x`, for rows with its field, `series`, `metric` (of `MOMENTS`) and
     `description`; each is named at its foot."""
     found = []
     for metric, (dash, named, side) in _LINES.items():

@@ -30,7 +30,7 @@ _NINES = tuple(i / 20 for i in range(0, 61))
 
 
 def recall_qps(sweep: Sweep, looks: Looks, target: float) -> Any:
-    """Recall against qps: all points, the front of each series, and the front of them all."""
+    """Recall against qps: all points, the front of each series, and the overall front."""
     own_front = {id(p) for s in sweep.series for p in sweep.front(s)}
     best = sweep.front()
     on_best = {id(p) for p in best}
@@ -46,7 +46,7 @@ def recall_qps(sweep: Sweep, looks: Looks, target: float) -> Any:
 
 
 def recall_floor(sweep: Sweep) -> float:
-    """Start of the recall axis: just below the least recall of a point that counts."""
+    """Start of the recall axis: just below the least recall of any point that counts."""
     recalls = [_recall(p) for p in sweep.points if p.ranked]
     recalls = recalls or [_recall(p) for p in sweep.points] or [0.0]
     floor = min(recalls)
@@ -160,10 +160,10 @@ def _recall_qps(
 
 
 def percentiles(run: RunData, points: Sequence[Point]) -> dict[int, list[tuple[float, float]]]:
-    """Per point (by index) the latency in µs at quantiles, as (−log10(1 − q), µs).
+    """Latency of each point (by index) in µs at quantiles, as (−log10(1 − q), µs).
 
-    From the merged histograms of its repeats; where none were kept, from the percentiles in the
-    results. A quantile that so many samples do not hold is left out.
+    From the merged histograms of its repeats, or, if none were kept, from the percentiles in the
+    results. A quantile with too few samples is left out.
     """
     out = {}
     for i, point in enumerate(points):
@@ -183,7 +183,7 @@ def percentiles(run: RunData, points: Sequence[Point]) -> dict[int, list[tuple[f
 def latency_distribution(
     lines: Mapping[int, list[tuple[float, float]]], points: Sequence[Point], looks: Looks
 ) -> Any:
-    """Latency by percentile, one line per point, the tail stretched as HDR plots do."""
+    """Latency by percentile, one line per point, with the tail stretched as in HDR plots."""
     rows: list[dict[str, Any]] = [
         {"series": looks.labels[points[i].series], "nines": n, "ms": us / 1000, "order": j}
         for i, line in lines.items()
@@ -261,7 +261,7 @@ def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 
 
 def against_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
-    """Qps or p99 against the rate an open loop offered; points that do not count are hollow."""
+    """Qps or p99 against the rate of an open loop; points that do not count are hollow."""
     return _against(points, metric, looks, rate_of, "offered/s", "arrivals offered per second")
 
 

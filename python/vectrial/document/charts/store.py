@@ -83,7 +83,7 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 
 
 def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
-    """Stacked bars: how long each of `STEPS` took. `names` are the bars' names."""
+    """Stacked bars: duration of each of `STEPS`. `names` are the bars' names."""
     rows: list[dict[str, Any]] = []
     for name, point in zip(names, points, strict=True):
         for order, step in enumerate(STEPS):

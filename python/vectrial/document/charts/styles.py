@@ -68,10 +68,10 @@ INK = {
 
 
 def colour(store: str, stores: Sequence[str], dark: bool = False) -> str:
-    """A store's colour as #rrggbb, unlike that of any other store.
+    """A store's colour as #rrggbb, different from that of any other store.
 
-    From the eleventh store on colours come again, changed by less than can be seen, so that the
-    colour still names the store in a drawing.
+    From the eleventh store on colours repeat with an invisible change, so that the colour still
+    identifies the store in a drawing.
     """
     index = stores.index(store)
     base = int(_PALETTE[index % len(_PALETTE)][dark][1:], 16)
@@ -80,20 +80,20 @@ def colour(store: str, stores: Sequence[str], dark: bool = False) -> str:
 
 
 def paired(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """All names such that `colour` gives the i-th of `others` the colour of the i-th of `names`,
-    but for what cannot be seen."""
+    """All names, ordered so that `colour` gives the i-th of `others` the colour of the i-th of
+    `names`, but for an invisible difference."""
     filler = (f"({i})" for i in range(-len(names) % len(_PALETTE)))
     return (*names, *filler, *others)
 
 
 def shape(series: Series, labels: Mapping[Series, str]) -> str:
-    """A series' marker, an SVG path in a square from -1 to 1: the indexes of one store share
-    its colour, and the marker tells them apart."""
+    """A series' marker, an SVG path in a square from -1 to 1: the indexes of one store share its
+    colour and differ in the marker."""
     return SHAPES[list(labels).index(series) % len(SHAPES)]
 
 
 def dash(series: Series, labels: Mapping[Series, str]) -> list[int]:
-    """Line dashes: they tell apart the indexes and lanes of one store."""
+    """Line dashes, which distinguish the indexes and lanes of one store."""
     own = [other for other in labels if other.store == series.store]
     return _DASHES[own.index(series) % len(_DASHES)]
 

@@ -17,13 +17,13 @@ NARROW = 480
 
 
 def ink(name: str) -> str:
-    """A colour of the drawing by name, as on white paper."""
+    """A colour of the drawing by name, for white paper."""
     return INK[name][0]
 
 
 @dataclass(frozen=True)
 class Looks:
-    """Looks of the series of a run in charts."""
+    """Styles of a run's series in charts."""
 
     labels: Mapping[Series, str]
     stores: Sequence[str]
@@ -61,7 +61,7 @@ def lines_of(
     key: Settings | None,
 ) -> Chart:
     """A line and marks per series, with its spread, over rows with `series`, `line`, `low`, `high`,
-    `ok` and `description`; what does not count (not `ok`) is a hollow mark off the line."""
+    `ok` and `description`; a row that does not count (not `ok`) is a hollow mark off the line."""
     colours, shapes, dashes = scales
     shape = channel("series:N", scale=shapes, legend=key)
     colour = channel("series:N", scale=colours, legend=key)
@@ -82,7 +82,7 @@ def lines_of(
 
 
 def beside_names(width: int) -> int:
-    """Plot width of a chart whose y axis holds names, so that the whole is as wide as others."""
+    """Plot width of a chart with names on its y axis, so that the whole is as wide as others."""
     return round(width * 0.84) if width >= NARROW else round(width * 0.74)
 
 

@@ -15,8 +15,7 @@ from vectrial.util import formatting
 def ratios(
     running: Mapping[Series, Sequence[Running]], against: str, looks: Looks
 ) -> Callable[[int, bool], dict[str, Any]]:
-    """The ratio of each series' QPS to that of one store, by round, with its interval. against:
-    that store."""
+    """The ratio of each series' QPS to that of the store `against`, by round, with its interval."""
     rows = [
         {
             "series": looks.labels[series],

@@ -20,8 +20,8 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def channel(shorthand: str, **settings: Any) -> Settings:
-    """A channel of a chart, such as its x axis: "rows:Q" is the field `rows`, of quantities; N is
-    for names and O for names in order."""
+    """A channel of a chart, such as its x axis: "rows:Q" is the field `rows`, of quantities; N
+    stands for names and O for names in order."""
     name, _, kind = shorthand.rpartition(":")
     return {"field": name, "type": _TYPES[kind], **settings}
 
@@ -35,7 +35,7 @@ def constant(value: object) -> Settings:
 class Chart:
     """A chart, or a layer of one.
 
-    rows: those that it is of; they become part of the specification. settings: all else.
+    rows: its data, which becomes part of the specification. settings: all else.
     """
 
     rows: Rows | None = None
@@ -56,11 +56,11 @@ class Chart:
         return self._with(mark={"type": kind, **settings})
 
     def filter(self, test: str) -> Chart:
-        """The chart of the rows for which an expression is true."""
+        """The chart restricted to rows for which an expression is true."""
         return self._with(transform=[*self.settings.get("transform", ()), {"filter": test}])
 
     def resolve_scale(self, **scales: str) -> Chart:
-        """The chart whose layers share these scales, or have their own ("independent")."""
+        """The chart with layers that share these scales, or have their own ("independent")."""
         return self._with(resolve={"scale": scales})
 
     def _with(self, **settings: Any) -> Chart:
@@ -68,7 +68,7 @@ class Chart:
 
 
 def layer(*charts: Chart) -> Chart:
-    """The charts above each other, the last on top."""
+    """The charts layered on each other, the last on top."""
     return Chart(None, {"layer": charts})
 
 
@@ -79,7 +79,7 @@ def specification(chart: Chart, **settings: Any) -> Settings:
 
 
 def _plain(chart: Chart, datasets: dict[str, Rows]) -> Settings:
-    """A chart as plain dicts; its rows, once, go to the datasets."""
+    """A chart as plain dicts; its rows are added once to the datasets."""
     plain = dict(chart.settings)
     if "layer" in plain:
         plain["layer"] = [_plain(one, datasets) for one in plain["layer"]]

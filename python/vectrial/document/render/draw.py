@@ -51,7 +51,7 @@ def alone(figure: Figure) -> str:
 
 
 def is_drawn(drawn: str) -> bool:
-    """True if an SVG text shows its figure, and not the reason why there is none."""
+    """True if an SVG text shows its figure rather than the reason why there is none."""
     return _FAILED not in drawn
 
 
@@ -68,7 +68,7 @@ def png(drawn: str) -> bytes:
 
 
 class _NotDrawn(Exception):
-    """A figure could not be drawn, and why."""
+    """A figure could not be drawn; the message says why."""
 
 
 #: What the SVG of a figure that could not be drawn is known by.
@@ -76,7 +76,7 @@ _FAILED = 'class="not-drawn"'
 
 
 def _drawn(specification: Mapping[str, Any]) -> str:
-    """The specification as an SVG text, or one that says why there is none: a figure that fails
+    """The specification as an SVG text, or an SVG that says why there is none: a figure that fails
     costs no report."""
     try:
         count = sum(map(len, _rows(specification)))
@@ -93,7 +93,7 @@ def _drawn(specification: Mapping[str, Any]) -> str:
 
 
 def _rows(specification: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """The rows of a specification: by name, as ours have them, or inline, as a plug-in's may."""
+    """The rows of a specification: by name, as in ours, or inline, as possibly in a plug-in's."""
     inline = (specification.get("data") or {}).get("values", ())
     return [inline, *specification.get("datasets", {}).values()]
 
@@ -123,7 +123,7 @@ _SVG = ' xmlns="http://www.w3.org/2000/svg"'
 
 
 def inline(drawing: str, stores: Sequence[str], label: str) -> str:
-    """An SVG for use inside HTML: colours become style variables, the size that of its place.
+    """An SVG for use inside HTML: colours become style variables, its size that of its place.
 
     `label` is already escaped; it names the drawing to those who cannot see it.
     """

@@ -34,5 +34,5 @@ def _handle(request: Mapping[str, Any], content: bytes) -> apart.Answer:
 
 
 def main() -> None:
-    """Draw until nobody asks any more."""
+    """Answer drawing requests until the other end is closed."""
     apart.serve(_handle)

@@ -45,9 +45,9 @@ where t.status in ('failed', 'skipped') order by t.trial_id
 def measurements(folder: Path) -> Iterator[dict[str, Any]]:
     """Every row of a run: its metrics, then its gate checks, then trials that did not end well.
 
-    A metric's row is valid when metric, phase and trial are. A gate check has the phase 'gate',
-    its name as the metric and the value 1, 0, or None when it does not apply. A skipped or failed
-    trial has one row without phase and metric, which says why.
+    A metric's row is valid if metric, phase and trial are. A gate check has the phase 'gate', its
+    name as the metric and the value 1, 0, or None if it does not apply. A skipped or failed trial
+    has one row without phase and metric, which says why.
     """
     with understood(folder), RunReader(folder) as reader:
         run_id = reader.run()["run_id"]
@@ -79,13 +79,13 @@ def _shaped(reader: RunReader, row: dict[str, Any], kind: str, run_id: str) -> d
 
 
 def write_jsonl(rows: Iterable[dict[str, Any]], out: TextIO) -> None:
-    """One object per line, UTF-8, keys in order."""
+    """Write one object per line, UTF-8, keys in order."""
     for row in rows:
         out.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_measurements(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """The same rows as CSV; parameters as JSON."""
+    """Write the same rows as CSV; parameters as JSON."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*EXPORT_KEYS, *MORE_KEYS])
         writer.writeheader()
@@ -99,7 +99,7 @@ def write_measurements(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def write_table(table: Table, path: Path) -> None:
-    """A report's table as CSV: see `tidy`."""
+    """Write a report's table as CSV: see `tidy`."""
     header, rows = tidy(table)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -110,7 +110,7 @@ def write_table(table: Table, path: Path) -> None:
 def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
     """A report's table as its header and rows.
 
-    Values are plain, units stand in the header, and the notes in a last column. A column with a
+    Values are plain, units are in the header, and the notes in a last column. A column with a
     spread has `<key>_low` and `<key>_high` after it. `state` is the row's tone.
     """
     header: list[str] = []
@@ -132,7 +132,7 @@ def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
 
 
 def write_raw(folder: Path, out: Path) -> None:
-    """The run's tables that hold time series and trials, as they are."""
+    """Write the run's tables of time series and trials, unchanged."""
     with RunReader(folder) as reader:
         for name in ("trial", "window", "telemetry", "error"):
             table = reader.query(f'select * from "{name}"')

@@ -58,7 +58,7 @@ class PagePlace(Protocol):
 
     @property
     def served(self) -> bool:
-        """True where a server of ours answers, which has the policy in its headers and an icon."""
+        """True if our server serves the page, with the policy in its headers and an icon."""
 
     @property
     def home(self) -> str:
@@ -77,23 +77,23 @@ class PagePlace(Protocol):
         """Related pages."""
 
     def figure(self, figure: Figure, kind: str) -> str:
-        """A figure as 'svg' or 'png'."""
+        """The address of a figure as 'svg' or 'png'."""
 
     def table(self, table: Table, kind: str) -> str:
-        """A table as 'csv' or 'parquet'."""
+        """The address of a table as 'csv' or 'parquet'."""
 
     def embed(self, figure: Figure) -> str:
-        """HTML that shows a figure on another page; empty where its address is not known."""
+        """HTML that shows a figure on another page; empty if its address is not known."""
 
     def source(self, source: Source) -> str:
-        """The page of the values that a figure was made of."""
+        """The page of the values behind a figure."""
 
     def link(self, href: str) -> str:
-        """The address of what stands at `href` below the root."""
+        """The address of `href` below the root."""
 
 
 def render(report: Report) -> str:
-    """The whole file."""
+    """The whole HTML file of a report."""
     return page(report).text
 
 
@@ -109,7 +109,7 @@ def page(
 
     Args:
         at: where it is served; None for a file.
-        template: what lays it out, called with `context` too.
+        template: template that lays it out, called with `context` too.
         more: a folder with further templates, and with `style.css` and `script.js` to add.
     """
     folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
@@ -144,7 +144,7 @@ def page(
 
 @lru_cache(maxsize=8)
 def _environment(folders: tuple[Path, ...]) -> Environment:
-    """Templates are compiled once."""
+    """The template environment, cached so that templates are compiled once."""
     return Environment(
         loader=FileSystemLoader(list(folders)),
         autoescape=True,
@@ -204,7 +204,7 @@ def _table_parts(table: Table) -> Mapping[str, Any]:
 
 
 def _group_starts(groups: list[tuple[str, int]]) -> set[int]:
-    """Indices of the columns that a group begins or ends before, for a line between them."""
+    """Indices of the columns before which a group begins or ends, for a line between them."""
     starts, at = set(), 0
     for name, span in groups:
         if name or at:

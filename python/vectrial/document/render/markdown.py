@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
 def escape(text: str) -> str:
-    """Text that stays text in Markdown, also inside a table."""
+    """Text escaped so that it stays text in Markdown, also inside a table."""
     return _SPECIAL.sub(r"\\\1", text).replace("\n", " ")
 
 
@@ -30,7 +30,7 @@ def render(report: Report, figures: str = "figures", level: int = 1) -> str:
 
     Args:
         figures: the folder of the drawings, relative to the file.
-        level: of the title's heading.
+        level: level of the title's heading.
     """
     return "\n".join(_lines(report, figures, level)).rstrip() + "\n"
 
@@ -64,7 +64,7 @@ def _lines(report: Report, figures: str, level: int) -> Iterator[str]:
 
 
 def lines_of(block: Block, figures: str, level: int = 1) -> Iterator[str]:
-    """One block; `figures` and `level` as in `render`."""
+    """The lines of one block; for `figures` and `level` see `render`."""
     folded = not isinstance(block, Figure) and block.folded
     if folded:
         yield f"<details><summary>{html.escape(block.title)}</summary>\n"
@@ -76,7 +76,7 @@ def lines_of(block: Block, figures: str, level: int = 1) -> Iterator[str]:
 
 
 def _block(block: Block, figures: str) -> Iterator[str]:
-    """A block below its title."""
+    """The lines of a block below its title."""
     if isinstance(block, Table):
         yield from _table(block)
     elif isinstance(block, Figure):
@@ -95,7 +95,7 @@ def _block(block: Block, figures: str) -> Iterator[str]:
 
 
 def _fence(code: str) -> str:
-    """The fence around code: longer than any in it."""
+    """The fence around code: longer than any fence inside."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
 
 

@@ -22,7 +22,7 @@ _STYLES = {"ok": "", "good": "green", "wrong": "red", "invalid": "yellow", "abse
 
 
 def render(report: Report) -> RenderableType:
-    """Everything but the figures, for `rich`."""
+    """The report without figures, for `rich`."""
     parts: list[RenderableType] = [RichText(report.title, style="bold")]
     if report.about:
         parts.append(RichText(report.about))
@@ -71,8 +71,8 @@ def _summary(report: Report) -> list[RenderableType]:
 
 
 class _Glance:
-    """A table that leaves out columns where the terminal is narrow: the parameters, counts and
-    spreads are in the other forms of the report."""
+    """A table that leaves out columns in a narrow terminal: parameters, counts and spreads are in
+    the other forms of the report."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -93,13 +93,13 @@ class _Glance:
 
 
 def _brief(cell: Cell, *, named: bool) -> Cell:
-    """A cell without its spread; the one with the store's name without notes, as the page has
-    them in full."""
+    """A cell without its spread; the cell with the store's name also without notes, which the page
+    has in full."""
     return replace(cell, detail="", note="", notes=()) if named else replace(cell, detail="")
 
 
 def _table(table: Table, *, short: bool = False) -> RenderableType:
-    """short: texts are cut where the terminal is narrow, and not continued on the next line."""
+    """A table for `rich`. short: cut texts in a narrow terminal instead of wrapping them."""
     grid = RichTable(
         title=RichText(table.title),
         title_style="bold",

@@ -11,14 +11,14 @@ from vectrial.model.progress import LineProgress
 
 
 def write_html(report: Report, out: Path) -> Path:
-    """`report.html`."""
+    """Write `report.html`."""
     path = out / "report.html"
     path.write_text(html.render(report), encoding="utf-8")
     return path
 
 
 def write_markdown(report: Report, out: Path) -> Path:
-    """`report.md`; its figures are those that `write_figures` writes."""
+    """Write `report.md`; its figures are those that `write_figures` writes."""
     path = out / "report.md"
     path.write_text(markdown.render(report), encoding="utf-8")
     return path
@@ -27,7 +27,7 @@ def write_markdown(report: Report, out: Path) -> Path:
 def write_figures(
     report: Report, out: Path, progress: LineProgress = lambda name: None
 ) -> list[Path]:
-    """`figures/<name>.svg` and `.png` of every figure."""
+    """Write `figures/<name>.svg` and `.png` for every figure."""
     folder = made(out / "figures")
     for figure in report.figures():
         progress(figure.name)
@@ -36,7 +36,7 @@ def write_figures(
 
 
 def write_csv(report: Report, run: Path, out: Path) -> list[Path]:
-    """`csv/<table>.csv` of every table, all measurements, and the run's time series."""
+    """Write `csv/<table>.csv` for every table, all measurements, and the run's time series."""
     folder = made(out / "csv")
     for table in report.tables():
         export.write_table(table, folder / f"{table.name}.csv")
@@ -46,7 +46,7 @@ def write_csv(report: Report, run: Path, out: Path) -> list[Path]:
 
 
 def made(folder: Path) -> Path:
-    """The folder, made where it is not there.
+    """The folder, created if it is missing.
 
     Raises:
         UserError: it cannot be made.
