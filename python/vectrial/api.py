@@ -47,12 +47,12 @@ def run_suite(
         suite: the path of a suite file, the name of a suite that comes with Vectrial ("demo"), or
             the suite as a dict with the same keys.
         out: the folder in which the run's own folder is made; `runs` unless given.
-        progress: gets a line when a job begins, when a trial ends, and for other news.
-        allow_exposed: start servers that others on the network can reach, too.
-        on: where: "here", "ray" or "ray://HOST:PORT"; see docs/scale.md.
+        progress: called with a line when a job begins, when a trial ends, and for other news.
+        allow_exposed: also start servers that others on the network can reach.
+        on: where to measure: "here", "ray" or "ray://HOST:PORT"; see docs/scale.md.
 
-    Trials that failed are in the results, with the reason. On KeyboardInterrupt what was measured
-    stays; `vectrial run --resume FOLDER` goes on.
+    Failed trials are in the results, with the reason. On KeyboardInterrupt the measurements so far
+    are kept; `vectrial run --resume FOLDER` continues.
 
     Raises:
         UserError: the suite, its data or this machine do not allow it; nothing is left.
@@ -78,7 +78,7 @@ def run_suite(
 
 
 def open_run(path: str | Path) -> Run:
-    """The run in a folder, or in a bundle, whose checksums are checked.
+    """Open the run in a folder or in a bundle, whose checksums are verified.
 
     Raises:
         UserError: there is no run, it is being written, or it is newer than this Vectrial.
@@ -99,12 +99,12 @@ def compare(
     experiments: Sequence[str] = (),
     threshold: float = 0.05,
 ) -> Comparison:
-    """Judge B against A, as `vectrial compare` does.
+    """Compare B with A, as `vectrial compare` does.
 
     Args:
         a, b: runs; or text as on the command line, "RUN:STORE" for one store of a run.
-        metrics: names of metrics. recalls: at which searches are compared; 0.9, 0.95 and 0.99
-            where both reach them unless given. experiments: all unless given.
+        metrics: names of metrics. recalls: recalls at which searches are compared; by default those
+            of 0.9, 0.95 and 0.99 that both reach. experiments: all unless given.
         threshold: differences within this share of A are ties.
 
     Raises:
@@ -122,13 +122,13 @@ class Run:
 
     Tables are pyarrow's; docs/results-format.md explains their columns. Parameters are JSON text.
 
-    folder: of the run, or the bundle that holds it.
+    folder: folder of the run, or the bundle that holds it.
     """
 
     folder: Path
 
     def trials(self) -> pa.Table:
-        """A row for each trial: what was measured, its status, and why it did not go well."""
+        """A row for each trial: what was measured, its status, and the reason if it is not ok."""
         return self.table("trial")
 
     def phases(self) -> pa.Table:
@@ -136,8 +136,8 @@ class Run:
         return self.table("phase")
 
     def metrics(self) -> pa.Table:
-        """A row for each measured value, with what it was measured on: store, index, dataset,
-        experiment, phase, parameters, repeat, `metric`, `value`, `unit`, `valid`, `reason`."""
+        """A row for each measured value, with its origin: store, index, dataset, experiment, phase,
+        parameters, repeat, `metric`, `value`, `unit`, `valid`, `reason`."""
         with _reader(self.folder) as reader:
             return reader.measurements()
 
@@ -154,12 +154,12 @@ class Run:
         return self.table("dataset")
 
     def table(self, name: str) -> pa.Table:
-        """A table of the results by its name."""
+        """The results table of this name."""
         with _reader(self.folder) as reader:
             return reader.table(name)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> pa.Table:
-        """The answer to a query in DuckDB's SQL over these tables."""
+        """The result of a query in DuckDB's SQL over these tables."""
         with _reader(self.folder) as reader:
             return reader.query(sql, list(parameters))
 
@@ -169,7 +169,7 @@ class Run:
             return reader.suite()
 
     def environment(self) -> dict[str, Any]:
-        """The machine and the versions that it was measured with."""
+        """The machine and the versions of the measurement."""
         with _reader(self.folder) as reader:
             found: dict[str, Any] = reader.run()["environment"]
             return found
@@ -182,38 +182,38 @@ def _reader(run: Path) -> Iterator[RunReader]:
 
 
 class _Lines:
-    """A watcher that tells of a run in lines."""
+    """A watcher that reports a run in lines."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._fetched = ""
 
     def fetching(self, done: float, of: float, what: str) -> None:
-        """A dataset is being prepared: a line when what is done changes."""
+        """Report that a dataset is being prepared: a line when the work changes."""
         if what != self._fetched:
             self._fetched = what
             self._say(what)
 
     def job(self, job: Job, number: int, of: int) -> None:
-        """A job begins."""
+        """Report that a job begins."""
         self._say(f"job {number} of {of}: {job.label}")
 
     def progress(self, progress: Progress) -> None:
-        """Too much for lines."""
+        """Report nothing, since progress is too frequent for lines."""
 
     def live(self, live: Live) -> None:
-        """Too much for lines."""
+        """Report nothing, since live values are too frequent for lines."""
 
     def started(self, trial: PlannedTrial) -> None:
-        """A line follows when it has ended."""
+        """Report nothing: a line follows when the trial has ended."""
 
     def finished(self, record: TrialRecord) -> None:
-        """A trial has ended, and is written."""
+        """Report a trial that has ended and been written."""
         row = record.row
         point = json.dumps(dict(row.params), default=str)
         reason = f": {record.reason}" if record.reason else ""
         self._say(f"{row.store} {row.experiment} {point}: {record.status}{reason}")
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Report a note."""
         self._say(text)

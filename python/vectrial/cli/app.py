@@ -47,7 +47,7 @@ def _root(
 
 
 def run_command_line() -> None:
-    """Run the command of the arguments, and exit with its status.
+    """Run the command given by the arguments, and exit with its status.
 
     A `VectrialError` becomes one line on stderr and its exit code. So does an `OSError` about a
     file or a full disk, with exit code 2. A signal becomes 128 plus its number, with a hint.
@@ -87,7 +87,7 @@ def _run() -> None:
 
 
 def _flush() -> None:
-    """Flush stdout; a closed pipe is no error."""
+    """Flush stdout; a closed pipe is not an error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -115,8 +115,8 @@ class _Stderr(io.FileIO):
 
 
 def _encode() -> None:
-    """Set encodings so that no text raises: UTF-8 and the bytes of file names into a pipe; '?' on a
-    terminal for characters outside its encoding."""
+    """Set encodings so that no text raises: UTF-8 with raw bytes of file names into a pipe; on a
+    terminal, '?' for characters outside its encoding."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8")
     if sys.stderr is None:

@@ -67,8 +67,8 @@ class PluginCommand(LazyCommand):
 
 
 class Commands(LazyGroup):
-    """The commands of `vectrial`, the groups `data` and `ray`, and the commands of plug-ins, which
-    are looked for when they are asked for: that reads the metadata of all packages."""
+    """The commands of `vectrial`, the groups `data` and `ray`, and the commands of plug-ins.
+    Plug-ins are searched only when needed, since that reads the metadata of all packages."""
 
     places: ClassVar = {
         "quick": "quick:quick",
@@ -104,13 +104,13 @@ class Commands(LazyGroup):
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; None where there is none."""
+        """The command of this name; None if there is none."""
         if cmd_name not in self.commands:
             self._plug_in()
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that the arguments name, imported.
+        """The imported command that the arguments name.
 
         Raises:
             UserError: a package that is not installed brings it.

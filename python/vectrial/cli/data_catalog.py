@@ -187,7 +187,7 @@ def _entry_object(entry: catalog.Entry, cached: bool) -> dict[str, Any]:
 
 
 def _library_object(dataset: Dataset) -> dict[str, Any]:
-    """The same keys for an imported dataset, or for a fetched variant."""
+    """An object with the same keys for an imported dataset, or for a fetched variant."""
     try:
         kind = str(catalog.entry(dataset.name).kind)
     except UserError:
@@ -229,7 +229,7 @@ def _confirm_size(entries: Sequence[catalog.Entry], yes: bool) -> None:
 
 
 def _confirm(question: str, refusal: str) -> None:
-    """Ask, and exit with 1 on no.
+    """Ask for confirmation, and exit with 1 if the answer is no.
 
     Raises:
         UserError: stdin is not a terminal.

@@ -16,7 +16,7 @@ from vectrial.model.dataset import OWN_IDS, Dataset, Truth
 
 
 def dataset_object(dataset: Dataset) -> dict[str, Any]:
-    """Name, shape, metric, fingerprint, provenance, metadata types and facts."""
+    """A dataset's name, shape, metric, fingerprint, provenance, metadata types and facts."""
     schema = pa.schema([]) if dataset.metadata is None else dataset.metadata.schema
     return {
         "name": dataset.name,
@@ -48,8 +48,8 @@ def _table(title: str) -> Table:
 
 
 def truth_objects(dataset: Dataset, truth: Truth) -> Iterator[dict[str, Any]]:
-    """One object per query, with the user's own ids where the dataset has them; fewer than k ids
-    where fewer rows match."""
+    """One object per query, with the user's own ids if the dataset has them; fewer than k ids if
+    fewer rows match."""
     named = _own_ids(dataset)
     for q, count in enumerate(truth.available):
         accepted = truth.accept_ids[truth.accept_offsets[q] : truth.accept_offsets[q + 1]]
@@ -73,7 +73,8 @@ def _own_ids(dataset: Dataset) -> Callable[[NDArray[np.int64]], list[Any]]:
 
 
 def truth_table(dataset: Dataset, truth: Truth) -> Table:
-    """Distances of the neighbours, and numbers of queries with too few of them, or with ties."""
+    """Table of the neighbours' distances, and numbers of queries with too few neighbours, or
+    ties."""
     table = _table(f"{dataset.name}, k = {truth.k}")
     table.add_row("queries", f"{len(truth.ids):,}")
     short = int((truth.available < truth.k).sum())

@@ -177,7 +177,7 @@ def without_folders(words: Sequence[str]) -> list[str]:
 
 
 def _show(bench: Bench, form: Format) -> bool:
-    """Print the results and the folder; true if every store has one."""
+    """Print the results and the folder; True if every store has a result."""
     # Imported here: the readers of results take a while.
     from vectrial.analysis.fit import fits
     from vectrial.analysis.run_data import load

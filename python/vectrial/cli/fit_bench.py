@@ -44,7 +44,7 @@ _USUAL_STEPS = 13
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a step must hold, and how the search is made; as the options of the command."""
+    """The requirements on a step, and the search parameters, from the command's options."""
 
     p99_ms: float
     recall: float
@@ -60,7 +60,7 @@ class FitOptions:
 
     @property
     def search(self) -> str:
-        """How the search is made, for people; the trials do not hold it."""
+        """Readable description of how the search is made; the trials do not hold it."""
         return (
             f"The least machine: memory to {self.resolution:g}, confirmed by"
             f" {formatting.plural(self.confirmations, 'load')}; a load may take"
@@ -68,7 +68,7 @@ class FitOptions:
         )
 
     def parameters(self, purpose: LimitsPurpose) -> dict[str, Any]:
-        """Of the experiment, in a step with this purpose."""
+        """Parameters of the experiment in a step with this purpose."""
         confirms = purpose is LimitsPurpose.CONFIRM
         load = {"rate": self.rate} if self.clients is None else {"clients": self.clients}
         return {
@@ -83,7 +83,8 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class _Baseline:
-    """What the first step of a store says about the others. setting: of their searches."""
+    """Results of a store's first step that apply to its other steps. setting: their search
+    setting."""
 
     setting: Mapping[str, Any]
     load_limit_s: float | None = None
@@ -92,9 +93,9 @@ class _Baseline:
 
 @dataclass
 class Bench:
-    """Measures stores one after the other. What the run folder holds is not measured again.
+    """Measures stores one after the other. Results in the run folder are not measured again.
 
-    command: that resumes the run, without the option for it.
+    command: the command that resumes the run, without its option.
     """
 
     stores: Sequence[type[Store]]
@@ -116,7 +117,7 @@ class Bench:
     _known_lines: set[str] = field(default_factory=set)
 
     def begin(self, out: Path, resume: Path | None) -> None:
-        """Check that limits can be set here, and make the folder's name or read the run in it.
+        """Check that limits can be set here, and choose the folder's name or read the run in it.
 
         Raises:
             UserError: they cannot, a store cannot do what is asked, or other options made the run.
@@ -215,7 +216,7 @@ class Bench:
         return None if found is not None and found.status == "skipped" and not skipped else found
 
     def _record(self, plan: Plan) -> None:
-        """Add a step to the suite of the run, unless it is there."""
+        """Add a step to the run's suite, unless it is already there."""
         if plan.suite.experiments[0] in self._measured:
             return
         self._measured += plan.suite.experiments
@@ -255,7 +256,7 @@ class Bench:
         experiments: Sequence[ExperimentRef],
         timeout_s: float = _FIRST_TIMEOUT_S,
     ) -> Suite:
-        """The suite of some steps of some stores."""
+        """The suite for steps of one or several stores."""
         suites = [
             one.suite_of(
                 "fit",
@@ -283,7 +284,7 @@ class Bench:
         )
 
     def _same(self, suite: Suite) -> bool:
-        """True if a run's suite is of these options; prices may differ."""
+        """True if a run's suite was made with these options; prices may differ."""
         parameters = [self.options.parameters(purpose) for purpose in LimitsPurpose]
         own = self._suite(self.stores, suite.experiments, suite.trial_timeout_s)
         own = own.model_copy(update={"prices": suite.prices, "name": suite.name})
@@ -294,7 +295,7 @@ class Bench:
         )
 
     def _whole(self, store: type[Store]) -> tuple[int, float]:
-        """Memory of the machine in bytes, and the processors that a store may use."""
+        """The machine's memory in bytes, and the number of processors that a store may use."""
         if lanes_of(store)[0] == "embedded" or store.server is None:
             cores = len(os.sched_getaffinity(0))
         else:
@@ -302,7 +303,7 @@ class Bench:
         return psutil.virtual_memory().total // 2**20 * 2**20, float(cores)
 
     def _baseline_of(self, step: FitStep, baseline: _Baseline) -> _Baseline:
-        """What the other steps need of the first. baseline: before."""
+        """The baseline of the later steps, from the first step. baseline: the previous one."""
         loaded, searched = phase_of(step.trial, "load"), phase_of(step.trial, "search")
         if loaded is None or searched is None:
             return baseline
@@ -333,7 +334,7 @@ class Bench:
 
 
 def _check_limits(store: type[Store]) -> None:
-    """Raise `UserError` where no limits can be set on a store."""
+    """Raise `UserError` if no limits can be set on a store."""
     recipe = recipe_of(store)
     if recipe is not None:
         provider = choose(recipe).provider

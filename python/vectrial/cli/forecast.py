@@ -133,7 +133,7 @@ def forecast(
 
 
 class _Result:
-    """What was asked for, to be shown in either form."""
+    """Requested results, to be shown in either format."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ def _size(text: str) -> int:
 
 
 def _prices(file: Path | None, run: RunData) -> Prices | None:
-    """The price sheet of a file, or of the run's suite; None where neither has one."""
+    """The price sheet of a file, or of the run's suite; None if neither has one."""
     if file is None:
         from vectrial.analysis.cost_basis import prices_of
 

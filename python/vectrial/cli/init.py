@@ -124,7 +124,7 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class _Answers:
-    """stores: empty: some that work here."""
+    """Answers to the questions. stores: if empty, some that work here."""
 
     name: str
     stores: tuple[str, ...]
@@ -135,7 +135,7 @@ class _Answers:
     k: int
 
     def contenders(self) -> list[Contender]:
-        """The stores with the index to build.
+        """The stores, each with the index to build.
 
         Raises:
             UserError: an unknown store.
@@ -145,7 +145,7 @@ class _Answers:
 
 
 def _ask_questions(wanted: _Answers) -> _Answers:
-    """The answers to questions, each with the default that `wanted` has."""
+    """Ask the questions, with the defaults from `wanted`; returns the answers."""
 
     def ask(question: str, default: str, check: Callable[[str], Any]) -> str:
         while True:

@@ -42,8 +42,8 @@ class LazyCommand(TyperCommand):
 
 
 def _summary(module: str, function: str) -> str:
-    """The first paragraph of a function's docstring, without importing the module; empty where
-    there is none."""
+    """The first paragraph of a function's docstring, without importing the module; empty if there
+    is none."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return ""
@@ -67,7 +67,7 @@ def unwrapped(text: str) -> str:
 
 
 class LazyGroup(TyperGroup):
-    """A group of lazy commands, which a subclass lists as `places` in `vectrial.cli` by name."""
+    """A group of lazy commands. A subclass lists them by name as `places` in `vectrial.cli`."""
 
     places: ClassVar[Mapping[str, str]]
 
@@ -77,6 +77,6 @@ class LazyGroup(TyperGroup):
             self.add_command(LazyCommand(name, f"vectrial.cli.{place}"))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that the arguments name, imported."""
+        """The imported command that the arguments name."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest

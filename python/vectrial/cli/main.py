@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Open stdin, stdout and stderr if they are closed (`>&-`): else the next file that is opened
+    """Open stdin, stdout and stderr if they are closed (`>&-`): otherwise the next opened file
     would take their place."""
     for number in (0, 1, 2):
         try:

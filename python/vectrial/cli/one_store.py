@@ -109,8 +109,8 @@ def suite_of(
 ) -> Suite:
     """The suite that a command measures: one store on one dataset.
 
-    indexes: kinds of index with their build parameters. variants: their names, by which they take
-    turns.
+    indexes: kinds of index with their build parameters. variants: names of the store's variants,
+        which take turns.
     """
     order = {"order": "turns"} if variants else {}
     own = [{"variant": name} for name in variants] or [{}] * len(indexes)
@@ -131,7 +131,7 @@ def suite_of(
 
 
 def measure(suite: Suite, out: Path, console: Console, *, allow_exposed: bool = False) -> Path:
-    """Measure a suite into a new run folder, and return the folder.
+    """Measure a suite into a new run folder; returns the folder.
 
     Raises:
         UserError: the store supports nothing of it.
@@ -145,6 +145,6 @@ def measure(suite: Suite, out: Path, console: Console, *, allow_exposed: bool = 
 
 
 def warn_interference(run: RunData, console: Console) -> None:
-    """Print what else than the store affected the measurement."""
+    """Print what else affected the measurement besides the store."""
     for text in interference.sentences(run):
         say(console, f"! {text}")

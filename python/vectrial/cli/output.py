@@ -24,7 +24,7 @@ _PIPED = 200
 
 
 class Format(StrEnum):
-    """Output for a person, or for a program."""
+    """Output format, for people or for programs."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -73,7 +73,7 @@ def plain_table(*columns: str, right: Iterable[str] = (), whole: Iterable[str] =
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON; bytes of file names that are not UTF-8 are escaped."""
+    """One line of JSON; bytes of file names that are not valid UTF-8 are escaped."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
     try:
         line.encode()

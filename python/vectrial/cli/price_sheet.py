@@ -14,7 +14,7 @@ _PRICES_BYTES = 1 << 20
 
 
 def read_prices(file: Path) -> Prices:
-    """The prices in a TOML file with the keys of a suite's `[prices]`, or with that table.
+    """The prices in a TOML file, with the keys of a suite's `[prices]` or with that table itself.
 
     Raises:
         UserError: it cannot be read, or a key is unknown, missing or of the wrong kind.

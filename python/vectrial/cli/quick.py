@@ -140,7 +140,7 @@ _HEAD = (
 def _shape(
     dataset: str | None, metric: str | None, dry_run: bool, console: Console
 ) -> DatasetShape:
-    """The shape of the data, which are in the library or can be fetched."""
+    """The shape of a dataset that is in the library or can be fetched."""
     own = dataset is not None and is_file(dataset)
     if metric is not None and not own:
         raise UserError("only a file is given a metric", where="--metric", remedy="leave it out")
@@ -161,7 +161,7 @@ def _shape(
 
 
 def _noting(progress: Progress, console: Console) -> Progress:
-    """The progress, and without a terminal a line for each kind of work."""
+    """A progress callback that, without a terminal, also prints a line for each kind of work."""
     seen: set[str] = set()
 
     def update(done: float, of: float, what: str) -> None:
@@ -210,7 +210,8 @@ class _Measuring:
     allow_exposed: bool
 
     def run(self, console: Console) -> tuple[Path, bool]:
-        """Measure what fits the time; the run folder, and whether the run succeeded."""
+        """Measure what fits into the time; returns the run folder, and whether the run
+        succeeded."""
         suite = self.plan.suite
         limit = TimeLimit(
             self.options.budget_s - END_S,

@@ -31,7 +31,7 @@ _NUMBERS = ("ready after", "memory", "disk")
 
 @dataclass(frozen=True)
 class QuickQuestion:
-    """The load, and the recall to reach."""
+    """The load and the target recall."""
 
     recall: float
     clients: int
@@ -63,7 +63,7 @@ def print_answer(
 
 
 def print_next(folder: Path, run: RunData, ranking: Ranking) -> None:
-    """Print the run folder, its suite, and the commands to go on with, on stdout."""
+    """Print the run folder, its suite, and commands for the next steps on stdout."""
     console = stdout_console()
     at = shlex.quote(str(_short(folder)))
     names = [one.name for one in ranking.stores[:2]]
@@ -131,12 +131,12 @@ def _best(run: RunData, sweep: Sweep | None, question: QuickQuestion) -> dict[Se
 
 
 def _setting(point: Point) -> Mapping[str, Any]:
-    """Its search parameters."""
+    """Search parameters of a point."""
     return {name: value for name, value in point.params.items() if name not in _COMMON}
 
 
 def _loaded(run: RunData, series: Series, metric: str) -> Point | None:
-    """The point of a load, or of a size, that has the metric."""
+    """The load or size point that has the metric."""
     points = [*run.in_role(Role.LOAD), *run.in_role(Role.SIZE)]
     own = (p for p in points if p.series == series and p.state == "ok")
     return next((p for p in own if p.value(metric) is not None), None)
@@ -248,6 +248,6 @@ def _print_list(console: Console, lines: Sequence[str]) -> None:
 
 
 def _short(folder: Path) -> Path:
-    """The folder from here, if it lies below."""
+    """The folder relative to the working directory, if it lies below it."""
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder

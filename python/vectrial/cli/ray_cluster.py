@@ -18,7 +18,7 @@ _INTERRUPTED_SHARE, _CLOCK_US = 0.02, 5_000.0
 
 @dataclass(frozen=True)
 class Fitness:
-    """What was found of a machine. ping_us: to the first machine and back; None of that one."""
+    """Facts found about a machine. ping_us: round trip to the first machine; None for itself."""
 
     name: str
     address: str

@@ -266,8 +266,8 @@ def check_resume(resume: Path | None, out: Path) -> None:
 def left_of(
     plan: Plan, folder: Path, console: Console, again: frozenset[str] = frozenset()
 ) -> Plan:
-    """The part of a plan that the run in `folder` has not measured, or is to measure again; prints
-    how much it has.
+    """The part of a plan that the run in `folder` has not measured, or must measure again; prints
+    how much is already measured.
 
     Raises:
         UserError: the run is being written, or cannot be read.
@@ -310,21 +310,21 @@ def measure(
     known_lines: set[str] | None = None,
     within: Within | None = None,
 ) -> Outcome:
-    """Measure the part of a plan that `folder` does not hold yet. Only the owner may read it.
+    """Measure the part of a plan that `folder` does not hold yet. Only its owner may read it.
 
     Args:
         text: the suite, as written to the folder.
         same: fingerprints that datasets must have, by name and rows.
         again: the command that continues after an interruption; default `vectrial run --resume`.
         allow_exposed: also measure servers that others on the network can reach.
-        on: where; see `vectrial.run.place`.
+        on: where to measure; see `vectrial.run.place`.
         disturbed: keys of trials that are measured again.
-        note: is added to the note on the run.
-        known_lines: as of `make_view`.
-        within: a time: jobs that do not fit are skipped.
+        note: text added to the note on the run.
+        known_lines: see `make_view`.
+        within: a time limit: jobs that do not fit are skipped.
 
-    Prints that command on Ctrl-C, which ends the program, and when measuring raises an error. An
-    error before the first measurement leaves no new folder.
+    Prints the `again` command on Ctrl-C, which ends the program, and when measuring raises an
+    error. An error before the first measurement leaves no new folder.
     """
     check_machine(plan, here=on == HERE)
     if on == HERE:
@@ -377,14 +377,14 @@ def _view(
 
 
 def _loaded(folder: Path, *, own: bool) -> RunData:
-    """The run. own: this process has begun it."""
+    """Load a run. own: this process has begun it."""
     from vectrial.analysis.run_data import load  # takes a while, and measuring does not need it
 
     return load(folder, own=own)
 
 
 def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
-    """Print the summary, and write the page."""
+    """Print the summary, and write the report page if `report`."""
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.report.build import build, summary
 
@@ -397,7 +397,7 @@ def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
 
 
 def _compare(bundle: Path, folder: Path, console: Console, form: Format) -> None:
-    """Compare the run with the one in the bundle that it repeats."""
+    """Compare the run with the one that it repeats, from the bundle."""
     from vectrial.cli.compare import THRESHOLD, print_objects, share
     from vectrial.compare import document
     from vectrial.compare.build import DEFAULT_METRICS, compare, metrics_of

@@ -41,8 +41,8 @@ def disturbed_trials(resume: Path | None, plan: Plan, console: Console) -> froze
 
 
 def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, frozenset[str]]:
-    """The part of a plan that is measured again for a disturbed machine, and the keys of its
-    trials; prints what is done."""
+    """The part of a plan that is measured again because the machine was disturbed, and the keys of
+    its trials; prints what is done."""
     found = remeasured(plan, run)
     left = f"; there is no time for {found.left:,} more" if found.left else ""
     if found.keys:

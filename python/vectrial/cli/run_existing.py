@@ -117,7 +117,7 @@ LaneOption = Annotated[
 
 @dataclass(frozen=True)
 class ExistingOptions:
-    """The options of `vectrial run` that are about a collection that is there already."""
+    """Options of `vectrial run` for a collection that already exists."""
 
     address: str | None
     collection: str | None
@@ -146,7 +146,7 @@ class ExistingOptions:
 def existing_suite(
     store: str, options: ExistingOptions, repeats: int | None, console: Console
 ) -> SuiteSource:
-    """The suite that measures a collection, once its rows have been read.
+    """The suite that measures an existing collection, after its rows have been read.
 
     Raises:
         UserError: options that do not fit, or no such store or collection.
@@ -197,7 +197,7 @@ def _described(reading: ExistingCollection, found: Description) -> str:
 
 
 def _filter_notes(reading: ExistingCollection, found: Description) -> Iterator[str]:
-    """Why filters are on some of the columns alone."""
+    """Note on why filters use only some of the columns."""
     numbers = (FieldType.INT, FieldType.FLOAT)
     others = [name for name in reading.columns if found.fields[name] not in numbers]
     if others and len(others) < len(reading.columns):
@@ -205,8 +205,8 @@ def _filter_notes(reading: ExistingCollection, found: Description) -> Iterator[s
 
 
 def _set_address(store: type[Store], text: str) -> None:
-    """Set the variable of the environment that the address is read from, here and in the processes
-    that measure."""
+    """Set the environment variable that holds the address, in this process and in the measuring
+    processes."""
     recipe = recipe_of(store)
     if recipe is None:
         raise UserError(f"{store.name} has no server", where="--address", remedy="leave it out")
@@ -218,7 +218,7 @@ def _names(text: str | None) -> Sequence[str]:
 
 
 def search_parameters(text: str | None) -> dict[str, Any]:
-    """Names and values of search parameters, `NAME=VALUE` with commas between.
+    """Names and values of search parameters, from comma-separated `NAME=VALUE` items.
 
     Raises:
         UserError: one has no value.

@@ -19,8 +19,8 @@ from vectrial.util.suggest import suggestion
 class SuiteSource:
     """A suite and its origin.
 
-    text: of its file. where: the file, for messages. same: fingerprints that its datasets must
-    have. seal: of its bundle, if it comes from one.
+    text: text of its file. where: the file, for messages. same: fingerprints that its datasets must
+        have. seal: seal of its bundle, if it comes from a bundle.
     """
 
     suite: Suite
@@ -30,7 +30,7 @@ class SuiteSource:
     seal: str = ""
 
     def restricted(self, stores: Sequence[str], repeats: int | None) -> SuiteSource:
-        """The suite with these stores, all if none is named, and `repeats`, unless None.
+        """The suite reduced to these stores (all if none is named), and with `repeats` unless None.
 
         Raises:
             UserError: it has no such store, or no experiment for these stores.
@@ -60,9 +60,9 @@ class SuiteSource:
 def find_suite(
     path: Path | None, resume: Path | None, sealed: Path | None, seal: str | None = None
 ) -> SuiteSource:
-    """The suite of exactly one of a file, a run folder and a bundle.
+    """The suite from exactly one source: a file, a run folder or a bundle.
 
-    path: a file, or the name of a suite that comes with Vectrial. seal: that the bundle must have.
+    path: a file, or the name of a suite that comes with Vectrial. seal: the bundle's expected seal.
 
     Raises:
         UserError: it cannot be read, the bundle has another seal, or a dataset is not available.
@@ -110,7 +110,7 @@ def _of_bundle(sealed: Path, seal: str | None) -> SuiteSource:
 
 
 def _check_datasets(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed: Path) -> None:
-    """Raise `UserError` for a dataset that is neither here nor in the catalogue.
+    """Raise `UserError` for a dataset that is neither in the library nor in the catalogue.
 
     measured: the datasets of the bundle's run, for the message.
     """

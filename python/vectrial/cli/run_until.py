@@ -26,12 +26,12 @@ def until_decided(
     measure: Callable[[Plan, SuiteSource], Outcome],
 ) -> Outcome:
     """Measure one repeat after the other until each store's place is decided, or the time is over;
-    says after each what is decided, what is open, and how long that will take.
+    report after each repeat what is decided, what is open, and how long that will take.
 
     The looks share one level: see `stats.turns.level_of_look`.
 
     Args:
-        measure: measures what a plan has beyond those before.
+        measure: measures the part of a plan that is not yet measured.
 
     Raises:
         UserError: the suite has one store.

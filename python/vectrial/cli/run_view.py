@@ -40,10 +40,10 @@ LINE_EVERY_S = 10.0
 
 
 class View(Watcher, Protocol):
-    """A watcher that is a context manager, and also shows fetching."""
+    """A watcher that is a context manager, and also shows fetches."""
 
     def fetching(self, done: float, of: float, what: str) -> None:
-        """A dataset or an environment is being prepared."""
+        """Show that a dataset or an environment is being prepared."""
 
     def __enter__(self) -> Self: ...
 
@@ -63,11 +63,11 @@ def make_view(
     *,
     known_lines: set[str] | None = None,
 ) -> View:
-    """The live view if stderr is a terminal, else plain lines.
+    """The live view if stderr is a terminal, otherwise plain lines.
 
-    before: number of trials that an earlier process measured. within: the time of the run.
-    known_lines: notes that were printed, which are not printed again; then jobs and trials have
-    no lines.
+    before: number of trials that an earlier process has measured. within: the time of the run.
+        known_lines: notes that were already printed and are not repeated; with it, jobs and trials
+        have no lines.
     """
     kind = LiveView if console.is_terminal else PlainView
     return kind(plan, console, before, within, known_lines=known_lines)
@@ -105,7 +105,7 @@ class PlainView:
         pass
 
     def fetching(self, done: float, of: float, what: str) -> None:
-        """Print a line when the work changes, then one every ten seconds."""
+        """Print a line when the work changes, and every ten seconds."""
         now = time.monotonic()
         if what != self._last[0] or now - self._last[1] > LINE_EVERY_S:
             self._last = (what, now)
@@ -113,14 +113,14 @@ class PlainView:
             self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
-        """Print a line; from the second job on with the time that is left at this pace."""
+        """Print a line; from the second job on, with the remaining time at this pace."""
         seconds = self._remaining_s(job)
         if self.known_lines is None:
             left = "" if seconds is None else f" (about {about_time(seconds)} left)"
             self._line(f"[{number}/{of}] {job.label}{left}")
 
     def _remaining_s(self, job: Job) -> float | None:
-        """Seconds that remain of the run when a job begins; None: not known."""
+        """Remaining seconds of the run when a job begins; None if not known."""
         seconds = self._pace.begins(job.estimate_s, time.monotonic())
         if seconds is None or self.within is None:
             return seconds
@@ -133,7 +133,7 @@ class PlainView:
         """Print nothing."""
 
     def live(self, live: Live) -> None:
-        """Print a line every ten seconds, so none for short phases."""
+        """Print a line every ten seconds, so that short phases have none."""
         now = time.monotonic()
         if self._shown is None:
             self._shown = now
@@ -166,8 +166,8 @@ class PlainView:
 
 
 class _RemainingTime(ProgressColumn):
-    """The time that remains until `ends`, a reading of the monotonic clock; nothing where the task
-    has none."""
+    """The remaining time until `ends`, a reading of the monotonic clock; empty if the task has
+    none."""
 
     def render(self, task: Task) -> Text:
         ends: float | None = task.fields.get("ends")
@@ -267,7 +267,7 @@ def at_work(live: Live) -> str:
 
 
 def describe(record: TrialRecord) -> str:
-    """One line about a trial: its point, and its first metrics or why it has none."""
+    """One line about a trial: its point, and its first metrics or the reason why it has none."""
     row = record.row
     plain = {"k": row.params.get("k"), "returns": "ids"}
     point = ", ".join(f"{k}={v}" for k, v in row.params.items() if plain.get(k) != v)
@@ -280,8 +280,8 @@ def describe(record: TrialRecord) -> str:
 
 
 def _fault(record: TrialRecord) -> str:
-    """The reason why a trial or some of its phases are invalid; empty if none is. Of a capacity
-    only the result counts, since the search needs rates that fail."""
+    """The reason why a trial or some of its phases are invalid; empty if there is none. For a
+    capacity only the result counts, since the search needs rates that fail."""
     if record.status == "invalid":
         return f"INVALID: {record.reason}"
     phases = _results(record) or record.phases
@@ -348,7 +348,7 @@ def dry_run_table(plan: Plan) -> RenderableType:
 def plan_objects(plan: Plan, shared: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
     """One JSON object per trial, in the order of measuring, then one per skipped trial.
 
-    shared: keys that all of them begin with.
+    shared: leading keys of every object.
     """
     planned = [
         ("trial", trial.row, seconds, None)

@@ -107,7 +107,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
 
 
 def _remedy(store: type[Store], available: Availability) -> str:
-    """How to make a store work, or to do beforehand what happens on first use."""
+    """How to make a store work, or how to prepare it before its first use."""
     if available.works or available.remedy or store.server is None:
         return available.remedy
     if available.works is None:
@@ -197,7 +197,7 @@ _WIDE = 100
 
 
 def _tabulate(facts: list[dict[str, Any]]) -> None:
-    """One row per store; below the table, for those that do not work, the reason and the remedy."""
+    """Print a table of the stores; below it, reason and remedy for those that do not work."""
     console = stdout_console(markup=True)
     wide = console.width >= _WIDE
     columns = ["store", "runs as", "works", "version", *["metrics"] * wide, "indexes"]
@@ -223,7 +223,7 @@ def _tabulate(facts: list[dict[str, Any]]) -> None:
 
 
 def _metrics(facts: list[dict[str, Any]]) -> str:
-    """One line about the metrics: all that there are, and the stores that have fewer."""
+    """One line about the metrics: all that exist, and the stores that lack some."""
     own = {store["store"]: list(store["capabilities"].get("metrics", {})) for store in facts}
     most: list[str] = max(own.values(), key=len, default=[])
     fewer = [f"{name} ({' '.join(has)})" for name, has in own.items() if has and has != most]
@@ -231,7 +231,7 @@ def _metrics(facts: list[dict[str, Any]]) -> str:
 
 
 def _reasons(facts: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[str]]:
-    """The names of stores that do not work, or only on demand, by how, reason and remedy."""
+    """Names of stores that do not work, or only on demand, grouped by state, reason and remedy."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for store in facts:
         if reason := _reason(store):
@@ -248,7 +248,7 @@ def _works(store: dict[str, Any]) -> str:
 
 
 def _reason(store: dict[str, Any]) -> str:
-    """The reason why a store does not work, or works on demand only; empty if it works."""
+    """The reason why a store does not work, or works only on demand; empty if it works."""
     if store["probe"] is not None:
         return "" if store["probe"]["works"] else str(store["probe"]["detail"])
     return "" if store["works"] else str(store["reason"])

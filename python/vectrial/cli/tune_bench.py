@@ -48,8 +48,8 @@ _LOADS, _FINAL_S = 3, 0.7
 class TuneBench:
     """Measures builds, all into one run folder.
 
-    rows, dim: of the dataset. k: neighbours. seconds: of each setting, at least. folder: of the
-    run.
+    rows, dim: size of the dataset. k: neighbours. seconds: least time of each setting. folder:
+        folder of the run.
     """
 
     store: type[Store]
@@ -105,8 +105,8 @@ class TuneBench:
         return self._suite("tuned", [best.build], rows, _LOADS, experiments)
 
     def final(self, finalists: Sequence[TriedBuild], recall: float) -> Suite:
-        """The suite of the last candidates: each build with the settings around the one that it
-        needs, in turns."""
+        """The suite of the last candidates, in turns: each build with the settings around the one
+        that it needs."""
         experiments = []
         for tried in finalists:
             parameter = self._parameter(tried.build)
@@ -150,7 +150,7 @@ class TuneBench:
         return self.store.capabilities.indexes[build.kind].recall_parameter
 
     def _name(self, tried: TriedBuild) -> str:
-        """A finalist as a variant of the store."""
+        """Name of a finalist as a variant of the store."""
         return full_name(self.store.name, _variant(tried))
 
     def resume(self, folder: Path, kinds: Sequence[str]) -> None:
@@ -176,7 +176,7 @@ class TuneBench:
         self._complete = builds if rows == self.rows else []
 
     def record(self, tried: TriedBuild) -> None:
-        """Print a build. The run's suite then lists the builds measured on all rows."""
+        """Print a build, and list the builds measured on all rows in the run's suite."""
         say(self.console, build_line(tried))
         if tried.state == "complete" and tried.build not in self._complete:
             self._complete.append(tried.build)
@@ -205,8 +205,8 @@ class TuneBench:
         return _measured(build, trials)
 
     def finals(self, finalists: Sequence[TriedBuild], limits: TuneLimits) -> Finals:
-        """Load the last candidates again and search them in turns, at the settings that they need;
-        in a run of their own, which goes on where it is resumed."""
+        """Load the last candidates again and search them in turns, at the settings that they need.
+        They are a separate run, which continues when it is resumed."""
         suite = self.final(finalists, limits.recall)
         numbers = formatting.joined([f"{tried.number}" for tried in finalists])
         say(self.console, f"builds {numbers} again, in turns, at the settings that they need")
@@ -279,7 +279,7 @@ def _least(
     limits: TuneLimits,
 ) -> Candidate | None:
     """The least setting of a finalist that is within the limits, by the medians over its loads;
-    None where none is."""
+    None if there is none."""
     assert tried.best is not None, "a finalist has been within the limits"
     settings: dict[Any, list[tuple[Trial, PhaseResult]]] = defaultdict(list)
     for trial, phase in searched:

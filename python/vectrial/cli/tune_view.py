@@ -30,10 +30,10 @@ _NUMBERS = ("recall", "QPS", "p99 ms", "memory")
 
 @dataclass(frozen=True)
 class Finalist:
-    """One of the last candidates.
+    """A candidate that was measured in the final.
 
-    candidate: its least setting within the limits. qps: at exactly the wanted recall. verdict: of
-        the fastest over this one; None of the fastest itself.
+    candidate: its least setting within the limits. qps: QPS at exactly the wanted recall. verdict:
+        verdict on the fastest against this one; None for the fastest itself.
     """
 
     tried: TriedBuild
@@ -43,14 +43,14 @@ class Finalist:
 
     @property
     def of_fastest(self) -> tuple[float, float, float] | None:
-        """Its QPS over those of the fastest, with the ends of the interval; None where it is the
-        fastest, or they cannot be compared."""
+        """The finalist's QPS relative to the fastest, with the ends of the interval; None if it is
+        the fastest, or they cannot be compared."""
         effect = None if self.verdict is None else self.verdict.effect
         return None if effect is None else (1 / effect.ratio, 1 / effect.high, 1 / effect.low)
 
     @property
     def text(self) -> str:
-        """How it stands to the fastest."""
+        """Comparison with the fastest, as text."""
         if self.verdict is None:
             return "the fastest"
         if self.of_fastest is None:
@@ -75,7 +75,7 @@ class Finals:
 
 @dataclass
 class TuneResult:
-    """The outcome of tuning. reason: of having no `best`. suite: TOML that measures the best."""
+    """The outcome of tuning. reason: why there is no `best`. suite: TOML that measures the best."""
 
     tried: Sequence[TriedBuild]
     front: Sequence[Candidate]
@@ -90,8 +90,8 @@ class TuneResult:
 def result_of(
     tried: Sequence[TriedBuild], limits: TuneLimits, folder: Path, finals: Finals | None = None
 ) -> TuneResult:
-    """The fastest of the last candidates, or else of all builds, within the limits; or why there is
-    none."""
+    """The fastest within the limits among the last candidates, or else among all builds; or the
+    reason why there is none."""
     every = [each for build in tried if build.state != "again" for each in build.candidates]
     best, _, fault = best_of(Measured(every), limits)
     reason = ""
@@ -108,7 +108,7 @@ def result_of(
 
 
 def build_line(tried: TriedBuild) -> str:
-    """A build that was tried, for progress."""
+    """Progress line of a build that was tried."""
     head = f"build {tried.number}: {tried.build.label}"
     best = tried.best
     if best is None:
@@ -118,7 +118,7 @@ def build_line(tried: TriedBuild) -> str:
 
 
 def objects(result: TuneResult) -> Iterator[dict[str, Any]]:
-    """One object per build, per point of the front, per last candidate, and for the choice."""
+    """One object for each build, each point of the front, each last candidate, and the choice."""
     for tried in result.tried:
         build = {"build": tried.number, "state": tried.state, "reason": tried.reason}
         own = {"index": tried.build.kind, "params": dict(tried.build.params)}

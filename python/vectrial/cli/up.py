@@ -199,7 +199,7 @@ _ERROR = "vectrial: "
 
 
 def _failure(store: str, code: int, text: str) -> VectrialError:
-    """The error of the process that was to run the server, from its messages."""
+    """The error of the process that should have run the server, from its messages."""
     lines = [line for line in text.splitlines() if line.strip()]
     last = lines[-1].removeprefix(_ERROR) if lines else f"ended with exit code {code}"
     return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")

@@ -40,8 +40,8 @@ ALIASES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """B judged against A. alone: items that only one of the two has. caveats: disturbances.
-    advice: commands that likely decide what is undecided."""
+    """Result of comparing B with A. alone: items that only one of the two has. caveats:
+    disturbances. advice: commands that will likely settle undecided verdicts."""
 
     a: Side
     b: Side
@@ -93,7 +93,7 @@ def metrics_of(names: Sequence[str]) -> tuple[MetricName, ...]:
 
 
 def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comparison:
-    """Judge B against A.
+    """Compare B with A.
 
     Raises:
         UserError: they have no store in common, or neither measured what is asked for.
@@ -121,7 +121,7 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
 
 
 def _with_effort(verdict: Verdict, pair: ComparedStore) -> Verdict:
-    """The verdict; if it is undecided, with the number of repeats that would likely decide it."""
+    """The verdict; if it is undecided, with the number of repeats that would likely settle it."""
     if verdict.kind is not VerdictKind.UNDECIDED or verdict.disturbed:
         return verdict
     by_round = verdict.cell.paired is not None and verdict.cell.paired.store is None
@@ -136,7 +136,7 @@ def _with_effort(verdict: Verdict, pair: ComparedStore) -> Verdict:
 
 
 def _advice(a: Side, b: Side, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Commands that likely decide what is undecided."""
+    """Commands that will likely settle undecided verdicts."""
     undecided = [v for v in verdicts if v.kind is VerdictKind.UNDECIDED]
     runs = list({side.run.folder: side.run for side in (a, b)}.values())
     disturbed = [v for v in undecided if v.disturbed]

@@ -15,7 +15,7 @@ from vectrial.stats.verdict import VerdictKind
 
 
 def caveats(subjects: Sequence[ComparedStore], verdicts: Sequence[Verdict]) -> list[str]:
-    """Of the machine first, then of the repeats of each cell."""
+    """Caveats on the machine first, then on the repeats of each cell."""
     said: dict[str, None] = {}
     runs = {s.run_a.folder: s.run_a for s in subjects} | {s.run_b.folder: s.run_b for s in subjects}
     said |= dict.fromkeys(_machines(list(runs.values())))

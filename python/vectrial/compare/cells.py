@@ -36,18 +36,18 @@ _QUALITIES = ("recall", "fusion_agreement", "ndcg")
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """The repeats of both sides at one metric, or the reason why they are not compared.
+    """The repeats of both sides for one metric, or the reason why they are not compared.
 
-    metric: None where the reason holds for all. at: "recall 0.95", or what tells the point from
-        others. terms: see `groups`. side: "a" or "b" where they are of that one alone, which has no
-        counterpart. a, b: value by repeat; empty where there is a reason. phases_a, phases_b: ids
-        of those that the values are from. recall: at which values were read off between these
-        phases; None where they had them.
-    notes: what a reader should know. in_turns: repeat i of both was measured in one round.
-    pace_a, pace_b: by repeat, the client's processor time of an answer where that is the same
-        work on both sides; else empty.
-    paired: B over A by their turns, where they took some. few: why its repeats are too few, where
-        turns do not say more.
+    metric: None if the reason applies to all. at: "recall 0.95", or what distinguishes the point
+        from others. terms: see `groups`. side: "a" or "b" if only that side has the cell. a, b:
+        value by repeat; empty if there is a reason. phases_a, phases_b: ids of the phases of the
+        values. recall: recall at which values were interpolated between these phases; None if they
+        were measured at it.
+    notes: remarks for the reader. in_turns: repeat i of both was measured in one round.
+    pace_a, pace_b: by repeat, the client's processor time per answer if that is the same work on
+        both sides; otherwise empty.
+    paired: B relative to A by their turns, if they took some. few: why there are too few repeats,
+        if turns do not say more.
     """
 
     subject: str
@@ -81,7 +81,7 @@ class CompareOptions:
 
 
 def cells_of(subject: ComparedStore, options: CompareOptions) -> list[ComparedCell]:
-    """Every cell of a subject: of each group of A at each metric, and of what B has alone."""
+    """Every cell of a subject: each group of A at each metric, and the groups that only B has."""
     ours = _selected(groups_of(subject.run_a, subject.a), options)
     theirs = _selected(groups_of(subject.run_b, subject.b), options)
     cells: list[ComparedCell] = []
@@ -106,7 +106,7 @@ def cells_of(subject: ComparedStore, options: CompareOptions) -> list[ComparedCe
 
 
 def _selected(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
-    """Those of the experiments asked for that hold one of the metrics, or nothing at all."""
+    """The groups of the requested experiments that hold one of the metrics, or nothing at all."""
     return [
         g
         for g in groups
@@ -134,7 +134,7 @@ def _same(a: Group, b: Group) -> bool:
 
 
 def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
-    """Of the other side's groups in the same phase, that which differs in the fewest terms."""
+    """The other side's group in the same phase that differs in the fewest terms."""
     able = [
         g
         for g in others
@@ -146,7 +146,7 @@ def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
 def _apart(
     subject: ComparedStore, group: Group, others: Sequence[Group], side: str
 ) -> ComparedCell:
-    """The cell of a group that only one side has, with the terms that are not equal."""
+    """The cell of a group that only one side has, with the terms that differ."""
     missing = "B" if side == "A" else "A"
     nearest = _nearest(group, others)
     if not group.points:
@@ -226,7 +226,7 @@ def _compared(
 
 
 def _unfit(a: Group, b: Group) -> str:
-    """Reason why nothing of one of the two may be compared."""
+    """Reason why nothing in one of the two groups may be compared; empty if there is none."""
     for side, group in (("A", a), ("B", b)):
         if group.wrong:
             return f"{side}: {group.wrong}"
@@ -257,7 +257,8 @@ def _at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> Compare
 
 
 def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) -> list[ComparedCell]:
-    """The cells of points as they were measured: of equal settings, or the only ones there are."""
+    """The cells of points without interpolation: with equal settings, or the only ones there
+    are."""
     assert cell.metric is not None
     pairs = [(p, q) for p in a.sound for q in b.sound if p.setting == q.setting]
     if not pairs and len(a.sound) == len(b.sound) == 1:
@@ -279,8 +280,8 @@ def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) ->
 
 
 def _pace(points: Sequence[RepeatedPhase]) -> dict[int, float]:
-    """By repeat, the client's processor time of an answer: of several points their geometric
-    mean, of the repeats that all of them have."""
+    """The client's processor time per answer, by repeat: for several points the geometric mean, of
+    the repeats that all of them have."""
     paces = [point.values("cpu_us_per_op") for point in points]
     common = set.intersection(*map(set, paces)) if paces else set()
     if any(values[repeat] <= 0 for values in paces for repeat in common):
@@ -298,8 +299,8 @@ def _compared_curves(cell: ComparedCell, a: curves.Values, b: curves.Values) -> 
 def _checked(
     cell: ComparedCell, of_a: Sequence[RepeatedPhase], of_b: Sequence[RepeatedPhase]
 ) -> ComparedCell:
-    """The cell; or why it has too few repeats, or not all that these points have: to go on with
-    those that have a value would be to choose among what was measured."""
+    """The cell, or the reason why it has too few repeats or lacks repeats of these points: to use
+    only the repeats with a value would be to select among the measurements."""
     for side, points, found in (("A", of_a, cell.a), ("B", of_b, cell.b)):
         if lacking := sorted({r for point in points for r in point.phases} - found.keys()):
             named = f"repeat {', '.join(map(str, lacking))}"
@@ -332,9 +333,9 @@ def _why_none(cell: ComparedCell, points: Sequence[RepeatedPhase], repeats: Sequ
 
 
 def _common_recalls(a: Group, b: Group, targets: Sequence[float]) -> list[float] | str:
-    """The recalls to compare at: those asked for; else `TARGETS` where both reach them; else the
-    highest that both do. Why there is none; or none, where both have points at about one recall,
-    which are compared as they are."""
+    """The recalls at which to compare: the requested ones; otherwise the `TARGETS` that both reach;
+    otherwise the highest recall that both reach. A text is the reason why there is none; an empty
+    list means that both have points at about one recall, which are compared as they are."""
     for side, group in (("A", a), ("B", b)):
         if not group.searches:
             return f"{side}: no recall was judged: {group.why_unjudged}"
@@ -376,7 +377,7 @@ def _range(reach: tuple[float, float]) -> str:
 
 
 def load_of(experiment: str, terms: Mapping[str, Any]) -> str:
-    """The terms under which a cell was measured, those left out that go without saying."""
+    """The terms under which a cell was measured, without the obvious ones."""
     quiet = {"k", "loop", "arrivals", "metric_space", "stage", *TRIAL_TERMS}
     names, parts = terms_of(experiment), []
     for name, value in terms.items():

@@ -13,7 +13,7 @@ Values = dict[int, tuple[float, tuple[int, ...]]]
 
 
 def values(point: RepeatedPhase, metric: MetricName, *, judged: bool) -> Values:
-    """The metric by repeat; `judged`: of those alone whose recall is known."""
+    """The metric by repeat. judged: only repeats whose recall is known."""
     found = point.values(metric.name)
     kept = {r: v for r, v in found.items() if r in point.recalls} if judged else found
     return {r: (value, (point.phases[r].phase_id,)) for r, value in kept.items()}
@@ -25,12 +25,12 @@ def curve(group: Group) -> list[RepeatedPhase]:
 
 
 def middle(point: RepeatedPhase) -> float:
-    """The median of its recalls."""
+    """The median of a point's recalls."""
     return statistics.median(point.recalls.values())
 
 
 def reach(group: Group) -> tuple[float, float]:
-    """The recalls that every repeat of the curve holds; of one point, its median."""
+    """The range of recall that every repeat of the curve covers; for a single point, its median."""
     points = curve(group)
     if len(points) == 1:
         return middle(points[0]), middle(points[0])

@@ -59,7 +59,7 @@ _COLUMNS = (
 
 
 def place(verdict: Verdict) -> str:
-    """Experiment, phase where it says more, load, and recall or setting."""
+    """Experiment, phase (if it adds information), load, and recall or setting."""
     cell = verdict.cell
     name = cell.experiment
     if cell.phase and cell.phase not in ("search", cell.experiment):
@@ -83,7 +83,7 @@ def sheet(verdict: Verdict) -> str:
 
 
 def metric_name(verdict: Verdict) -> str:
-    """The metric by its short name; empty where the reason holds for all."""
+    """The short name of the metric; empty if the reason applies to all."""
     metric = verdict.cell.metric
     names = {name: alias for alias, name in ALIASES.items()}
     return "" if metric is None else names.get(metric.name, metric.name)
@@ -104,9 +104,9 @@ def report(
     chart: Callable[[str, str, Sequence[Verdict]], Figure] | None = None,
 ) -> Report:
     """The document for a page or a terminal: counts, tables of verdicts, and the cells that were
-    not compared with the reasons.
+    not compared, with reasons.
 
-    chart: makes a figure of a name, a title and verdicts; None: no figures.
+    chart: makes a figure from a name, a title and verdicts; None: no figures.
     """
     blocks: list[Block] = []
     compared = [v for v in comparison.verdicts if v.kind is not VerdictKind.NOT_COMPARABLE]
@@ -142,7 +142,7 @@ def report(
 
 
 def comment(comparison: Comparison) -> Report:
-    """The document for a pull request: what changed first, the rest folded."""
+    """The document for a pull request: changes first, the rest folded."""
     changed = [*comparison.of(VerdictKind.WORSE), *comparison.of(VerdictKind.BETTER)]
     rest = [
         v
@@ -193,7 +193,7 @@ def _by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
 
 
 def _notes(comparison: Comparison) -> str:
-    """The notes on the runs; once if both sides are of one."""
+    """The notes on the runs; once if both sides are of the same run."""
     a, b = comparison.a.run, comparison.b.run
     if a.folder == b.folder:
         return a.note
@@ -224,7 +224,8 @@ def _clipped(text: str, most: int = _LONGEST) -> str:
 
 
 def _table(name: str, title: str, verdicts: Sequence[Verdict], *, whole: bool = False) -> Table:
-    """whole: every row says its sheet, too, and has a mark for its verdict."""
+    """A table of verdicts. whole: every row also names its sheet, and has a mark for its
+    verdict."""
     return Table(name, title, _COLUMNS, tuple(_row(verdict, whole) for verdict in verdicts))
 
 

@@ -49,28 +49,28 @@ Terms = tuple[tuple[str, Any], ...]
 
 
 def conditions_of(experiment: str) -> Mapping[str, str]:
-    """The parameters that are terms of an experiment's measurements, with names for people; of an
-    experiment that is not installed here, those that all have."""
+    """The parameters that are terms of an experiment's measurements, with readable names; the
+    parameters common to all experiments if it is not installed here."""
     if experiment not in EXPERIMENTS:
         return _COMMON
     return {**_COMMON, **EXPERIMENTS[experiment].terms}
 
 
 def terms_of(experiment: str) -> Mapping[str, str]:
-    """All terms of an experiment's measurements, with names for people."""
+    """All terms of an experiment's measurements, with readable names."""
     return {**TRIAL_TERMS, **conditions_of(experiment)}
 
 
 @dataclass
 class RepeatedPhase:
-    """One setting under the group's terms: phases by repeat, and the faults of some."""
+    """One setting under the group's terms: phases by repeat, and faults of some of them."""
 
     setting: Mapping[str, Any]
     phases: dict[int, PhaseResult] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     def values(self, metric: str) -> dict[int, float]:
-        """By repeat, those repeats that have the metric and may be trusted."""
+        """Values of the metric by repeat, from the repeats that have it and can be trusted."""
         found = {r: phase.metrics.get(metric) for r, phase in self.phases.items()}
         return {
             r: v.value
@@ -80,17 +80,17 @@ class RepeatedPhase:
 
     @property
     def recalls(self) -> dict[int, float]:
-        """By repeat; of fused rankings the agreement with the exact fusion, which is the recall of
-        its best."""
+        """Recall by repeat; for fused rankings the agreement with the exact fusion, which is the
+        recall of its best."""
         return next(filter(None, map(self.values, JUDGED)), {})
 
 
 @dataclass
 class Group:
-    """All that one side measured in one phase of one experiment under the same terms.
+    """All measurements of one side in one phase of an experiment under the same terms.
 
-    points: by setting. lost: why trials under these terms have no phases at all. Where there are no
-        points, `phase` is empty, and `terms` are those that the trial alone tells.
+    points: points by setting. lost: why trials under these terms have no phases at all. Without
+        points, `phase` is empty, and `terms` are those known from the trial alone.
     """
 
     experiment: str
@@ -101,24 +101,24 @@ class Group:
 
     @property
     def searches(self) -> bool:
-        """Recall was judged, so that figures are compared at equal recall."""
+        """True if recall was judged, so that figures are compared at equal recall."""
         return any(point.recalls for point in self.sound)
 
     @property
     def sound(self) -> list[RepeatedPhase]:
-        """The points of which every repeat may be trusted: to go on with those that may would
-        be to choose among what was measured."""
+        """The points whose every repeat can be trusted: to use only the trusted repeats would be to
+        select among the measurements."""
         return [point for point in self.points.values() if not point.faults]
 
     @property
     def faults(self) -> list[str]:
-        """Faults of points, and of trials that left none, each once."""
+        """Faults of points, and of trials that left no points, each once."""
         own = [fault for point in self.points.values() for fault in point.faults]
         return list(dict.fromkeys([*own, *self.lost]))
 
     @property
     def wrong(self) -> str | None:
-        """The gate's word: a store that answers wrongly is not compared at all."""
+        """The gate's verdict: a store with wrong answers is not compared at all."""
         return next((fault for fault in self.faults if fault.startswith(_GATE)), None)
 
     def has(self, metric: str) -> bool:
@@ -137,15 +137,15 @@ class Group:
 
     @property
     def why_unjudged(self) -> str:
-        """Reason why a point has no recall that may be trusted."""
+        """Reason why a point has no trustworthy recall."""
         reasons = (self.why_missing(name) for name in JUDGED if self.has(name))
         return next(
             (why for why in reasons if why != NOT_RECORDED), next(iter(self.faults), NOT_RECORDED)
         )
 
     def distance(self, other: Group) -> list[str]:
-        """The terms in which the two differ, weightiest first. Of what left no phase some terms are
-        not known, and are no difference."""
+        """The terms in which the two groups differ, most important first. Unknown terms of a group
+        without a phase do not count as differences."""
         known = [
             t
             for t in terms_of(self.experiment)
@@ -155,8 +155,8 @@ class Group:
 
 
 def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
-    """Every group of one side, in the order measured; trials that left less than was asked of them
-    are told by those whose terms they share, or are a group without points."""
+    """Every group of one side, in the order measured. Incomplete trials are reported in the groups
+    that share their terms, or as a group without points."""
     found: dict[tuple[str, str, str], Group] = {}
     for trial in trials:
         for phase, occurrence in _numbered(_results(trial)):
@@ -179,12 +179,12 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
 
 
 def _results(trial: Trial) -> list[PhaseResult]:
-    """The phases that are results, and no steps towards one."""
+    """The phases that are results, without steps towards a result."""
     return [p for p in trial.phases if p.role != Role.STEP]
 
 
 def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]]:
-    """Each phase with how many like it came before it in the trial."""
+    """Each phase with the number of like phases before it in the trial."""
     seen: dict[tuple[str, str], int] = {}
     for phase in phases:
         key = (phase.name, _stable(phase.params))
@@ -220,7 +220,7 @@ def _settings(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fault(trial: Trial, phase: PhaseResult) -> str | None:
-    """Reason why a measured phase may not be compared; answers are judged before speed."""
+    """Reason why a measured phase must not be compared; correctness takes precedence over speed."""
     wrong = [c for c in trial.gate if c.passed is False and c.relevant]
     if wrong:
         return f"{_GATE}: " + "; ".join(f"{c.name}: {c.detail}" for c in wrong[:2])
@@ -233,8 +233,8 @@ def _fault(trial: Trial, phase: PhaseResult) -> str | None:
 
 
 def _lose(run: RunData, trial: Trial, groups: list[Group]) -> None:
-    """Tell the points that lack this trial's repeat, or the groups that it would have been in; or
-    make one that is empty."""
+    """Record a trial's missing repeat in the points that lack it, or in the groups where it
+    belongs; otherwise in a new, empty group."""
     why = f"{trial.status}: {trial.reason}"
     terms = measured_terms(run, trial, trial.params)
     known = {n: v for n, v in terms.items() if n not in _DEFAULTS or n in trial.params}

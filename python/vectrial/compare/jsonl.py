@@ -11,7 +11,7 @@ from vectrial.stats.effects import POWER, Mean
 
 
 def objects(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """One object a verdict, then one for each note on a run and each caveat; docs/compare.md
+    """One object for each verdict, then one for each note on a run and each caveat; docs/compare.md
     explains the keys."""
     for verdict in comparison.verdicts:
         cell, effect = verdict.cell, verdict.effect

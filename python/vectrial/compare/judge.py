@@ -25,15 +25,15 @@ PAIRS_FROM = 6
 
 @dataclass(frozen=True)
 class Verdict:
-    """One cell, judged.
+    """The verdict on one cell.
 
-    reason: why it is not comparable or not decided, or on which condition it holds. mean_a, mean_b:
-        of the repeats, with their range. effect: B over A. measured: the change as it was measured,
-        before it was told at equal pace of the machine; a share of A, None where nothing was.
+    reason: why it is not comparable or not decided, or a condition under which it holds. mean_a,
+        mean_b: means of the repeats, with their range. effect: B relative to A. measured: the
+        change before adjustment to an equal pace of the machine, a share of A; None without it.
     p_adjusted: after Holm over all cells.
-    minimum: the least true change that would have been called with a chance of `POWER`.
-    more: repeats of each side that would likely decide it; see `Decision`. disturbed: it is
-        undecided for phases in which the machine was busy with something else.
+    minimum: the least true change that would have been detected with a chance of `POWER`.
+    more: repeats of each side that would likely settle it; see `Decision`. disturbed: it is
+        undecided because the machine was busy with something else during some phases.
     """
 
     cell: ComparedCell
@@ -50,7 +50,7 @@ class Verdict:
 
     @property
     def change(self) -> float | None:
-        """B less A as a share of A: 0.1 is 10 % more."""
+        """B minus A as a share of A: 0.1 is 10 % more."""
         return None if self.effect is None else self.effect.ratio - 1
 
 
@@ -65,8 +65,8 @@ def judge(
 
     Args:
         disturbed_a, disturbed_b: ids of the phases of the run of A and of B in which the machine
-            was busy with something else. A verdict on a time or rate that rests on such phases is
-            given where it holds in their best case too, and where the machine's pace is known.
+            was busy with something else. A verdict on a time or rate from such phases is given only
+            if it also holds in their best case, or if the machine's pace is known.
     """
     disturbed = frozenset(disturbed_a), frozenset(disturbed_b)
     weighed = [_weighed(cell, disturbed) for cell in cells]
@@ -101,7 +101,8 @@ def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict
 def _weighed(
     cell: ComparedCell, disturbed: tuple[frozenset[int], frozenset[int]]
 ) -> tuple[Verdict, Evidence | None]:
-    """A verdict without a decision, and what to decide it by; None where it is not comparable."""
+    """A verdict without a decision, and the evidence for deciding it; None if it is not
+    comparable."""
     if cell.reason:
         return Verdict(cell, VerdictKind.NOT_COMPARABLE, cell.reason), None
     assert cell.metric is not None
@@ -141,7 +142,7 @@ def _weighed(
 
 
 def _hit(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int]:
-    """The repeats of which a phase is among these."""
+    """The repeats with a phase among the given ids."""
     return [repeat for repeat, ids in phases.items() if bad.intersection(ids)]
 
 
@@ -153,7 +154,7 @@ def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) 
 
 
 def _paced(cell: ComparedCell) -> bool:
-    """It is known of each repeat how fast the machine was."""
+    """True if the machine's pace is known for every repeat."""
     return cell.pace_a.keys() == cell.a.keys() and cell.pace_b.keys() == cell.b.keys()
 
 

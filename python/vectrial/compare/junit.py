@@ -20,7 +20,7 @@ _SKIPPED = (VerdictKind.UNDECIDED, VerdictKind.NOT_COMPARABLE)
 
 
 def junit(comparison: Comparison) -> str:
-    """The document, UTF-8 with its declaration."""
+    """The JUnit document, in UTF-8 with its declaration."""
     sheets: dict[str, list[Verdict]] = {}
     for verdict in comparison.verdicts:
         sheets.setdefault(sheet(verdict), []).append(verdict)
@@ -76,7 +76,7 @@ def _named(suite: Xml.Element, of: str, name: str) -> Xml.Element:
 
 
 def _plain(text: str) -> str:
-    """Without the characters that XML 1.0 cannot hold: what a store said may have any."""
+    """The text without characters that XML 1.0 cannot hold: messages of a store may contain any."""
     return "".join(c if c in "\t\n" or (c >= " " and not _barred(c)) else "�" for c in text)
 
 

@@ -24,7 +24,7 @@ _QPS = METRICS["qps"]
 
 @dataclass(frozen=True)
 class Ranked:
-    """A store with its QPS at the recall, by repeat, and the phases that these are from."""
+    """A store with its QPS at the recall by repeat, and the phases of these values."""
 
     name: str
     group: Group
@@ -32,26 +32,26 @@ class Ranked:
 
     @property
     def qps(self) -> dict[int, float]:
-        """By repeat."""
+        """QPS by repeat."""
         return {repeat: value for repeat, (value, _) in self.found.items()}
 
     @property
     def phases(self) -> dict[int, tuple[int, ...]]:
-        """By repeat, their ids."""
+        """Ids of the phases by repeat."""
         return {repeat: ids for repeat, (_, ids) in self.found.items()}
 
     @property
     def median(self) -> float:
-        """Over the repeats."""
+        """Median QPS over the repeats."""
         return statistics.median(self.qps.values())
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Stores, the fastest first, and verdicts on pairs of them.
+    """Stores, fastest first, and verdicts on pairs of them.
 
-    verdicts: by the places of both, the faster first: of the first store with every other one, and
-        of each with the next.
+    verdicts: by the places of both, the faster first: the first store against every other one, and
+        each against the next.
     """
 
     recall: float
@@ -62,12 +62,12 @@ class Ranking:
 def rank(
     run: RunData, recall: float, clients: int = 1, among: Collection[str] | None = None
 ) -> Ranking:
-    """Rank the stores of a run that reach a recall, by closed loops of so many clients.
+    """Rank the stores of a run that reach a recall, by closed loops of `clients` clients.
 
     among: labels of the stores to rank; all unless given.
 
-    A store's QPS are read off the curve of each repeat at exactly this recall; where all its
-    settings have a higher one, those of the fastest count.
+    A store's QPS is interpolated on the curve of each repeat at exactly this recall; if all its
+    settings have a higher recall, the fastest one counts.
     """
     found = []
     for series, name in run.labels.items():
@@ -95,7 +95,7 @@ def _searches(run: RunData, series: Series, clients: int) -> Group | None:
 
 
 def _at_least(group: Group, recall: float) -> curves.Values:
-    """QPS by repeat; empty where the recall is not reached."""
+    """QPS by repeat; empty if the recall is not reached."""
     low, high = curves.reach(group)
     if high < recall:
         return {}
@@ -110,7 +110,7 @@ def _median(values: curves.Values) -> float:
 
 
 def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
-    """The first compared with the other one, which is A."""
+    """The cell that compares the first, as B, with the other, as A."""
     fewest = min(len(first.qps), len(other.qps))
     reason = f"{formatting.plural(fewest, 'repeat')}, and a verdict needs {LEAST_REPEATS}"
     return ComparedCell(
@@ -129,9 +129,9 @@ def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
 
 
 def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
-    """What is decided and what is not, from the fastest to the slowest.
+    """Sentences on the decided and undecided places, from the fastest to the slowest.
 
-    unjudged: names of stores with figures that are in no verdict, for they lack repeats.
+    unjudged: names of stores with figures but without a verdict, for lack of repeats.
     """
     verdicts = ranking.verdicts
     needs = f"a verdict needs {LEAST_REPEATS} repeats"

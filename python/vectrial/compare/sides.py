@@ -17,7 +17,7 @@ from vectrial.util.suggest import suggestion
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: a run, and of it one store (and index), or all."""
+    """One side of a comparison: a run, or one store (and index) of it, or all."""
 
     run: RunData
     store: str | None = None
@@ -25,15 +25,15 @@ class Side:
 
     @property
     def name(self) -> str:
-        """For people: as it is given on the command line, the folder by its last part."""
+        """Readable name of the side: as on the command line, with the folder by its last part."""
         return ":".join(part for part in (self.run.folder.name, self.store, self.index) if part)
 
 
 @dataclass(frozen=True)
 class ComparedStore:
-    """One store with one kind of index of each side, in every lane.
+    """The pair of stores that are compared, with one kind of index on each side, in every lane.
 
-    title: what the two are, for people.
+    title: readable name of the pair.
     """
 
     a: tuple[Trial, ...]
@@ -44,8 +44,8 @@ class ComparedStore:
 
     @cached_property
     def same_work(self) -> bool:
-        """The same store of the same version, asked by the same Vectrial: in the native lane the
-        client then does the same for each answer of both."""
+        """True if both sides have the same version of the same store, measured by the same
+        Vectrial: in the native lane, the client then does the same work for each answer of both."""
         trials = (*self.a, *self.b)
         stores = {
             (t.series.store, t.series.index_kind, t.store_version) for t in trials if t.phases
@@ -56,8 +56,8 @@ class ComparedStore:
 
     @cached_property
     def in_turns(self) -> bool:
-        """Repeat by repeat: each of both sides had begun before the next of either did, in one
-        run or in two that were resumed by turns."""
+        """True if both sides alternated by repeat: each repeat had begun on both sides before the
+        next began on either, in one run or in two that were resumed alternately."""
         began: dict[int, list[float]] = {}
         for trial in (*self.a, *self.b):
             if trial.began_s is not None:
@@ -67,7 +67,8 @@ class ComparedStore:
 
     @cached_property
     def repeat_s(self) -> float:
-        """Seconds that one more repeat of both would take, as theirs did: loads and phases."""
+        """Seconds that one more repeat of both would take, estimated from their loads and
+        phases."""
         trials = (*self.a, *self.b)
         built = [(t.series, t.dataset, t.rows, stable(t.index_params), t.repeat) for t in trials]
         loads = {key: t.load.get("ready_s", 0) for key, t in zip(built, trials, strict=True)}
@@ -76,11 +77,11 @@ class ComparedStore:
 
 
 def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Side, Side]:
-    """The two sides that a command line names.
+    """The two sides named on a command line.
 
     Args:
         first, second: RUN, RUN:STORE or RUN:STORE:INDEX.
-        stores: without `second` two stores of `first`; else one store of both; or none.
+        stores: two stores of `first` without `second`; otherwise one store of both; or none.
 
     Raises:
         UserError: no such run, store or index; or there is nothing to compare with.
@@ -119,7 +120,7 @@ def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Sid
 def pair(
     run: RunData, store: str | None, other: RunData, other_store: str | None
 ) -> tuple[Side, Side]:
-    """The two sides: a run, or of it the store (and index) that STORE or STORE:INDEX names.
+    """The two sides: each a run, or its store (and index) named by STORE or STORE:INDEX.
 
     Raises:
         UserError: no such store or index, or both are the same run.
@@ -142,7 +143,7 @@ def _described(run: RunData) -> str:
 
 
 def _split(text: str) -> tuple[Path, str | None]:
-    """The run's folder, and what follows it: a folder may have a colon in its name."""
+    """Split off the run's folder from what follows: a folder may have a colon in its name."""
     if Path(text).exists():
         return Path(text), None
     folder, colon, rest = text.partition(":")
@@ -182,8 +183,8 @@ def _kinds(run: RunData, store: str) -> list[str]:
 def subjects(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
     """The pairs to compare, and a line for each store that only one side has.
 
-    Of two runs, each store with itself; of two stores, each kind of index that both have, or the
-    only ones they have.
+    For two runs, each store is compared with itself; for two stores, each kind of index that both
+    have, or the only ones they have.
 
     Raises:
         UserError: the two have nothing that could be compared, or several things that could.

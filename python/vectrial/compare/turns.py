@@ -12,7 +12,7 @@ from vectrial.compare.cells import ComparedCell, without
 
 
 def by_turns(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
-    """The cell with what the turns of both sides say; without them, too few repeats say nothing."""
+    """The cell with the evidence of both sides' turns; without turns, too few repeats are none."""
     found = _paired(cell, run_a) if run_a.folder == run_b.folder else None
     if cell.few and found is None:
         return without(cell, cell.few)
@@ -35,7 +35,7 @@ def _weights(
     phases: Mapping[int, PhaseResult],
     metric: str,
 ) -> dict[int, Weights]:
-    """By repeat, the phases that a value was read off, each with its weight."""
+    """The phases from which a value was interpolated, by repeat, each with its weight."""
     found = {}
     for repeat, own in ids.items():
         parts = [(one, value) for one in own if (value := phases[one].value(metric))]

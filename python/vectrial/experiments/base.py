@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def as_list(value: object) -> object:
-    """One value as a list of it; anything else as it is."""
+    """A single value as a list of one; anything else is returned unchanged."""
     return [value] if isinstance(value, int | float | str) else value
 
 
@@ -162,7 +162,7 @@ class Experiment(ExactModel, ABC):
 
     @model_validator(mode="after")
     def _ends_after_it_may(self) -> Self:
-        """A phase that is asked to last `min_s` is not to be ended before, by `max_s`."""
+        """Raise if `max_s` would end a phase before the `min_s` that was asked for."""
         least, most = getattr(self, "min_s", None), getattr(self, "max_s", None)
         asked = "min_s" in self.model_fields_set
         if asked and least is not None and most is not None and least > most:
@@ -171,7 +171,8 @@ class Experiment(ExactModel, ABC):
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """Its parameters with their defaults; None for one that has no default."""
+        """The experiment's parameters with their defaults; None for a parameter without a
+        default."""
         values = {
             name: field.get_default(call_default_factory=True)
             for name, field in cls.model_fields.items()
@@ -180,22 +181,22 @@ class Experiment(ExactModel, ABC):
 
     @classmethod
     def summary(cls) -> str:
-        """What it measures: the first paragraph of its class's text."""
+        """What the experiment measures: the first paragraph of its class's docstring."""
         return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
     def supported_lanes(self) -> frozenset[Lane] | None:
-        """As `lanes`, of this experiment with these parameters."""
+        """Lanes that this experiment supports with these parameters; see `lanes`."""
         return self.lanes
 
     def _refuse_set(self, names: Iterable[str], why: str) -> None:
-        """Raise `ValueError` where one of these parameters has another value than its default."""
+        """Raise `ValueError` if one of these parameters differs from its default."""
         for name in names:
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} {why}")
 
     @classmethod
     def depends_on(cls) -> frozenset[Scope]:
-        """The scopes that its figures depend on: gate checks of others say nothing about them."""
+        """The scopes that the figures depend on: gate checks of other scopes do not affect them."""
         used = {
             Scope.EVERYTHING: True,
             Scope.FILTERS: cls.uses_filters,
@@ -206,23 +207,23 @@ class Experiment(ExactModel, ABC):
 
     @classmethod
     def writes(cls) -> bool:
-        """Its figures are those of writes, too."""
+        """True if the experiment's figures include those of writes."""
         return cls.mutates or cls.starts_from is State.EMPTY
 
     def only_reads(self, point: Mapping[str, Any]) -> bool:
-        """True if this point searches the collection that is there and needs no other: it can be
-        measured on one that somebody else made."""
+        """True if this point only searches the existing collection and needs no other: it can be
+        measured on a collection that somebody else made."""
         return False
 
     def resolve(self, data: Data) -> Experiment:
-        """The experiment on these data, with values for the parameters that were left open. A
-        subclass where the parameters decide what the class variables say."""
+        """The experiment on these data, with values for the parameters that were left open. Its
+        class is a subclass if the parameters decide the values of class variables."""
         return self
 
     @classmethod
     def sections(cls, run: RunData, looks: Looks | None) -> list[Section]:
-        """Its sections of a report on a run: those of `report` and `sheet`; without either every
-        value, in a table.
+        """The experiment's sections of a report on a run, made by `report` and `sheet`; without
+        either, a table of every value.
 
         looks: how series look in figures; None: the sections have no figures.
         """
@@ -248,8 +249,8 @@ class Experiment(ExactModel, ABC):
         """
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Raise `Unsupported`, with the reason, when one of the points cannot be measured through
-        this lane or on these data."""
+        """Raise `Unsupported`, with the reason, if a point cannot be measured through this lane or
+        on these data."""
         store, lane = target.store, target.lane
         if self.writes() and lane is Lane.NATIVE and not writes_natively(store):
             raise Unsupported(f"{store.name}: the engine does not write its rows over the wire")
@@ -258,12 +259,12 @@ class Experiment(ExactModel, ABC):
         refuse_returning(store, target.index, target.data.schema, lane, returning, clients)
 
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
-        """True if the phases of a point are those of `loads`, which through this lane can take
-        turns with those of other stores."""
+        """True if the phases of a point come from `loads`, and can take turns with other stores'
+        phases through this lane."""
         return False
 
     def turn_time(self, point: Mapping[str, Any]) -> TurnTime:
-        """How long each load of a point takes turns."""
+        """The time for which each load of a point takes turns."""
         own: float | None = getattr(self, "duration_s", None)
         return TurnTime(own or 1.5 * float(getattr(self, "min_s", 1.0)))
 
@@ -272,9 +273,9 @@ class Experiment(ExactModel, ABC):
         return 1
 
     def loads(self, context: Context, point: OperatingPoint) -> Generator[TurnLoad | Phase]:
-        """The loads of a point, in order, where `run` is not overridden. Each is measured, alone or
-        in turns, before the next one is asked for. A phase among them is one that says why it has
-        no figures."""
+        """The loads of a point, in order, if `run` is not overridden. Each load is measured, alone
+        or in turns, before the next one is requested. A phase among them states why it has no
+        figures."""
         raise NotImplementedError(f"{self.name} has neither `run` nor `loads`")
 
     def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
@@ -283,17 +284,17 @@ class Experiment(ExactModel, ABC):
             yield load if isinstance(load, Phase) else load.alone()
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Clients of the closed loop that is offered at a point; None when the loop is open."""
+        """Number of clients of the closed loop at a point; None if the loop is open."""
         return 1
 
     def limits_at(self, point: Mapping[str, Any]) -> Limits | None:
-        """Limits of the server at a point, or of the measuring process of a store without one.
-        None: the server has those of the suite's placement."""
+        """Limits of the server at a point, or of the measuring process if the store has no server.
+        None: the server has the limits of the suite's placement."""
         return None
 
     def at_point(self) -> Self:
-        """The experiment as the measuring process gets it with a point: without `search`, where
-        `points` expands it. To read it there would be an error, which fails the trial."""
+        """The experiment as the measuring process gets it with a point: without `search` if
+        `points` expands it. Reading `search` there would be an error, which fails the trial."""
         experiment = self.model_copy()
         if "search" in self.axes:
             experiment.__dict__.pop("search", None)
@@ -304,11 +305,11 @@ class Experiment(ExactModel, ABC):
         return self.model_dump(mode="json", exclude=set(self.axes))
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A rough estimate of the seconds that one point takes beside loads."""
+        """A rough estimate of the seconds that one point takes in addition to loads."""
         return 5.0
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """Number of loads that one point makes itself, for an estimate: of all its rows."""
+        """Number of loads of all its rows that one point makes itself; for an estimate."""
         return float(self.starts_from is State.EMPTY)
 
 
@@ -361,25 +362,25 @@ def client_points(clients: Sequence[int], points: Sequence[OperatingPoint]) -> l
 
 
 def refuse_threads(target: Target, clients: int) -> None:
-    """Raise `Unsupported` where several clients are to search a store that allows only one."""
+    """Raise `Unsupported` if several clients are to search a store that allows only one."""
     if clients > 1 and not target.can.concurrent_search:
         raise Unsupported(f"{target.name} must not be searched from several threads at once")
 
 
 def refuse_library(target: Target, clients: int, work: str) -> None:
-    """Raise `Unsupported` where several clients are to do `work` on a library."""
+    """Raise `Unsupported` if several clients are to do `work` on a library."""
     if clients > 1 and target.lane is Lane.EMBEDDED:
         raise Unsupported(f"{target.name} is a library: one client {work}")
 
 
 def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
-    """A search to look for rows by their own vectors. Of these each is the nearest row, so that few
-    are asked for, whatever the suite's k is: some stores refuse a k beyond their search effort."""
+    """A search for rows by their own vectors. Each row is its own nearest neighbour, so only a few
+    are requested, whatever the suite's k: some stores refuse a k beyond their search effort."""
     return store.searcher(min(context.k, _LOOKED_AT), search_params(context, point))
 
 
 def seeing_writes(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
-    """A point, with what lets searches see every change that was acknowledged before them, where
-    the store has a setting for it and the point does not say."""
+    """The point, with the setting that lets searches see every change acknowledged before them, if
+    the store has one and the point does not set it."""
     strong = context.store.capabilities.indexes[context.index.kind].strong_consistency_params
     return operating_point(context, {**strong, **point} if strong else point)

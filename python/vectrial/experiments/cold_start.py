@@ -93,7 +93,7 @@ class ColdStart(Experiment):
         return search_points(target, self.search)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """The same at every point."""
+        """Number of clients, the same at every point."""
         return self.clients
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -136,15 +136,15 @@ class ColdStart(Experiment):
         return dispatch.search(context, point, load, warmup_queries=warmup, name=name)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Three phases and two starts."""
+        """Time of three phases and two starts."""
         return 3 * self.duration_s + 20.0
 
 
 def _until_it_answers(context: Context, store: Store, point: Mapping[str, Any]) -> None:
-    """Open the store, and search until there is an answer with neighbours.
+    """Open the store, and search until an answer has neighbours.
 
     Raises:
-        StoreError: there is none in time.
+        StoreError: there is no such answer in time.
     """
     ends, why = time.monotonic() + _ANSWERS_S, "no neighbour was found"
     while time.monotonic() < ends:
@@ -160,7 +160,7 @@ def _until_it_answers(context: Context, store: Store, point: Mapping[str, Any]) 
 
 
 def _beside(phase: Phase, warm: Phase) -> None:
-    """The figures of a phase beside those of the warm server."""
+    """Add to a phase how its figures compare with those of the warm server."""
     usual, own = warm.metrics.get("latency_p50"), phase.metrics.get("latency_p50")
     if not usual or own is None:
         phase.missing |= dict.fromkeys(("steady_after_s", "p50_to_warm"), "no operation succeeded")

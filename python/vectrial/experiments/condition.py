@@ -141,8 +141,8 @@ class Condition(Experiment):
     def _warm_up(
         self, store: Store, first: Sequence[Filter], scans: bool
     ) -> dict[str, float | None]:
-        """Ask what is not timed, so that connections are open and programs have run that way; how
-        often, and what of it failed."""
+        """Send untimed requests, so that connections are open and code paths have run; returns how
+        many were sent and how many failed."""
         calls: list[Callable[[], object]] = [partial(store.find, w, self.limit) for w in first]
         if scans:
             calls.append(lambda: deque(store.scan(), maxlen=0))
@@ -165,7 +165,7 @@ class Condition(Experiment):
         finds: bool,
         scans: bool,
     ) -> Iterator[Phase]:
-        """By the store, and by the client, as far as they are asked."""
+        """Measure the conditions in the store and in the client, as requested."""
         ways: list[tuple[str, str, Callable[[Filter], NDArray[np.int64]]]] = []
         if finds:
             ways.append(("find", "store", lambda where: store.find(where, self.limit)))
@@ -203,17 +203,17 @@ class Condition(Experiment):
             phase.valid, phase.reason = False, f"{done - right} of {done} answers are wrong"
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The phases of each arm at about a millisecond an answer."""
+        """Time of the phases of each arm, at about a millisecond per answer."""
         phases = (len(self.only) or 4) * min(self.max_s, self.samples * 1e-3)
         return 1.0 + len(self.indexed) * phases
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """One for each arm."""
+        """One load for each arm."""
         return float(len(self.indexed))
 
 
 def _missing(name: str, by: str, about: Mapping[str, Any], why: str) -> Phase:
-    """Phase recorded for a way of finding rows that a store has not."""
+    """Phase recorded for a way of finding rows that a store lacks."""
     now = perf_counter_ns()
     phase = Phase(name, now, now, {**about, "by": by})
     phase.missing |= dict.fromkeys(_TOLD, f"unsupported: {why}")
@@ -234,9 +234,9 @@ def _answer(
 def _chosen_here(
     store: Store, names: Mapping[str, str], where: Filter, limit: int
 ) -> NDArray[np.int64]:
-    """Read every row with its vector, as a client must that the store does not help.
+    """Read every row with its vector, as a client must if the store does not help.
 
-    names: of fields → columns of batches.
+    names: names of fields → columns of batches.
     """
     where = filters.renamed(where, names)
     found: list[NDArray[np.int64]] = []

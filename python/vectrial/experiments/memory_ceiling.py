@@ -115,7 +115,7 @@ class MemoryCeiling(Experiment):
         return client_points(self.clients, search_points(target, self.search))
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says."""
+        """Number of clients at the point."""
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -154,7 +154,7 @@ class MemoryCeiling(Experiment):
         return dispatch.search(context, point, load, warmup_queries=warmup, name=name)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The steps."""
+        """Time of the steps."""
         return (self.duration_s + 1.0) * (len(self.ceilings) + 1)
 
 

@@ -166,19 +166,19 @@ class Mixed(Experiment):
         return [point.with_parameters(clients=self.clients or clients) for point in points]
 
     def _rates(self) -> dict[str, float]:
-        """Requests per second by kind; none where shares are asked for."""
+        """Requests per second by kind; empty if shares are given instead."""
         return {str(kind): rate for kind, rate in (self.rates or {}).items()}
 
     def supported_lanes(self) -> frozenset[Lane] | None:
-        """One client is always of the store's SDK."""
+        """Lanes of this mix; a single client always uses the store's SDK."""
         return None if self.rates is None else frozenset(Lane)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """None where the loop is open."""
+        """Number of clients; None if the loop is open."""
         return 1 if self.rates is None else None
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, several clients of a library."""
+        """Apply the common checks, and refuse several clients of a library."""
         super().check_point(target, point)
         refuse_library(target, point.get("clients", 1), "searches it and writes to it")
 
@@ -263,10 +263,10 @@ class Mixed(Experiment):
         first: Searcher,
         params: Params,
     ) -> tuple[dict[int, NDArray[np.int64]], int]:
-        """Do what the script says; each answer by its place in it, and when the last was done.
+        """Run the script; returns the answers by position, and when the last operation was done.
 
-        A searcher is made outside the clock. What lets it see the writes before it is within: in
-        some stores a search waits for that itself, in others somebody has to ask for it.
+        A searcher is made outside the clock. Making earlier writes visible to it is timed: in some
+        stores a search waits for that itself, in others the client must request it.
         """
         store, answers = context.store, dict[int, NDArray[np.int64]]()
         search: Searcher | None = first
@@ -307,8 +307,8 @@ def _settled_search(
     context: Context, params: Params, query: NDArray[np.float32]
 ) -> tuple[Sample[Hits], Searcher | None]:
     """The first search after a write, and its searcher, to be used until the next write. The
-    searcher is made outside the clock, the writes are made visible within it. A searcher that
-    cannot be made is an error of the search."""
+    searcher is made outside the clock; the writes are made visible within it. If the searcher
+    cannot be made, that is an error of the search."""
     made = timed(lambda k: context.store.searcher(k, params), context.k)
     searcher = made.result
     if searcher is None:
@@ -329,7 +329,7 @@ def _judge(
     answers: Mapping[int, NDArray[np.int64]],
     lost: int,
 ) -> None:
-    """Recall and dead answers, unless writes were lost."""
+    """Record recall and dead answers, unless writes were lost."""
     if lost:
         unjudged(phase, f"{lost} writes failed: what is there is not known")
         return
@@ -354,7 +354,7 @@ class _Script:
     rows: dict[int, int]
 
     def batch(self, context: Context, at: int) -> pa.RecordBatch:
-        """The row that is written at a place."""
+        """A batch with the row that is written at a position of the script."""
         version = self.written[at]
         row = self.rows[version.id]
         metadata = context.dataset.metadata
@@ -366,12 +366,12 @@ class _Script:
         )
 
     def cut(self, at: int) -> None:
-        """Nothing from this place on was done."""
+        """Drop the operations from this position on, which were not done."""
         del self.kinds[at:], self.subjects[at:]
 
 
 def _script(asked: Mixed, context: Context) -> _Script:
-    """Draw the operations, and follow which rows are alive."""
+    """Draw the operations, and track which rows are alive."""
     dataset, rng = context.dataset, np.random.default_rng(context.seed)
     shares = np.array([asked.searches, asked.inserts, asked.updates, asked.deletes])
     drawn = rng.choice(len(KINDS), asked.operations, p=shares / shares.sum())

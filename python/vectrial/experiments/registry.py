@@ -27,13 +27,13 @@ EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experi
 
 
 def all_metrics() -> Mapping[str, MetricName]:
-    """Every metric that a run may hold: those that several experiments have, and each one's own."""
+    """Every metric that a run may hold: shared metrics, and each experiment's own."""
     own = (m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
     return METRICS | {metric.name: metric for metric in own}
 
 
 def replacement(name: str) -> str | None:
-    """The lines of a suite that measure what an experiment of an earlier version did; None where
+    """The lines of a suite that measure the same as an experiment of an earlier version; None if
     there was none of this name."""
     for kind in EXPERIMENTS.working()[0].values():
         if name in kind.replaces:

@@ -183,7 +183,7 @@ class Search(Experiment):
 
     @property
     def open(self) -> bool:
-        """Arrivals follow a schedule, which does not wait for answers."""
+        """True if arrivals follow a schedule, which does not wait for answers."""
         return bool(self.rates or self.trace)
 
     def points(self, target: Target) -> list[OperatingPoint]:
@@ -200,7 +200,7 @@ class Search(Experiment):
         return [point.with_parameters(rows=count) for count in counts for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """As of every experiment; and several clients where the store allows one thread."""
+        """Apply the common checks, and refuse several clients if the store allows one thread."""
         super().check_point(target, point)
         refuse_threads(target, self.clients_at(point) or 1)
 
@@ -208,19 +208,19 @@ class Search(Experiment):
         return not self.sizes
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says; None of an open loop."""
+        """Number of clients at the point; None for an open loop."""
         return None if self.open else int(point.get("clients", 1))
 
     def _own_rate(self) -> float:
-        """Arrivals per second of the trace at its own pace."""
+        """Arrivals per second of the trace at its original pace."""
         return len(self.trace) / self.trace[-1]
 
     def offsets(self, rate: float) -> NDArray[np.int64]:
-        """The trace in nanoseconds from its start, stretched to this many arrivals per second."""
+        """Arrival times of the trace in ns from its start, stretched to this many per second."""
         return np.rint(np.array(self.trace) * 1e9 * self._own_rate() / rate).astype(np.int64)
 
     def _name(self) -> str:
-        """Hash of the trace by its times, so that results under two traces stay distinct."""
+        """Hash of the trace's arrival times, which keeps results under two traces distinct."""
         return hashlib.sha256(np.array(self.trace).tobytes()).hexdigest()[:8]
 
     def offered(self, point: Mapping[str, Any]) -> workload.Load:
@@ -239,11 +239,13 @@ class Search(Experiment):
         )
 
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
-        """Clients do that wait for their answers; and the engine's arrivals, but for a trace."""
+        """True for closed-loop clients, and for the engine's arrivals unless they follow a
+        trace."""
         return not self.open or (lane is Lane.NATIVE and not self.trace)
 
     def turn_time(self, point: Mapping[str, Any]) -> TurnTime:
-        """Of arrivals longer slices: what waits at the end of one is little of it then."""
+        """The time of turns. An open loop has longer slices: few of their requests wait at the
+        end."""
         if self.open:
             return TurnTime(self.duration_s or _OPEN_S, _OPEN_SLICE_S)
         return super().turn_time(point)
@@ -258,5 +260,5 @@ class Search(Experiment):
         )
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The duration, or the least time and half as much again."""
+        """The duration, or one and a half times the least time."""
         return 0.5 + (self.duration_s or (_OPEN_S if self.open else self.min_s * 1.5))

@@ -128,7 +128,7 @@ class SearchDuringBuild(Experiment):
         return share_points(target, "added", self.added, self.clients, self.search)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says."""
+        """Number of clients at the point."""
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -167,16 +167,16 @@ class SearchDuringBuild(Experiment):
         name: str,
         until: Callable[[], bool] | None = None,
     ) -> Phase:
-        """A phase of searches: for `duration_s`, or until something has ended."""
+        """A phase of searches that lasts `duration_s`, or until `until` says so."""
         seconds = self.duration_s if until is None else self.max_s
         load = ClosedLoop(int(point["clients"]), seconds, seconds)
         warmup = self.warmup_queries
         return dispatch.search(context, point, load, warmup_queries=warmup, name=name, until=until)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The searches of the idle server."""
+        """Time of the searches on the idle server."""
         return 2.0 + 2 * self.duration_s
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """One alone, and one beside searches, which takes twice as long."""
+        """One load alone, and one during searches, which takes twice as long."""
         return 3.0

@@ -87,7 +87,7 @@ class _Shares:
 
     @property
     def searched(self) -> int:
-        """The tenant in the middle."""
+        """Index of the searched tenant, the one of middle size."""
         return len(self.rows) // 2
 
 
@@ -138,8 +138,8 @@ class Tenants(Experiment):
         ]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """As of every experiment; and partitions, or filters on a column, where those isolate the
-        tenants."""
+        """Apply the common checks, and refuse a store without the partitions, or filters on a
+        column, that isolate the tenants."""
         super().check_point(target, point)
         can = target.can
         isolation = Isolation(point["isolation"])
@@ -150,7 +150,7 @@ class Tenants(Experiment):
             raise Unsupported(f"{target.name} does not store the rows of a column's values apart")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """The same at every point."""
+        """Number of clients, the same at every point."""
         return self.clients
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -182,7 +182,7 @@ class Tenants(Experiment):
     def _in_collections(
         self, context: Context, shares: _Shares, held: NDArray[np.int64]
     ) -> Iterator[tuple[Context, Context, Filter | None]]:
-        """Each tenant in a collection of its own."""
+        """Contexts with each tenant in a collection of its own."""
         schema = Schema(context.dataset.dim, context.dataset.metric)
         bare = replace(context.dataset, metadata=None, filters=None)
         context = replace(context, schema=schema, dataset=bare)
@@ -224,7 +224,8 @@ class Tenants(Experiment):
         own: frozenset[int],
         until: Callable[[], bool] | None = None,
     ) -> Phase:
-        """A phase of searches of one tenant, and the rows of others in its answers."""
+        """A phase of searches for one tenant, with a count of other tenants' rows in its
+        answers."""
         seconds = self.duration_s if until is None else self.max_s
         load = ClosedLoop(self.clients, seconds, seconds)
         asked = {key: value for key, value in point.items() if key != "isolation"}
@@ -245,16 +246,17 @@ class Tenants(Experiment):
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The phase alone."""
+        """Time of the phase alone."""
         return 5.0 + self.duration_s
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """One, of which the part beside searches takes longer."""
+        """One load, part of which takes longer because of concurrent searches."""
         return 1.5
 
 
 def _shares(rows: int, tenants: int, seed: int) -> _Shares:
-    """Rows of each tenant, drawn at random; sizes fall as 1/rank, and each has ten at least."""
+    """Rows of each tenant, drawn at random; sizes fall as 1/rank, and each tenant has at least
+    ten."""
     weights = 1 / np.arange(1, tenants + 1)
     sizes = np.maximum(10, (weights / weights.sum() * (rows - 10 * tenants)).astype(int))
     order = np.random.default_rng([seed, tenants]).permutation(rows)
@@ -265,7 +267,7 @@ def _shares(rows: int, tenants: int, seed: int) -> _Shares:
 
 
 def _of_tenant(context: Context, shares: _Shares) -> Context:
-    """The context with the truth of the tenant that is searched."""
+    """The context with the truth of the searched tenant."""
     rows = shares.rows[shares.searched]
     return replace(context, truth=partial(_truth, context.dataset, rows))
 

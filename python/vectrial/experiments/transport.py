@@ -139,7 +139,8 @@ class Transport(Experiment):
         return self
 
     def resolve(self, data: Data) -> Transport:
-        """Without "put", the experiment that reads what is loaded."""
+        """The experiment that reads the loaded rows, if "put" is not requested; otherwise this
+        one."""
         if "put" in self.operations:
             return self
         return LoadedTransport.model_validate(self.model_dump())
@@ -156,7 +157,7 @@ class Transport(Experiment):
         ]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, several clients of a library."""
+        """Apply the common checks, and refuse several clients of a library."""
         super().check_point(target, point)
         refuse_library(target, point["clients"], "puts and reads its rows")
 
@@ -171,7 +172,7 @@ class Transport(Experiment):
         yield from self._read(context, point)
 
     def _read(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        """The phases after the rows are there. One client exports, at its first point alone."""
+        """The phases after the rows are present. One client exports, at its first point only."""
         clients = int(point["clients"])
         if "get" in self.operations:
             yield self._get(context, clients)
@@ -234,7 +235,7 @@ class Transport(Experiment):
         return phase
 
     def _mixed(self, context: Context, clients: int, length_s: float) -> Iterator[Phase]:
-        """Puts and gets in turn: both together, and each alone."""
+        """Puts and gets in turn: a phase of both together, and one of each alone."""
         dataset = context.dataset
         work = PutScanLoop(dataset.name, dataset.rows, self.mixed_rows, self.page_rows, length_s)
         load_1m = os.getloadavg()[0]
@@ -284,7 +285,7 @@ class Transport(Experiment):
             yield from phases
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The least times."""
+        """Time of the phases at their least."""
         return 1.0 + self.min_s + float(point.get("mixed_s", 0.0))
 
 
@@ -303,20 +304,20 @@ class LoadedTransport(Transport):
         yield from self._read(context, point)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Reads at 100 MB/s, of which one more comes before the clock."""
+        """Time of reads at 100 MB/s, with one more read before the clock."""
         once = rows * dim * 4 / 1e8
         return once + max(self.min_s, once)
 
 
 def _refuse_unread(target: Target, operations: Sequence[Operation]) -> None:
-    """Raise `Unsupported` where rows are to be read of a store that reads none out."""
+    """Raise `Unsupported` if rows are to be read from a store that cannot read them out."""
     if not target.can.scan and set(operations) != {"put"}:
         raise Unsupported(f"{target.name} does not read out its rows")
 
 
 def _warm_up(context: Context) -> None:
-    """A batch into a separate collection, and out again: what a store sets up for the first one
-    of all is not the time of rows."""
+    """Write a batch into a separate collection, and read it back: the store's one-time setup is not
+    counted as time of rows."""
     rows = np.arange(min(_WARM_UP, context.dataset.rows))
     with context.second_store("warm-up") as store:
         store.create(context.schema, context.index)
@@ -337,7 +338,7 @@ class _Began:
 
 
 def _payload(context: Context) -> int:
-    """Bytes of all rows as they are put: ids, vectors, metadata."""
+    """Bytes of all rows that are put: ids, vectors, metadata."""
     dataset = context.dataset
     rows = bulk.batches(dataset, context.schema, 50_000)
     return sum(batch.nbytes for batch in rows)
@@ -357,8 +358,8 @@ def _phase(
     *,
     among: Sequence[bytes] = (),
 ) -> Phase:
-    """The phase that the clients' records make. among: the records of everything that the clients
-    did by turns with it, where they did more."""
+    """The phase made from the clients' records. among: the records of everything that the clients
+    did in alternation with it, if they did more."""
     whole, *others = [Recorder.unpack(one) for one in records]
     for other in others:
         whole.merge(other)

@@ -103,12 +103,12 @@ class UnindexedRows(Experiment):
         return share_points(target, "unindexed", self.unindexed, self.clients, self.search)
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """As of every experiment; and several clients where the store allows one thread."""
+        """Apply the common checks, and refuse several clients if the store allows one thread."""
         super().check_point(target, point)
         refuse_threads(target, int(point["clients"]))
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """As the point says."""
+        """Number of clients at the point."""
         return int(point["clients"])
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -131,7 +131,7 @@ class UnindexedRows(Experiment):
     def _searched(
         self, context: Context, point: Mapping[str, Any], name: str, more: Mapping[str, float]
     ) -> Phase:
-        """A phase of searches, and the rows that were not indexed when it began."""
+        """A phase of searches, with the number of rows that were not indexed when it began."""
         unindexed = context.store.unindexed_rows()
         load = ClosedLoop(int(point["clients"]), self.duration_s, self.duration_s)
         warmup = self.warmup_queries
@@ -144,5 +144,5 @@ class UnindexedRows(Experiment):
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Two phases of searches."""
+        """Time of two phases of searches."""
         return 2.0 + 2 * self.duration_s

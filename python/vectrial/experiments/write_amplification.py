@@ -115,7 +115,7 @@ class WriteAmplification(Experiment):
         yield ledger.describe(phase, started, left)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Two waits of some seconds, and deletes."""
+        """Time of two waits of some seconds, and of deletes."""
         return 8.0 + rows * 20e-6
 
 
@@ -130,8 +130,8 @@ class _Ledger:
         self._batch_rows = context.batch_rows
 
     def describe(self, phase: Phase, started_ns: int, rows: int) -> Phase:
-        """Add the bytes written until now to a phase of sizes, and let it begin with the step that
-        they are the result of."""
+        """Add the bytes written so far to a phase of sizes, and date its start back to the step
+        that wrote them."""
         now = self._written()
         phase.name = "compacted" if phase.name == "settled" else phase.name
         phase.started_ns = started_ns

@@ -30,7 +30,7 @@ from vectrial.util import formatting
 
 
 def build(run: RunData) -> Report:
-    """Everything that is shown of a run, whatever it is written as."""
+    """The complete report of a run, for every output format."""
     found = sweeps(run)
     looks = Looks(run.labels, run.stores)
     sections = (
@@ -70,7 +70,7 @@ def build(run: RunData) -> Report:
 
 
 def summary(run: RunData) -> RenderableType:
-    """The report's warnings, short answers and first table, for `rich`. Nothing else is built."""
+    """The report's warnings, short answers and first table, for `rich`; nothing else is built."""
     found = sweeps(run)
     glance = overview.at_a_glance(run, found)
     return terminal.summary(
@@ -89,8 +89,8 @@ def _warnings(run: RunData) -> tuple[str, ...]:
 
 
 def _of_experiments(run: RunData, looks: Looks) -> list[Section]:
-    """The sections of the experiments that were measured; of one that is not installed here, every
-    value."""
+    """The sections of the measured experiments; every value of an experiment that is not installed
+    here."""
     measured = dict.fromkeys(trial.experiment for trial in run.trials)
     known = [EXPERIMENTS[name] for name in measured if name in EXPERIMENTS]
     found: list[Section] = []

@@ -36,7 +36,7 @@ def bundles(results: Path) -> list[Path]:
     """The bundles in a folder and below it, sorted by path.
 
     Raises:
-        UserError: it holds none, or a folder holds two.
+        UserError: there are none, or a folder holds two.
     """
     found = sorted(results.rglob(f"*{SUFFIX}"))
     if not found:
@@ -89,14 +89,14 @@ def _of(bundle: Path) -> tuple[Report, str]:
 
 
 def with_origin(text: str, origin: str) -> str:
-    """A page in Markdown with a sentence under its title that says what it was generated from."""
+    """A page in Markdown with a sentence below its title that names its origin."""
     title, _, rest = text.partition("\n")
     return f"{title}\n\n{origin}\n{rest}"
 
 
 def save(page: Page, folder: Path, name: str = PAGE) -> None:
-    """Write a page into a folder by its name, and its figures, if any, into a folder in it. Figures
-    of an earlier page are removed."""
+    """Write a page into a folder under the given name, and its figures, if any, into a subfolder.
+    Figures of an earlier page are removed."""
     shutil.rmtree(folder / FIGURES, ignore_errors=True)
     for figure, drawing in page.figures.items():
         (write.made(folder / FIGURES) / figure).write_text(drawing, encoding="utf-8")

@@ -18,8 +18,8 @@ MIN_LOGGED = 500
 
 @dataclass
 class AnswerLog:
-    """Timed answers as they came: which query of the dataset (its number), the vector that was
-    asked, ids best first, scores."""
+    """Timed answers in the order received: the number of the dataset's query, the vector that was
+    sent, ids best first, scores."""
 
     queries: list[int] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
@@ -36,14 +36,14 @@ class AnswerLog:
         ids: NDArray[np.int64],
         scores: NDArray[np.float32],
     ) -> None:
-        """Log an answer, whatever becomes of the arrays that it came in."""
+        """Log an answer; its arrays may be reused afterwards."""
         self.queries.append(query)
         self.vectors.append(vector)
         self.ids.append(np.array(ids))
         self.scores.append(np.array(scores))
 
     def extend(self, other: AnswerLog) -> None:
-        """Take in those of another."""
+        """Add the answers of another log."""
         self.queries += other.queries
         self.vectors += other.vectors
         self.ids += other.ids
@@ -55,10 +55,10 @@ class PhaseAnswers:
     """Data on the answers of a phase.
 
     warmup: recorder of the answers before the clock started.
-    first: recorder of the first answers to each query in the phase; later: of those to queries that
-        came again, moved a little or not. log: some of the timed answers.
-    whole: of all timed answers, where the others are of answers that were asked for right after
-        the phase.
+    first: recorder of the first answers to each query in the phase. later: recorder of the answers
+        to repeated queries, perturbed or not. log: some of the timed answers.
+    whole: recorder of all timed answers, if the other recorders hold answers to requests sent right
+        after the phase.
     """
 
     warmup: Recorder
@@ -73,7 +73,7 @@ class PhaseAnswers:
         return (self.first, self.later) if self.whole is None else (self.whole,)
 
     def pack(self) -> PackedPhaseAnswers:
-        """For another process."""
+        """The data in a form for another process."""
         return PackedPhaseAnswers(
             self.warmup.pack(), self.first.pack(), self.later.pack(), self.log
         )
@@ -81,7 +81,7 @@ class PhaseAnswers:
 
 @dataclass(frozen=True)
 class PackedPhaseAnswers:
-    """`PhaseAnswers`, its recorders packed."""
+    """`PhaseAnswers` with packed recorders."""
 
     warmup: bytes
     first: bytes

@@ -37,7 +37,7 @@ def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers)
     """Write into a phase the metrics of its logged answers.
 
     Args:
-        where: the filter that every search was under, or one for each of the dataset's queries.
+        where: the filter of every search, or one for each of the dataset's queries.
     """
     if not phase.metrics.get("count"):
         return
@@ -51,7 +51,7 @@ def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers)
 
 
 def _passes(phase: Phase, answers: PhaseAnswers) -> None:
-    """First answers to queries, and later ones to the same, apart."""
+    """Write into a phase separate metrics of first and later answers to the same queries."""
     first, later = answers.first.summary(), answers.later.summary()
     if not first["count"]:
         return
@@ -90,7 +90,7 @@ def _recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
 
 
 def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
-    """Mean recall of each query over all answers to it; nan where there is none."""
+    """Mean recall of each query over all its answers; nan for a query without answers."""
     seen = [recorder.query_recall() for recorder in recorders]
     sums, counts = (np.sum(part, axis=0) for part in zip(*seen, strict=True))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -113,7 +113,7 @@ def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool
 
 
 def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
-    """Check the rows that the kept answers name, and their scores."""
+    """Check the rows that the logged answers name, and their scores."""
     phase.metrics["kept_answers"] = len(log)
     if not len(log):
         return

@@ -43,9 +43,9 @@ _WARMUP_S, _MEASURE_S = 0.2, 0.6
 
 
 def in_flight_for(clients: int | None, machines: int = 0) -> int:
-    """The requests in flight at which the ceiling of a machine is taken for this many clients of a
-    closed loop, or for an open one (None). machines: that have a part of the clients each; 0 and
-    1 are the same."""
+    """Requests in flight at which a machine's ceiling is measured, for this many clients of a
+    closed loop, or for an open one (None). machines: number of machines that share the clients; 0
+    and 1 are the same."""
     if clients is None:
         return MOST_IN_FLIGHT
     return min(-(-clients // max(1, machines)), MOST_IN_FLIGHT)
@@ -53,8 +53,9 @@ def in_flight_for(clients: int | None, machines: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Searches:
-    """Searches that a ceiling is of. protocol: one of `FAMILIES`. dialect: which of its searches;
-    see `Store.dialect`. dim: of the queries. k: rows of an answer. in_flight: requests at once."""
+    """Searches whose ceiling is measured. protocol: one of `FAMILIES`. dialect: which of its
+    searches; see `Store.dialect`. dim: of the queries. k: rows of an answer. in_flight: requests at
+    once."""
 
     protocol: str
     dim: int
@@ -64,7 +65,7 @@ class Searches:
 
 
 def measure(searches: Searches, placement: Placement) -> Ceiling:
-    """Drive a null server that speaks their protocol, for less than a second.
+    """Drive a null server that speaks the protocol of the searches, for less than a second.
 
     Raises:
         KeyError: there is no null server for the protocol; see `FAMILIES`.
@@ -90,7 +91,7 @@ def measure(searches: Searches, placement: Placement) -> Ceiling:
 
 def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None:
     """Write into a phase of the native lane how near to its limits the client was, and mark the
-    phase when it was beyond one. clients: of a closed loop; None for an open one."""
+    phase if the client exceeded one. clients: of a closed loop; None for an open one."""
     limits, placement = certificate.limits, certificate.placement
     metrics = phase.metrics
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
@@ -128,9 +129,9 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
 
 
 def certify_machines(phase: Phase, sent: Sent, certificate: Certificate) -> None:
-    """Write into a phase who sent it and how well they began together, and mark it when one of the
-    machines was beyond a limit, or is lost. Their sum is held to the limits by `certify`; machines
-    are of one kind, so the ceiling of each is an equal part of theirs."""
+    """Write into a phase who sent it and how closely the machines' starts agree, and mark it if a
+    machine exceeded a limit or is lost. `certify` holds their sum to the limits; machines are of
+    one kind, so each one's ceiling is an equal part of the total."""
     placement = certificate.placement
     phase.params = {**phase.params, "client_machines": len(sent.parts)}
     phase.remark(f"sent by {' and '.join(sent.parts)}; they began within {sent.error_us:,.0f} µs")
@@ -161,7 +162,8 @@ def _beyond(
     rate: float | None,
     ceiling_qps: float | None,
 ) -> list[str]:
-    """The limits that a client of this name was beyond. What is None is not held to one."""
+    """The limits that a client of this name exceeded. A value that is None is not held to a
+    limit."""
     faults = []
     if cpu_share is not None and cpu_share > limits.cpu_share:
         faults.append(
@@ -176,9 +178,9 @@ def _beyond(
 
 
 def client_bound(phase: Phase, limits: ClientLimits) -> bool:
-    """True if the client was beyond one of its limits: in the native lane by the marks of the
-    phase, in the sdk lane by the processor time of its processes. An embedded client and its store
-    are one process."""
+    """True if the client exceeded one of its limits: in the native lane by the marks of the phase,
+    in the sdk lane by the processor time of its processes. An embedded client and its store are one
+    process."""
     if phase.reason is not None and _MARK in phase.reason:
         return True
     in_processes = phase.metrics.get("client_processes") is not None
@@ -186,7 +188,8 @@ def client_bound(phase: Phase, limits: ClientLimits) -> bool:
 
 
 def beside_client(phase: Phase) -> list[str]:
-    """Faults of a phase apart from the client's own limits; remarks on a valid one are none."""
+    """Faults of a phase, except the client's own limits; remarks on a valid phase are not
+    faults."""
     if phase.valid:
         return []
     said = (phase.reason or "").partition(f"{_MARK}: ")[0]
@@ -194,8 +197,8 @@ def beside_client(phase: Phase) -> list[str]:
 
 
 def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:
-    """Reason why the schedule was kept badly, or None. Requests that waited for room in flight do
-    not count: the server causes that wait."""
+    """Reason why requests were sent late, or None. Requests that waited for room in flight do not
+    count: the server causes that wait."""
     # Too few requests have no p99; half of them late is late.
     for name in ("p99", "p50"):
         lag, latency = metrics.get(f"schedule_lag_{name}"), metrics.get(f"latency_{name}")

@@ -42,10 +42,10 @@ class NewRows:
 
 @dataclass(frozen=True)
 class ChangeScript:
-    """Changes to be made in order, one every `interval_s` seconds or as soon as the one before is
-    done; `flush` afterwards, unless it is stopped before.
+    """Changes to be made in order, one every `interval_s` seconds or as soon as the previous one is
+    done; with `flush`, a flush follows unless the script is stopped before.
 
-    rows: of each change what is written; None for deletes.
+    rows: the rows written by each change; None for deletes.
     """
 
     changes: tuple[Change, ...]
@@ -56,7 +56,7 @@ class ChangeScript:
 
 @dataclass(frozen=True)
 class WriterEnded:
-    """The writer has made its changes, or was stopped. error: of the flush, or of opening the
+    """The writer has made its changes, or was stopped. error: error of the flush, or of opening the
     store; empty if there was none."""
 
     error: str = ""
@@ -65,7 +65,7 @@ class WriterEnded:
 class CrashWriter:
     """A separate process that creates or opens a store and writes to it.
 
-    As a context manager it leaves no process behind.
+    Used as a context manager, it leaves no process behind.
 
     Args:
         opening: the store. create: it does not exist yet.
@@ -97,7 +97,7 @@ class CrashWriter:
         self.kill()
 
     def begin(self, script: ChangeScript) -> None:
-        """Have the changes made; returns at once."""
+        """Start to make the changes; returns at once."""
         self._script, self._outcomes, self._ended = script, [], None
         self._first.clear()
         self._done.clear()
@@ -106,11 +106,11 @@ class CrashWriter:
         self._reader.start()
 
     def wait_first(self, timeout_s: float) -> None:
-        """Wait for the answer to the first change, but no longer than that."""
+        """Wait for the answer to the first change, for at most `timeout_s`."""
         self._first.wait(timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until all changes were made, or the process has ended; False if it takes longer.
+        """Wait until all changes were made, or the process has ended; False on timeout.
 
         Raises:
             StoreError: the store could not be opened, or flushed.
@@ -121,8 +121,8 @@ class CrashWriter:
         return done
 
     def stop(self) -> Sequence[ChangeOutcome]:
-        """Have it stop after the change that is being made; returns what became of all that it
-        made. One that does not end in time is killed."""
+        """Stop the writer after its current change; returns the outcomes of all changes that it
+        made. A writer that does not end in time is killed."""
         with suppress(BrokenPipeError, OSError):
             self._pipe.send(None)
         if not self._done.wait(_STOP_S):
@@ -130,12 +130,12 @@ class CrashWriter:
         return self.outcomes()
 
     def freeze(self) -> None:
-        """Have it and all that it started stand still."""
+        """Freeze the writer and all processes that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
-        """End it by SIGKILL. What it acknowledged before is known. Harmless twice."""
+        """End the writer by SIGKILL. What it acknowledged before is known. May be called twice."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -145,8 +145,8 @@ class CrashWriter:
         self._pipe.close()
 
     def outcomes(self) -> Sequence[ChangeOutcome]:
-        """What became of the changes so far. Of the one that was being made when the process ended
-        it is not known."""
+        """Outcomes of the changes so far. The outcome of the change in progress when the process
+        ended is not known."""
         known = tuple(self._outcomes)
         if self._script is None or self._ended is not None:
             return known

@@ -26,7 +26,7 @@ from vectrial.workload.python.timed import describe
 
 
 def _serve(pipe: Connection) -> None:
-    """Do what is asked until the process is killed or nobody is there to ask."""
+    """Serve requests until the process is killed or the other end of the pipe is gone."""
     opening, create = pipe.recv()
     store: Store | None = None
     while True:
@@ -56,9 +56,9 @@ def _created(opening: Opening) -> Store:
 
 
 def _run(pipe: Connection, store: Store, schema: Schema, script: ChangeScript) -> bool:
-    """Make the changes of a script; returns False if it was stopped before the last.
+    """Make the changes of a script; False if it was stopped before the last.
 
-    Rows of a change that failed are changed no more: what became of them is not known.
+    Rows of a failed change are not changed again: their state is not known.
     """
     unknown: set[int] = set()
     due = time.monotonic()
@@ -94,8 +94,8 @@ def _make(store: Store, schema: Schema, change: Change, rows: NewRows | None) ->
 
 
 def main() -> None:
-    """Serve the pipe whose file descriptor is the first argument; the second is the process
-    id of whoever asks."""
+    """Serve the pipe whose file descriptor is the first argument; the second is the process id of
+    the requester."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     load_without_pandas()

@@ -32,7 +32,7 @@ def search(
     name: str = "search",
     until: Callable[[], bool] | None = None,
 ) -> Phase:
-    """The phase of a `SearchLoad` that is measured alone; see there."""
+    """The phase of a `SearchLoad` that is measured alone; see `SearchLoad`."""
     how = {"warmup_queries": warmup_queries, "where": where, "name": name, "until": until}
     return SearchLoad(context, point, load, **how).alone()  # type: ignore[arg-type]  # as above
 
@@ -40,8 +40,8 @@ def search(
 def answers(
     context: Context, point: Mapping[str, Any], where: Filters = None
 ) -> list[NDArray[np.int64]]:
-    """Ids of the rows found for each of the dataset's queries, best first, each asked once and
-    nothing timed: for what is judged by more than recall.
+    """Ids found for each of the dataset's queries, best first. Each query is sent once, untimed:
+    for checks that need more than recall.
 
     Raises:
         StoreError: a request of the native lane failed.
@@ -58,14 +58,14 @@ def answers(
 
 
 def load(context: Context, *, stop: int, clients: int = 1, batch_rows: int | None = None) -> Phase:
-    """Insert rows 0 … stop into the collection, which exists, through the lane of the trial.
+    """Insert rows 0 … stop into the existing collection, through the lane of the trial.
 
     Args:
         clients: each with one request in flight.
         batch_rows: rows of a request; unless given, the suite's.
 
     Returns:
-        The phase `load`; not valid when rows are missing.
+        The phase `load`; not valid if rows are missing.
     """
     store, rows = context.store, batch_rows or context.batch_rows
     if context.lane is Lane.NATIVE:

@@ -30,11 +30,11 @@ _WARMUP_S = 5.0
 
 @dataclass(frozen=True)
 class HybridQuestions:
-    """What is asked.
+    """The questions of a hybrid load.
 
-    texts: of the dataset's queries, in their order. truth: what an exact fusion finds, by which
-        recall is judged. judgments: of which rows are relevant to each query: then the phase has
-        `ndcg` and `ndcg_exact`.
+    texts: texts of the dataset's queries, in their order. truth: the result of an exact fusion,
+        against which recall is measured. judgments: the relevant rows of each query, which add
+        `ndcg` and `ndcg_exact` to the phase.
     """
 
     blend: Blend
@@ -44,7 +44,7 @@ class HybridQuestions:
 
 
 class HybridLoad(TurnLoad):
-    """As `SearchLoad`, by the vectors of the dataset's queries and their texts.
+    """A load like `SearchLoad`, with the vectors of the dataset's queries and their texts.
 
     Args:
         finish: completes the phase, whichever way it was measured.
@@ -69,7 +69,7 @@ class HybridLoad(TurnLoad):
 
     @cached_property
     def _share(self) -> sdk_search.ClientShare:
-        """The task of all processes of the sdk lane together."""
+        """The combined task of all processes of the sdk lane."""
         context, asked = self._context, self._questions
         question = sdk_search.HybridQuestion(
             opening_of(context), context.k, self._params, asked.blend, tuple(asked.texts)
@@ -87,7 +87,7 @@ class HybridLoad(TurnLoad):
         )
 
     def alone(self) -> Phase:
-        """Measure it as a whole."""
+        """Measure the load as a whole."""
         context, load, asked = self._context, self._load, self._questions
         how: dict[str, Any] = {
             "seed": context.seed,
@@ -129,7 +129,7 @@ class HybridLoad(TurnLoad):
         self._turns = Turns(taker, judge, {"loop": "closed", "clients": load.clients})
 
     def close(self) -> Phase:
-        """There are no more turns: the phase of all of them."""
+        """End the turns; returns the phase of all of them."""
         assert self._turns is not None, "it was opened"
         phase, _ = self._turns.phase(self.name)
         return self._measured(phase)

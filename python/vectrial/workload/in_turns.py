@@ -25,13 +25,13 @@ from vectrial.workload.record import phase_of_outcome, phase_of_slices
 
 @dataclass(frozen=True)
 class Piece:
-    """What was sent without a pause.
+    """Result of sending without a pause.
 
-    began_ns: the start of the recorders. ended_ns: the last answer. seconds: until the last answer
-        of each client, mean over the clients. issued: requests sent. cpu_s: processor time of the
-        clients.
-    first: answers to queries that nobody had asked before in the phase; later: other answers.
-    outcome: of the engine, of which both are.
+    began_ns: the start of the recorders. ended_ns: the last answer. seconds: time until the last
+        answer of each client, mean over the clients. issued: requests sent. cpu_s: processor time
+        of the clients.
+    first: answers to queries that were new in the phase. later: other answers.
+    outcome: the engine's outcome, which includes both.
     """
 
     began_ns: int
@@ -46,9 +46,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Rest:
-    """What a load leaves beside its pieces: the recorder of its warm-up, requests of it that
-    failed, the timed answers that were logged, and the gains of all of them where they are
-    graded."""
+    """Data of a load besides its pieces: the recorder of its warm-up, its failed requests, the
+    logged answers, and the gains of all timed answers if they are graded."""
 
     warmup: Recorder
     warmup_errors: int
@@ -61,15 +60,16 @@ Spent = Callable[[], Scheduled | None]
 
 
 class Taker(Protocol):
-    """A load that is connected and warm, and sends when it is told to."""
+    """A connected and warm load that sends on request."""
 
     @property
     def clients(self) -> int | None:
-        """Of a closed loop; None of a schedule, which does not wait for answers."""
+        """Number of clients of a closed loop; None for a schedule, which does not wait for
+        answers."""
         ...
 
     def send(self, length_ns: int) -> Piece:
-        """Send for so long, and wait for all answers.
+        """Send for this long, and wait for all answers.
 
         Raises:
             StoreError: the load has broken down.
@@ -77,7 +77,7 @@ class Taker(Protocol):
         ...
 
     def end(self) -> Rest:
-        """Send nothing any more, and close what was opened. Harmless if it is called again."""
+        """Stop sending, and close what was opened. May be called again."""
         ...
 
 
@@ -123,8 +123,8 @@ class Turns:
         )
 
     def _in_parts(self, turn: Turn, spent: Spent) -> Slice:
-        """A turn that is sent in parts, with the rate of each: without what client and store waited
-        for a processor, if only one thread at a time had work."""
+        """A turn that is sent in parts, with the rate of each. If only one thread at a time had
+        work, the time that client and store waited for a processor is left out."""
         found = [self._watched(turn.length_ns // PARTS, spent) for _ in range(PARTS)]
         pieces = [piece for piece, _ in found]
         counts, seconds = [_answers(piece) for piece in pieces], [one.seconds for one in pieces]
@@ -137,14 +137,14 @@ class Turns:
         return Slice(turn, pieces[0].began_ns, sum(seconds), sum(counts), 0, b"", 0, 0, parts=rates)
 
     def _watched(self, length_ns: int, spent: Spent) -> tuple[Piece, Scheduled | None]:
-        """A piece, and what client and store had of the processors."""
+        """Send a piece; returns it with the processor time and waits of client and store."""
         before = spent()
         piece = self._taker.send(length_ns)
         after = spent()
         return piece, None if before is None or after is None else after - before
 
     def _add(self, body: Piece) -> None:
-        """As if it had followed the piece before: all begin at the same instant."""
+        """Add a piece as if it had followed the previous one: all begin at the same instant."""
         self._started_ns = self._started_ns or body.began_ns
         for whole, part in ((self._first, body.first), (self._later, body.later)):
             part.shift(self._started_ns - body.began_ns)
@@ -157,12 +157,12 @@ class Turns:
             self._outcomes.append(body.outcome)
 
     def close(self) -> None:
-        """Close what was opened; there is no phase."""
+        """Close what was opened, without a phase."""
         self._taker.end()
 
     def phase(self, name: str) -> tuple[Phase, PhaseAnswers]:
-        """End the load: the phase of all turns, as if they had followed one another, and its
-        answers."""
+        """End the load; returns the phase of all turns, as if they had followed one another, and
+        its answers."""
         rest = self._taker.end()
         whole = merge([Recorder(self._judge), self._first, self._later])
         answers = PhaseAnswers(rest.warmup, self._first, self._later, rest.log)
@@ -193,7 +193,7 @@ class Turns:
         return phase, answers
 
     def _open_phase(self, name: str, whole: Recorder, rest: Rest) -> Phase:
-        """The phase of a schedule whose pieces followed one another.
+        """The phase of a schedule whose pieces are joined end to end.
 
         Raises:
             StoreError: it never had a turn.
@@ -214,8 +214,8 @@ class Turns:
 
 
 class TurnLoad(ABC):
-    """A load of an experiment that is measured alone, by `alone`; or in turns, by `open`, `take`
-    again and again, and `close`. name: of the phase."""
+    """A load of an experiment that is measured alone by `alone`, or in turns by `open`, repeated
+    `take` and `close`. name: name of the phase."""
 
     name: str
     #: Once it was opened.
@@ -223,7 +223,7 @@ class TurnLoad(ABC):
 
     @abstractmethod
     def alone(self) -> Phase:
-        """Measure it as a whole."""
+        """Measure the load as a whole."""
 
     @abstractmethod
     def open(self) -> None:
@@ -244,10 +244,10 @@ class TurnLoad(ABC):
 
     @abstractmethod
     def close(self) -> Phase:
-        """There are no more turns: the phase of all of them."""
+        """End the turns; returns the phase of all of them."""
 
     def discard(self) -> None:
-        """Close what was opened, whatever state it is in."""
+        """Close what was opened, in any state."""
         if self._turns is not None:
             self._turns.close()
 

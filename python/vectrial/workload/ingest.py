@@ -38,8 +38,8 @@ def batch(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.Recor
 
 
 def metadata_of(dataset: Dataset, schema: Schema, rows: NDArray[np.int64]) -> pa.Table | None:
-    """The columns of the schema, and no others, of the given rows (positions); None where it has
-    none: a dataset may have columns that a suite does not load."""
+    """The schema's columns of the given rows (positions); None if the schema has none. Other
+    columns of the dataset are not loaded."""
     if dataset.metadata is None or not schema.fields:
         return None
     return dataset.metadata.select([field.name for field in schema.fields]).take(rows)
@@ -84,10 +84,9 @@ def load(
     stop: int | None = None,
 ) -> Phase:
     """Insert rows 0 … stop by the store's own method. The clock runs while the store works and
-    stands still while the next batch is cut from the dataset, so that reading our own data is not
-    the store's time.
+    stops while the next batch is cut from the dataset, so reading our own data does not count.
 
-    The phase's end is its start plus the time spent in inserts. What the store raises is raised.
+    The phase's end is its start plus the time spent in inserts. Exceptions of the store propagate.
     """
     stop = dataset.rows if stop is None else stop
     recorder, started = Recorder(), perf_counter_ns()
@@ -118,7 +117,7 @@ def load_phase(
 ) -> Phase:
     """The phase `load` of any lane: `taken` rows in this many seconds of the clock.
 
-    Latencies in it are those of batches; `count` is of rows.
+    Its latencies are those of batches; `count` is the number of rows.
     """
     phase = Phase("load", started_ns, started_ns + int(seconds * 1e9))
     phase.params = {"batch_rows": batch_rows}
@@ -135,7 +134,7 @@ def load_phase(
 
 
 def add_batches(phase: Phase, recorder: Recorder) -> None:
-    """Write into a phase what a finished recorder says of its batches."""
+    """Write into a phase a finished recorder's metrics of its batches."""
     told = recorder.summary()
     phase.metrics |= {"batches": told["count"], "errors": told["errors"] or 0}
     phase.windows["load"] = recorder.windows()
@@ -150,14 +149,14 @@ LOAD_TIMES = ("load_s", "flush_s", "build_s", "wait_s", "ready_s")
 
 
 def quantiles(hdr: bytes) -> dict[str, float | None]:
-    """Quantiles of a latency histogram, in microseconds by name of the metric."""
+    """Quantiles of a latency histogram in microseconds, by metric name."""
     values = histogram_quantiles(hdr, list(LATENCY.values()))
     return dict(zip(LATENCY, values, strict=True))
 
 
 def finishing(store: Store, progress: Progress) -> Iterator[Step]:
-    """Flush, build and wait until everything is served by the final index, each when the one before
-    it was taken: a step is reported when it ends, and samples until then belong to it."""
+    """Flush, build and wait until the final index serves everything. Each runs when the previous
+    step was taken: it is reported when it ends, and samples until then belong to it."""
     for name, act in (("flush", store.flush), ("build", store.build), ("wait", store.wait_indexed)):
         progress(0, 1, name)
         t0 = perf_counter_ns()
@@ -171,16 +170,16 @@ def finish(store: Store, progress: Progress) -> list[Step]:
 
 
 def load_times(loaded: Phase, steps: Sequence[Step]) -> dict[str, float]:
-    """Seconds of a load by name of the metric: of the phase `load`, of the steps after it, and
-    `ready_s`, their sum."""
+    """Seconds of a load by metric name: of the phase `load`, of the steps after it, and `ready_s`,
+    their sum."""
     times = {"load_s": loaded.metrics["load_s"] or 0.0}
     times |= {f"{step.name}_s": step.seconds for step in steps}
     return {**times, "ready_s": sum(times.values())}
 
 
 def load_times_of(phases: Iterable[Phase]) -> dict[str, float] | None:
-    """The same from the phases of an experiment that loaded and timed it; None where none says when
-    the store was ready."""
+    """The `load_times` of an experiment that loaded and timed the load, from its phases; None if no
+    phase says when the store was ready."""
     for phase in phases:
         if phase.valid and phase.metrics.get("ready_s") is not None:
             found = {name: phase.metrics.get(name) for name in LOAD_TIMES}

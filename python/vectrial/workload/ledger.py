@@ -28,7 +28,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One request: rows inserted, written again, or deleted. version: that they have then."""
+    """One request: rows inserted, written again, or deleted. version: their version afterwards."""
 
     kind: ChangeKind
     ids: tuple[int, ...]
@@ -36,14 +36,14 @@ class Change:
 
     @property
     def state(self) -> int:
-        """The version of its rows afterwards; 0: they are gone."""
+        """The version of the change's rows afterwards; 0 if they are gone."""
         return 0 if self.kind is ChangeKind.DELETE else self.version
 
 
 @dataclass(frozen=True)
 class ChangeOutcome:
-    """What the writer knows of a change that it sent. at_ns: of the acknowledgement
-    (`time.monotonic_ns`), or of the error; error: empty if it was acknowledged."""
+    """The writer's knowledge of a change that it sent. at_ns: time of the acknowledgement
+    (`time.monotonic_ns`), or of the error. error: empty if it was acknowledged."""
 
     change: int
     at_ns: int
@@ -51,7 +51,7 @@ class ChangeOutcome:
 
 
 class RowLoss(StrEnum):
-    """What became of a row that is not as it must be, or need not be."""
+    """How a row deviates from the last acknowledged change: some deviations are allowed."""
 
     LOST = "lost"  # acknowledged, promised, and not there
     OLD = "old"  # there as it was before a promised update
@@ -68,8 +68,8 @@ BROKEN = frozenset({RowLoss.LOST, RowLoss.OLD, RowLoss.RETURNED, RowLoss.TORN, R
 
 @dataclass(frozen=True)
 class BrokenRow:
-    """A row that is not, or need not be, as the last acknowledged change left it. age_s: of the
-    promise that is broken, at the fault; None where none is."""
+    """A row that deviates from the last acknowledged change, or may do so. age_s: age of the broken
+    promise at the fault; None if none is broken."""
 
     id: int
     loss: RowLoss
@@ -87,15 +87,15 @@ class BrokenRow:
 
 @dataclass
 class _Row:
-    """base: the version that was found last. changes: since then, each with its version and the
-    time of its acknowledgement; None: its outcome is unknown."""
+    """What is known of a row. base: the version that was found last. changes: later changes, each
+    with its version and the time of its acknowledgement; None: its outcome is unknown."""
 
     base: int = 0
     changes: list[tuple[int, int | None]] = field(default_factory=list)
 
 
 class Ledger:
-    """The rows that there should be."""
+    """The expected rows."""
 
     def __init__(self) -> None:
         self._rows: dict[int, _Row] = {}
@@ -103,16 +103,16 @@ class Ledger:
 
     @property
     def ids(self) -> list[int]:
-        """Every row that was ever written, unless something that was never written was found in its
-        place."""
+        """Ids of every row that was ever written, except those in whose place foreign content was
+        found."""
         return sorted(self._rows)
 
     def live(self) -> dict[int, int]:
-        """The rows that are there, with their versions, while no outcome is unknown."""
+        """The rows that are present, with their versions, as long as no outcome is unknown."""
         return {id_: row.base for id_, row in self._rows.items() if row.base}
 
     def record(self, changes: Sequence[Change], outcomes: Collection[ChangeOutcome]) -> None:
-        """Note what became of the changes of a script that were sent."""
+        """Record the outcomes of the changes of a script that were sent."""
         for outcome in sorted(outcomes, key=lambda one: one.change):
             change = changes[outcome.change]
             at_ns = None if outcome.error else outcome.at_ns
@@ -124,12 +124,12 @@ class Ledger:
     def judge(
         self, found: Mapping[int, int], fault_ns: int, promised_ns: int | None
     ) -> list[BrokenRow]:
-        """What became of every row.
+        """Judge every row; returns the rows that deviate.
 
         Args:
-            found: version of each row that is there, or `TORN`, `FOREIGN`.
-            fault_ns: when the fault came. promised_ns: what was acknowledged until then had to
-                outlive it; None: nothing had, beyond what was found after the fault before.
+            found: version of each row that is present, or `TORN`, `FOREIGN`.
+            fault_ns: when the fault came. promised_ns: writes acknowledged by then had to survive
+                it; None: none had to, beyond what was found after the previous fault.
         """
         return [
             one
@@ -167,8 +167,8 @@ class Ledger:
         return BrokenRow(id_, loss, expected, version, age_s)
 
     def settle(self, found: Mapping[int, int]) -> None:
-        """What is there is what there is from now on; rows in whose place something else was found
-        are not looked at again."""
+        """Take the rows found as the new expected state; rows with foreign content in their place
+        are no longer checked."""
         for id_ in self.ids:
             version = found.get(id_, 0)
             if version in (TORN, FOREIGN):
@@ -179,6 +179,6 @@ class Ledger:
 
 
 def tally(found: Collection[BrokenRow]) -> dict[RowLoss, int]:
-    """How many rows there are of each kind, all kinds named."""
+    """Number of rows of each kind, all kinds included."""
     counts = Counter(one.loss for one in found)
     return {loss: counts[loss] for loss in RowLoss}

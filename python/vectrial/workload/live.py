@@ -25,7 +25,7 @@ def follower(
     until: Callable[[], bool] | None = None,
 ) -> Callable[[LoadControl], None]:
     """Callback that `drive` calls a few times a second: it reports progress and state of a run, and
-    ends it when `until` says so."""
+    ends the run when `until` says so."""
     of_s = load.min_s if isinstance(load, ClosedLoop) else load.duration_s
     offered = None if isinstance(load, ClosedLoop) else load.rate
     busy = Busy(time.process_time)
@@ -60,17 +60,17 @@ def follower(
 
 
 def _held(second: LoadWindow, name: str) -> float | None:
-    """A percentile of the answers of a second, in microseconds; None where they are too few."""
+    """A percentile of the answers in a second, in microseconds; None if there are too few."""
     if QUANTILES[f"latency_{name}"].lacking(second["count"]):
         return None
     return second["p50_us"] if name == "p50" else second["p99_us"]
 
 
 class Busy:
-    """Number of processors that something kept busy in the last second or so.
+    """Number of processors that a process kept busy in the last second or so.
 
     Args:
-        cpu_s: its processor time until now; None when that is not known.
+        cpu_s: its processor time so far; None if unknown.
     """
 
     def __init__(self, cpu_s: Callable[[], float | None]) -> None:
@@ -79,7 +79,7 @@ class Busy:
         self._at = (time.perf_counter(), cpu_s())
 
     def cores(self) -> float | None:
-        """Found out anew once a second; None before the first and while nothing is known."""
+        """Busy cores, updated once a second; None before the first update or if unknown."""
         now = time.perf_counter()
         before, used = self._at
         if now - before >= _SHARE_S:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class RelevanceJudgments:
-    """relevant: ids that are to each query, at least one, equally so. exact: nDCG@k of the exact
-    answer to each query, which stands beside that of the answers given."""
+    """The relevance of rows to queries. relevant: ids relevant to each query, at least one, all
+    equally. exact: nDCG@k of the exact answer to each query, for comparison."""
 
     k: int
     relevant: Sequence[frozenset[int]]
@@ -22,11 +22,12 @@ class RelevanceJudgments:
 
 
 def ndcg(ids: NDArray[np.int64], relevant: frozenset[int], k: int) -> float:
-    """Of one answer, best first, with a gain of 1 for each relevant row among its first k:
+    """nDCG of one answer, best first, with a gain of 1 for each relevant row among its first k:
 
         Σ 1 / log2(1 + place) over the places of relevant rows, by the most that it could be
 
-    Järvelin and Kekäläinen, TOIS 2002. A row that is named twice gains once."""
+    Järvelin and Kekäläinen, TOIS 2002. A row that is named twice gains once.
+    """
     seen: set[int] = set()
     gain = 0.0
     for place, id_ in enumerate(ids[:k].tolist()):
@@ -44,7 +45,7 @@ def _most(relevant: int) -> float:
 
 @dataclass
 class Gains:
-    """Gains of the answers of one client or of several: their sum and number; and the sum of the
+    """Gains of the answers of one or several clients: their sum and number, and the sum of the
     gains of the exact answers to the same requests."""
 
     total: float = 0.0
@@ -52,14 +53,14 @@ class Gains:
     answers: int = 0
 
     def add(self, other: Gains) -> None:
-        """Take in those of another."""
+        """Add the gains of another."""
         self.total += other.total
         self.exact += other.exact
         self.answers += other.answers
 
     def metrics(self) -> dict[str, float | None]:
-        """Mean nDCG, and that of the exact answers, of the same requests: a request that was not
-        sent for want of time, or failed, is in neither. None without answers."""
+        """Mean nDCG of the answers, and of the exact answers to the same requests; None without
+        answers. Requests that failed, or were not sent for lack of time, are in neither."""
         if not self.answers:
             return {"ndcg": None, "ndcg_exact": None}
         return {"ndcg": self.total / self.answers, "ndcg_exact": self.exact / self.answers}
@@ -67,7 +68,7 @@ class Gains:
 
 @dataclass
 class NdcgScorer:
-    """Scores the answers of clients, each for itself, between its samples."""
+    """Scores the answers of clients, separately for each client, between its samples."""
 
     judgments: RelevanceJudgments
     gains: list[Gains] = field(default_factory=list)
@@ -78,14 +79,14 @@ class NdcgScorer:
         return NdcgScorer(judgments, [Gains() for _ in range(clients)])
 
     def add_answer(self, client: int, query: int, ids: NDArray[np.int64]) -> None:
-        """Take in an answer of a client's."""
+        """Score an answer of a client."""
         gains, by = self.gains[client], self.judgments
         gains.total += ndcg(ids, by.relevant[query], by.k)
         gains.exact += by.exact[query]
         gains.answers += 1
 
     def all(self) -> Gains:
-        """Of all clients."""
+        """Gains of all clients."""
         whole = Gains()
         for one in self.gains:
             whole.add(one)

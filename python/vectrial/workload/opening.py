@@ -9,7 +9,7 @@ from vectrial.workload.python.sdk_process import Opening
 
 
 def opening_of(context: Context, store: Store | None = None) -> Opening:
-    """Opening by which another process opens the context's store, or one beside it."""
+    """Opening by which another process opens the context's store, or a second store."""
     store = context.store if store is None else store
     return Opening(
         store=reference(type(store)),

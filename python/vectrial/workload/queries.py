@@ -36,7 +36,7 @@ class Queries:
     """The queries of a phase.
 
     rounds: float32 (r, q, d): query j of every round has the truth of the dataset's query j.
-    warmup: float32 (q, d), asked before the clock starts.
+    warmup: float32 (q, d), sent before the clock starts.
     """
 
     rounds: NDArray[np.float32]
@@ -44,12 +44,12 @@ class Queries:
 
     @staticmethod
     def same(queries: NDArray[np.float32]) -> Queries:
-        """These queries (q, d) in every pass, and before."""
+        """Use the same queries (q, d) in every pass, and in the warm-up."""
         return Queries(queries[None], queries)
 
     @property
     def count(self) -> int:
-        """Queries of a round, q."""
+        """Number of queries in a round, q."""
         return int(self.rounds.shape[1])
 
     @property
@@ -66,9 +66,9 @@ def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool
     """The queries of one phase.
 
     Args:
-        truth: of the dataset's queries, for the k and the filter that they are asked with.
-        seed: another one for every phase.
-        repeat: the timed ones are the dataset's own, again and again.
+        truth: truth of the dataset's queries, for the k and the filter of the searches.
+        seed: a different one for every phase.
+        repeat: repeat the dataset's own queries in the timed part.
     """
     queries, reach = dataset.queries, _reach(dataset, truth)
     noise = _noise(queries, seed)
@@ -87,7 +87,7 @@ def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool
 
 
 def _reach(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
-    """Distance that each query may be moved by, (q,)."""
+    """Distance by which each query may be perturbed, (q,)."""
     known = np.isfinite(truth.distances)
     far = np.abs(np.where(known, truth.distances, 0.0)).max(axis=1, initial=0.0)
     if dataset.metric is Metric.COSINE:
@@ -113,10 +113,10 @@ def _moved(
     turns: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> NDArray[np.float32]:
-    """For each of the turns (r,), every query moved by that share of its reach, in the direction
-    of the one so many turns before it. Where that is too little to be another float32, one
-    component is moved by units in the last place: the least one, which moves the query least.
-    (r, q, d)"""
+    """Every query perturbed, (r, q, d). For each of the turns (r,), it is moved by that share of
+    its reach, in the direction of the query that many turns before it. If that is too little for a
+    different float32, one component is moved by units in the last place: the least one, which moves
+    the query least."""
     far = (reach * shares[:, None]).astype(np.float32)[:, :, None]
     before = np.arange(len(queries)) - turns[:, None]
     moved: NDArray[np.float32] = queries + far * noise[before % len(queries)]
@@ -129,7 +129,7 @@ def _moved(
 
 
 def _units_up(numbers: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Each number (n,) moved up by so many units in the last place."""
+    """Each number (n,) increased by this many units in the last place."""
     bits = numbers.view(np.int32).astype(np.int64)
     # Bits of negative numbers count downwards from those of minus zero.
     steps = np.where(bits < 0, -(2**31) - bits, bits) + units

@@ -21,11 +21,10 @@ def read_back(
     vectors: NDArray[np.float32],
     metadata: pa.Table | None = None,
 ) -> int:
-    """Number of these rows, ids (n,), vectors (n, d), metadata of n rows, stored as written.
-    Rows are compared as the gate compares them.
-    What counts as the same is what the gate calls so.
+    """Number of these rows, ids (n,), vectors (n, d), metadata of n rows, that are stored as
+    written. Rows are compared as in the gate.
 
-    metadata: columns to compare, too; None compares vectors alone.
+    metadata: further columns to compare; None compares vectors alone.
     """
     table, kind = store.get(ids), store.capabilities.indexes[index.kind]
     position = {int(id_): at for at, id_ in enumerate(ids)}

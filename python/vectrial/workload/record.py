@@ -45,7 +45,7 @@ class PhaseStart:
 
     @staticmethod
     def now() -> PhaseStart:
-        """Taken right before the first request; its clock is `time.perf_counter_ns`."""
+        """The state right before the first request; its clock is `time.perf_counter_ns`."""
         load_1m = os.getloadavg()[0]
         return PhaseStart(cpu_ns=time.process_time_ns(), load_1m=load_1m, started_ns=_clock())
 
@@ -66,16 +66,16 @@ def phase_of(
     no_recall: str,
     among: int | None = None,
 ) -> Phase:
-    """The phase that a recorder of this process describes, checked against itself.
+    """The phase made from a recorder of this process, checked for consistency.
 
     Args:
-        recorder: of all clients, started at `phase_start`, not yet finished.
+        recorder: recorder of all clients, started at `phase_start`, not yet finished.
         ended_ns: when the last operation was done.
         cpu_ns: `time.process_time_ns` right after it, before anything is merged or summed up.
         issued: operations sent, counted apart from the recorder.
-        clients: operations in flight at most.
+        clients: maximum number of operations in flight.
         no_recall: why recall may be missing, for the reader.
-        among: operations of all kinds that took turns with these, and these; processor time is
+        among: number of operations of all kinds that took turns, including these; processor time is
             that of all. None: there were no others.
     """
     recorder.finish(ended_ns)
@@ -108,12 +108,12 @@ def phase_of_slices(
     params: Mapping[str, Any],
     no_recall: str,
 ) -> Phase:
-    """The phase of a closed loop that took turns with others, checked against itself: as if its
-    slices had followed one another.
+    """The phase of a closed loop that took turns with others, as if its slices had followed one
+    another; checked for consistency.
 
     Args:
-        recorder: of all slices, shifted to begin at `started_ns`, and not yet finished.
-        seconds: of all slices, each the mean over its clients.
+        recorder: recorder of all slices, shifted to begin at `started_ns`, and not yet finished.
+        seconds: total of all slices, each the mean over its clients.
         more: further metrics.
     """
     ended_ns = started_ns + round(seconds * 1e9)
@@ -144,16 +144,16 @@ def phase_of_outcome(
     expect_errors: bool = False,
     by_second: bool = True,
 ) -> Phase:
-    """The phase that one class of a run of the engine describes, checked against itself.
+    """The phase made from one class of a run of the engine, checked for consistency.
 
     Args:
         record: one of `outcome`'s classes. Processor time, requests in flight and arrivals that
             were not sent are those of the whole run.
-        clients: of a closed loop; None for an open one.
+        clients: number of clients of a closed loop; None for an open one.
         load_1m: the machine's load average when the run began.
         no_recall: why recall may be missing, for the reader.
         expect_errors: errors, and a load that is not sustained, are what is measured.
-        by_second: it has windows.
+        by_second: the phase has windows.
     """
     recorder = record["recorder"]
     seconds = (outcome["ended_ns"] - outcome["started_ns"]) / 1e9
@@ -206,13 +206,13 @@ def outcome_of_clients(
     duration_s: float,
     backlog: list[int],
 ) -> LoadOutcome:
-    """An open loop of Python clients, as the engine describes its own.
+    """The outcome of an open loop of Python clients, in the form of the engine's outcomes.
 
     Args:
-        classes: of each the name, the finished recorder, a recorder of actual minus intended
-            sends, and how many requests were sent, counted apart from it.
+        classes: for each class the name, the finished recorder, a recorder of actual minus intended
+            send times, and the number of requests sent, counted apart from it.
         late: requests that were due before a client was free.
-        in_flight_ns: the time of all requests in all.
+        in_flight_ns: the total time of all requests.
     """
 
     def record(name: str, recorder: Recorder, lag: Recorder, issued: int) -> LoadRecord:
@@ -263,12 +263,12 @@ def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
 
 
 def _overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
-    """Reason why the offered rate was more than is sustained, if it was: the backlog kept growing.
+    """Reason why the offered rate could not be sustained, or None: the backlog kept growing.
 
-    With B(t) what was due by t and not done by t, T the time given and n the arrivals in a quarter
-    of it: B(3T/4) - B(T/2) and B(T) - B(3T/4) are both above max(`BACKLOG_SHARE` n,
-    `BACKLOG_DEVIATIONS` √n). A pause of the server's, even at the end, lets one of them grow; a
-    queue that is long but steady, neither.
+    Let B(t) be the requests due but not done by t, T the time given and n the arrivals in a quarter
+    of it. The load is an overload if B(3T/4) - B(T/2) and B(T) - B(3T/4) are both above
+    max(`BACKLOG_SHARE` n, `BACKLOG_DEVIATIONS` √n). A pause of the server, even at the end, lets
+    one of them grow; a long but steady queue, neither.
     """
     backlog = outcome["backlog"]
     if backlog is None or outcome["cancelled"]:
@@ -315,8 +315,8 @@ def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict
 
 
 def _little_of_open(outcome: LoadOutcome) -> float | None:
-    """Service times in all over requests in flight integrated over time: 1 by Little's law. None
-    where something failed or was never answered, whose time in service is not recorded."""
+    """Total service time divided by requests in flight integrated over time: 1 by Little's law.
+    None if any request failed or was never answered, since its service time is not recorded."""
     for record in outcome["classes"]:
         if record["in_flight"] or record["recorder"].summary()["errors"]:
             return None
@@ -338,8 +338,8 @@ def _phase(
     expect_errors: bool = False,
     by_second: bool = True,
 ) -> Phase:
-    """A phase from a finished recorder. clients: None for an open loop, whose `littles_law` is
-    among `more`. by_second: its windows are those of its seconds."""
+    """A phase from a finished recorder. clients: None for an open loop, whose `littles_law` is in
+    `more`. by_second: the phase has windows of its seconds."""
     seen = recorder.summary()
     metrics: dict[str, float | None] = dict(seen)
     count, errors = int(seen["count"] or 0), int(seen["errors"] or 0)
@@ -376,19 +376,19 @@ def _phase(
 
 
 def recall_error(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> float | None:
-    """Half of the 95 % interval of a phase's mean recall as an estimate of the recall of whole
-    passes, for which every query would have been answered equally often.
+    """Half of the 95 % interval of a phase's mean recall, as an estimate of the recall of whole
+    passes, in which every query would be answered equally often.
 
-    Which query was answered how often (a loop that the clock ended) has nothing to do with its
-    recall, since the order is random. Under all permutations of the counts c over the Q queries the
-    mean Σcr / Σc has the variance S² Σ(c - c̄)² / (Σc)², with S² that of recall over queries: it is
-    S²/n · (1 - n/Q) where n queries were answered once and the others not at all.
+    The number of answers to a query (in a loop that the clock ended) is unrelated to its recall,
+    since the order is random. Under all permutations of the counts c over the Q queries the mean
+    Σcr / Σc has the variance S² Σ(c - c̄)² / (Σc)², with S² the variance of recall over queries:
+    S²/n · (1 - n/Q) if n queries were answered once and the others not at all.
 
     Args:
-        sums, counts: of each query (q,) the recalls of its answers, added up, and their number.
+        sums, counts: for each query (q,), its answers' summed recalls, and their number.
 
     Returns:
-        0 after whole passes; None without recall, or where fewer than two queries were answered.
+        0 after whole passes; None without recall, or if fewer than two queries were answered.
     """
     answered = counts > 0
     if len(counts) and (counts == counts[0]).all() and counts[0]:
@@ -403,8 +403,8 @@ def recall_error(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> float 
 def _stalled(
     windows: Mapping[str, Sequence[float | int | None]], metrics: dict[str, float | None]
 ) -> str | None:
-    """Note on the stalls of a closed loop, which its percentiles hardly show: during a stall no
-    request is sent that would have to wait, too. Counted in seconds with an answer that slow."""
+    """Note on the stalls of a closed loop, which its percentiles hardly show: no request is sent
+    during a stall that would wait as well. Counted in seconds that contain such a slow answer."""
     median = metrics.get("latency_p50")
     longest_us = [value for value in windows["max_us"] if value is not None]
     if median is None or not longest_us:

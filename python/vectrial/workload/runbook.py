@@ -32,8 +32,8 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True)
 class RunbookStep:
-    """One step: tags from `start` to `end` (without it) are inserted, deleted, or replaced by the
-    rows from `rows` on. A search has neither."""
+    """One step of a runbook: tags from `start` to `end` (exclusive) are inserted, deleted, or
+    replaced by the rows from `rows` on. A search has neither."""
 
     operation: Operation
     start: int = 0
@@ -52,10 +52,10 @@ class RunbookStep:
 
 
 class LiveRows:
-    """The rows that are live, by their tags.
+    """The live rows, by their tags.
 
     Args:
-        rows: of the dataset.
+        rows: number of rows of the dataset.
     """
 
     def __init__(self, rows: int) -> None:
@@ -63,7 +63,7 @@ class LiveRows:
 
     @property
     def tags(self) -> NDArray[np.int64]:
-        """Tags that are live, ascending."""
+        """Live tags, ascending."""
         return np.flatnonzero(self._row_of >= 0)
 
     @property
@@ -72,11 +72,11 @@ class LiveRows:
         return self._row_of[self._row_of >= 0]
 
     def apply(self, step: RunbookStep) -> None:
-        """Make a step.
+        """Apply a step.
 
         Raises:
             UserError: it inserts a tag that is live, deletes or replaces one that is not, or names
-                a row that the dataset has not.
+                a row that the dataset lacks.
         """
         last = max(step.end, step.rows + step.count)
         if not 0 <= step.start <= step.end or last > len(self._row_of):
@@ -97,7 +97,7 @@ class LiveRows:
 
 
 def checked(steps: Sequence[RunbookStep], rows: int) -> tuple[RunbookStep, ...]:
-    """The steps, each of which can be made on that many rows.
+    """The steps, after checking that each can be applied to this many rows.
 
     Raises:
         UserError: one cannot, with its number.
@@ -118,7 +118,7 @@ _TURNS = 10
 
 
 def sliding_window(rows: int) -> Iterator[RunbookStep]:
-    """The newest half is live: a twentieth comes, and as many of the oldest go."""
+    """Keep the newest half live: insert a twentieth at a time, and delete as many of the oldest."""
     yield from _load(rows // 2)
     share = max(1, rows // (2 * _TURNS))
     for at in range(0, _TURNS * share, share):
@@ -129,8 +129,8 @@ def sliding_window(rows: int) -> Iterator[RunbookStep]:
 
 
 def replace(rows: int) -> Iterator[RunbookStep]:
-    """Half of the rows are live, and every tag is replaced in each turn, by rows of the other half
-    and of the first in turn."""
+    """Keep half of the rows live, and replace every tag in each turn, alternately by rows of the
+    other half and of the first."""
     half = rows // 2
     yield from _load(half)
     for turn in range(_TURNS):
@@ -139,7 +139,7 @@ def replace(rows: int) -> Iterator[RunbookStep]:
 
 
 def hot_updates(rows: int) -> Iterator[RunbookStep]:
-    """A twentieth of the tags is replaced again and again."""
+    """Replace the same twentieth of the tags again and again."""
     half, hot = rows // 2, max(1, rows // (2 * _TURNS))
     yield from _load(half)
     for turn in range(_TURNS):
@@ -148,7 +148,7 @@ def hot_updates(rows: int) -> Iterator[RunbookStep]:
 
 
 def expiry(rows: int) -> Iterator[RunbookStep]:
-    """All are there, and a twentieth of them goes at a time, until half of them are left."""
+    """Insert all rows, and delete a twentieth at a time until half of them are left."""
     share = max(1, rows // (2 * _TURNS))
     yield from _load(rows)
     for turn in range(_TURNS):
@@ -157,7 +157,7 @@ def expiry(rows: int) -> Iterator[RunbookStep]:
 
 
 def reload(rows: int) -> Iterator[RunbookStep]:
-    """All are deleted and inserted again, three times."""
+    """Delete all rows and insert them again, three times."""
     yield from _load(rows)
     for _ in range(3):
         yield RunbookStep(Operation.DELETE, 0, rows)
@@ -183,8 +183,8 @@ ORDERED = frozenset({"drift"})
 
 
 def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> NDArray[np.int64]:
-    """Rows in an order in which clusters come one after the other: those nearest to the same of
-    `clusters` vectors drawn at random; within one in the dataset's order."""
+    """Order of the rows in which one cluster follows another. A cluster has the rows nearest to the
+    same one of `clusters` vectors drawn at random, in the dataset's order."""
     rng = np.random.default_rng(seed)
     pivots = vectors[np.sort(rng.choice(len(vectors), min(clusters, len(vectors)), replace=False))]
     norms = np.square(pivots).sum(axis=1)
@@ -199,12 +199,12 @@ def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> N
 
 
 def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
-    """The steps of a YAML file of big-ann-benchmarks' streaming track. Where they reach beyond
-    `rows`, every position is scaled down: `max_pts`, the most rows that are live at once, may be
-    less than that.
+    """The steps of a YAML file of big-ann-benchmarks' streaming track. If they reach beyond `rows`,
+    every position is scaled down: `max_pts`, the maximum number of live rows, may be less than
+    that.
 
     Args:
-        dataset: the one whose steps these are; none where the file has steps of one alone.
+        dataset: the dataset whose steps are read; none if the file has steps of only one.
 
     Raises:
         UserError: the file cannot be read, has no steps of that dataset, or of several and none is
@@ -218,7 +218,7 @@ def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
 
 
 def _book(path: Path, dataset: str) -> dict[object, Any]:
-    """The entry of a dataset in a file, or the only one that it has."""
+    """The entry of a dataset in a file, or the file's only entry."""
     import yaml
 
     try:
@@ -259,7 +259,7 @@ def _step(entry: Any, number: int, path: Path) -> RunbookStep:
 
 
 def _scaled(step: RunbookStep, rows: int, most: int) -> RunbookStep:
-    """The step of a runbook that reaches to `most`, on `rows`."""
+    """A step of a runbook that uses `most` rows, scaled to `rows`."""
     start, end, at = (x * rows // most for x in (step.start, step.end, step.rows))
     # Two ranges of the same length may differ by a row once both are rounded.
     return RunbookStep(step.operation, start, end, min(at, rows - (end - start)))
@@ -272,19 +272,19 @@ def _whole(value: object, path: Path, what: str) -> int:
 
 
 def loads(steps: Sequence[RunbookStep]) -> float:
-    """Rows written over rows of the dataset: all that are inserted or replaced, and those that are
-    live at the end once more. The steps are `checked`."""
+    """Rows written per row of the dataset: all rows that are inserted or replaced, and once more
+    the rows that are live at the end. The steps are `checked`."""
     rows = {one: sum(s.count for s in steps if s.operation is one) for one in Operation}
     live = rows[Operation.INSERT] - rows[Operation.DELETE]
     return (rows[Operation.INSERT] + rows[Operation.REPLACE] + live) / max(1, _reach(steps))
 
 
 def _reach(steps: Sequence[RunbookStep]) -> int:
-    """The number of rows that there must be."""
+    """The number of rows that the steps require."""
     return max((max(step.end, step.rows + step.count) for step in steps), default=0)
 
 
 def replaced(steps: Sequence[RunbookStep]) -> list[int]:
-    """After each step, how many tags were replaced, or deleted, until then."""
+    """Number of tags replaced or deleted so far, after each step."""
     gone = (Operation.REPLACE, Operation.DELETE)
     return list(itertools.accumulate(s.count if s.operation in gone else 0 for s in steps))

@@ -39,17 +39,17 @@ _WARMUP_S = 5.0
 
 class SearchLoad(TurnLoad):
     """The dataset's queries under a load, through the lane of the trial; every answer is judged.
-    They are moved a little each time, unless the context repeats them.
+    They are perturbed each time, unless the context repeats them.
 
-    It is measured alone, by `alone`; or in turns, by `open`, `take` again and again, and `close`.
+    The load is measured alone by `alone`, or in turns by `open`, repeated `take` and `close`.
 
     Args:
         point: the operating point, with the search parameters among its entries.
-        warmup_queries: of each client, before the clock starts; in an open loop of all together.
-        where: a filter that every search is under, or one for each query.
-        until: asked a few times a second once the clock runs; the phase ends when it says so, if
-            the load has not ended before. Native lane only, and not in turns.
-        role: of the phase. about: further parameters of it.
+        warmup_queries: for each client, before the clock starts; in an open loop the total.
+        where: a filter for every search, or one for each query.
+        until: called a few times a second once the clock runs; the phase ends when it returns True,
+            if the load has not ended before. Native lane only, and not in turns.
+        role: role of the phase. about: its further parameters.
     """
 
     #: The phase, once it was measured; its `params` are the point's, k, and how the load was
@@ -80,8 +80,8 @@ class SearchLoad(TurnLoad):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it can: what this machine sends, and of the Python lanes clients that wait for
-        their answers."""
+        """True if the load can take turns: it must be sent by this machine, and in the Python lanes
+        by clients that wait for their answers."""
         here = self._context.from_machines is None and self._until is None
         waits = isinstance(self._load, ClosedLoop)
         return here and (waits or self._context.lane is Lane.NATIVE)
@@ -92,7 +92,7 @@ class SearchLoad(TurnLoad):
         return setting.returning, self._context.k, setting.search, self._where
 
     def alone(self) -> Phase:
-        """Measure it as a whole."""
+        """Measure the load as a whole."""
         context, load = self._context, self._load
         how: dict[str, Any] = {
             "seed": context.seed,
@@ -176,7 +176,7 @@ class SearchLoad(TurnLoad):
         return PoolTurns(pool)
 
     def close(self) -> Phase:
-        """There are no more turns: the phase of all of them."""
+        """End the turns; returns the phase of all of them."""
         assert self._turns is not None, "it was opened"
         phase, answers = self._turns.phase(self.name)
         if self._context.lane is Lane.NATIVE:
@@ -219,7 +219,7 @@ class SearchLoad(TurnLoad):
         phase.pending = pending
 
     def _one_thread(self) -> bool:
-        """The store's searches must not be called from several threads, nor may what they fetch."""
+        """True if the store's searches, or the fetches after them, allow only one thread."""
         can = type(self._context.store).capabilities.under(self._context.index.kind)
         returning = self._setting.returning
         fetched = returning is not Returning.IDS and returning not in can.returns

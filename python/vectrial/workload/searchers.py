@@ -20,8 +20,8 @@ from vectrial.model.store import NativeSearch, Searcher, Store
 def searchers(
     store: Store, returning: Returning, k: int, params: Params, where: Filters
 ) -> Searcher | Sequence[Searcher]:
-    """One searcher for all queries, or where there is a filter for each, one for each; queries
-    under the same filter share theirs."""
+    """One searcher for all queries, or one for each if every query has a filter; queries under the
+    same filter share a searcher."""
     if not isinstance(where, Sequence):
         return store.searcher_returning(returning, k, params, where)
     distinct, which = _distinct(where)
@@ -32,7 +32,7 @@ def searchers(
 def hybrid_searchers(
     store: Store, k: int, params: Params, blend: Blend, texts: Sequence[str]
 ) -> Sequence[Searcher]:
-    """A searcher for each query, with its text settled: they share one question but for that."""
+    """A searcher for each query, with its text fixed; apart from the text, they are the same."""
     ask = store.hybrid_searcher(k, params, blend)
 
     def with_text(text: str) -> Searcher:
@@ -43,10 +43,10 @@ def hybrid_searchers(
 
 @dataclass(frozen=True)
 class NativeSearches:
-    """A search as the native lane sends it.
+    """A search in the form that the native lane sends.
 
-    filters: the distinct ones in the protocol's words. filter_of: uint32 (q,), each query's; None:
-    the first is every one's, where there is one.
+    filters: the distinct filters, encoded for the protocol. filter_of: uint32 (q,), the number of
+        each query's filter; None: all queries have the first filter, if there is one.
     """
 
     native: NativeSearch
@@ -79,7 +79,7 @@ class NativeSearches:
 def native_searches(
     store: Store, returning: Returning, k: int, params: Params, where: Filters
 ) -> NativeSearches:
-    """The search as the native lane sends it.
+    """The search in the form that the native lane sends.
 
     Raises:
         StoreError: the store asks otherwise under one filter than under another.
@@ -97,8 +97,8 @@ def native_searches(
 
 
 def _distinct(where: Sequence[Filter]) -> tuple[list[Filter], list[int]]:
-    """Each filter once, and the number of each query's. By text, since Eq("a", 1) equals
-    Eq("a", True) in Python."""
+    """The distinct filters, and the number of each query's filter. They are compared as text, since
+    Eq("a", 1) equals Eq("a", True) in Python."""
     number: dict[str, int] = {}
     distinct: list[Filter] = []
     which = []

@@ -48,8 +48,8 @@ class Stream:
 
     operation: search, insert, upsert or delete.
     due: int64 (n,), ns from the start, ascending.
-    vectors: float32 (n, d), the queries or the rows to write; ids: int64 (n,), of rows written or
-        deleted; metadata: of n rows written.
+    vectors: float32 (n, d), the queries or the rows to write; ids: int64 (n,), ids of rows written
+        or deleted; metadata: metadata of n rows written.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Stream:
 
 @dataclass
 class Seen:
-    """Outcome of a stream. spans: int64 (n, 2), ns from the start: from when a request was sent to
-    when it was done, `NEVER_NS` where nobody knows. succeeded: bool (n,). answers: by number of the
-    search, ids best first."""
+    """Outcome of a stream. spans: int64 (n, 2), ns from the start: when a request was sent and when
+    it was done, `NEVER_NS` if unknown. succeeded: bool (n,). answers: by number of the search, ids
+    best first."""
 
     spans: NDArray[np.int64]
     succeeded: NDArray[np.bool_]
@@ -73,7 +73,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Streamed:
-    """A run of streams: as the engine's, and of each stream what was seen, in their order."""
+    """A run of streams: its outcome like the engine's, and the outcome of each stream, in order."""
 
     outcome: LoadOutcome
     seen: Sequence[Seen]
@@ -101,11 +101,11 @@ def by_engine(
     """Send every stream's requests when they are due.
 
     Args:
-        timeout_s: until a request has failed. started: called a few times a second with the
-            instant at which the clock started (`time.perf_counter_ns`), once that is known.
-        connections: of each class, where a connection carries one request at a time; in all where
+        timeout_s: time after which a request has failed. started: called a few times a second with
+            the instant at which the clock started (`time.perf_counter_ns`), once that is known.
+        connections: for each class, if a connection carries one request at a time; in all, if
             requests share them.
-        warmup: queries (q, d), asked once by one client before the clock starts.
+        warmup: queries (q, d), sent once by one client before the clock starts.
 
     Raises:
         UserError: the rows are not what the protocol takes.
@@ -170,14 +170,14 @@ def _total(streams: Sequence[Stream]) -> int:
 
 
 def _unseen(stream: Stream) -> Seen:
-    """Of requests of which nothing is known: they may have been sent when they were due."""
+    """Unknown outcome of a stream: requests may have been sent when they were due."""
     seen = Seen(np.full((len(stream.due), 2), NEVER_NS), np.zeros(len(stream.due), bool))
     seen.spans[:, 0] = stream.due
     return seen
 
 
 def _seen(stream: Stream, record: LoadRecord, started_ns: int) -> Seen:
-    """Requests of a class are numbered in the order in which they are due, as arrivals are."""
+    """Outcome of a stream from the engine's record, which numbers requests in due order."""
     seen = _unseen(stream)
     assert record["requests"] is not None, "they were to be kept"
     number, sent, done, succeeded = record["requests"]
@@ -195,8 +195,8 @@ def _seen(stream: Stream, record: LoadRecord, started_ns: int) -> Seen:
 
 @dataclass(frozen=True)
 class _Request:
-    """One request, ready to be sent. stream: which; number: which of it; what: the query (d,), the
-    batch of a write, or the ids of a delete."""
+    """One request, ready to be sent. stream: number of its stream; number: its number in the
+    stream; what: the query (d,), the batch of a write, or the ids of a delete."""
 
     due: int
     stream: int
@@ -216,13 +216,13 @@ def by_clients(
     warmup: NDArray[np.float32],
     progress: Progress,
 ) -> Streamed:
-    """Send every request when it is due, or as soon after as a client is free: each has a store of
-    its own, and takes the next request that nobody has. Several are threads of this process; one
-    alone is the calling thread, and has a new searcher made after each write, outside the clock of
-    that search but not of what is due behind it.
+    """Send every request when it is due, or as soon afterwards as a client is free: each client has
+    a store of its own, and takes the next free request. Several clients are threads of this
+    process. A single client is the calling thread, and has a new searcher made after each write:
+    outside the clock of that search, but not of the requests due behind it.
 
     Args:
-        warmup: queries (q, d), asked once by each client before the clock starts.
+        warmup: queries (q, d), sent once by each client before the clock starts.
     """
     # Taking from an iterator over a list is one step, even with several threads.
     pool = _Clients(iter(_requests(streams, schema)), streams, (k, params), int(duration_s * 1e9))
@@ -241,7 +241,7 @@ def by_clients(
 
 
 def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
-    """All of them in the order in which they are due."""
+    """Requests of all streams in the order in which they are due."""
     made = []
     for at, stream in enumerate(streams):
         for number, due in enumerate(stream.due.tolist()):
@@ -263,7 +263,7 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
 
 
 def _searcher(store: Store, k: int, params: Params) -> Searcher | None:
-    """A searcher; None where it cannot be made: it is tried again where a failure is recorded."""
+    """A searcher; None if it cannot be made: it is tried again where a failure is recorded."""
     return timed(lambda k: store.searcher(k, params), k).result
 
 
@@ -284,7 +284,7 @@ class _Clients:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """The clock starts."""
+        """Start the clock."""
         self.started_ns = self.ended_ns = perf_counter_ns()
 
     def work(
@@ -364,7 +364,7 @@ class _Clients:
         run_threads(len(stores), work, stop, report)
 
     def streamed(self, cpu_ns: int, clients: int, duration_s: float) -> Streamed:
-        """The run as the engine would describe it."""
+        """The run in the form of an outcome of the engine."""
         ended_ns = max(self.started_ns + self._length_ns, self.ended_ns)
         if not self.records:
             raise StoreError("no client did anything")
@@ -388,7 +388,7 @@ class _Clients:
         return Streamed(outcome, self.seen)
 
     def _backlog(self) -> list[int]:
-        """At the end of each quarter of the time: due, and not done."""
+        """Number of requests that are due and not done at the end of each quarter of the time."""
         due = np.concatenate([one.due for one in self._streams])
         done = np.array([done for _, done in self.done], np.int64)
         ends = [self._length_ns * (quarter + 1) // _QUARTERS for quarter in range(_QUARTERS)]

@@ -95,7 +95,7 @@ class Capacity(Experiment):
 
     @staticmethod
     def _settings_of(context: Context) -> frozenset[str]:
-        """Search parameters that are settings of a collection that somebody else made."""
+        """Search parameters that are settings of the collection, if somebody else made it."""
         if context.existing is None:
             return frozenset()
         existing = context.store.capabilities.existing
@@ -105,7 +105,7 @@ class Capacity(Experiment):
         return True
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """None: the loop is open."""
+        """Always None, because the loop is open."""
         return None
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -144,13 +144,13 @@ class Capacity(Experiment):
                 return
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """As many phases as it takes to bracket a rate and to narrow it down."""
+        """Time of the phases that bracket a rate and narrow it down."""
         return 20 * self.duration_s + (self.confirmations + 1) * self.confirm_s
 
     def _one_pass(
         self, context: Context, point: Mapping[str, Any], parameter: RecallParameter
     ) -> Phase:
-        """All queries once, by one client."""
+        """A phase in which one client sends every query once."""
         phase = dispatch.search(
             _labelled(context, f"recall{parameter.label}", 0),
             {**point, **parameter.setting},
@@ -219,7 +219,7 @@ class Capacity(Experiment):
     def _answer(
         self, found: FoundRate, tried: Sequence[Phase], parameter: RecallParameter
     ) -> Phase:
-        """The row of the answer: of its confirmations the worst of each figure."""
+        """The row of the answer, with the worst value of each figure among its confirmations."""
         of = [p for p in tried if p.name == _CONFIRM][-found.confirmations :]
         if found.rate is None:
             return self._none(found, tried, parameter)
@@ -276,7 +276,7 @@ class Capacity(Experiment):
         return phase
 
     def _hopeless(self, alone: Phase, parameter: RecallParameter) -> str | None:
-        """Reason why no rate can hold, if a single client has shown it; else None."""
+        """Reason why no rate can hold, if a single client has shown it; otherwise None."""
         recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
         if recall is None or p50 is None:
             return f"nothing was answered: {alone.reason}"
@@ -288,7 +288,7 @@ class Capacity(Experiment):
         return None
 
     def _without(self, phase: Phase, parameter: RecallParameter, reason: str) -> Phase:
-        """The row where there is no answer."""
+        """The row that is recorded if there is no answer."""
         return Phase(
             "capacity",
             phase.started_ns,
@@ -315,7 +315,7 @@ def _short_of_recall(phase: Phase) -> str:
 
 
 def _labelled(context: Context, label: str, number: int) -> Context:
-    """The same context with progress messages and its own arrivals and order of queries."""
+    """The context with progress messages, arrivals and an order of queries of its own."""
     return replace(
         context,
         seed=context.seed + 1000 * number,

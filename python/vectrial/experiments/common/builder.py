@@ -58,7 +58,7 @@ class Builder:
 
     @property
     def in_time(self) -> bool:
-        """True if all was done when that was asked last."""
+        """True if everything was done when `has_ended` was last called."""
         return self._in_time
 
     def _work(self) -> None:
@@ -76,4 +76,4 @@ class Builder:
 
 
 def _quiet(done: float, of: float, what: str) -> None:
-    """The searches report progress."""
+    """Report nothing: the searches report progress."""

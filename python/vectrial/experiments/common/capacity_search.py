@@ -80,13 +80,13 @@ Search = Generator[Try, RateVerdict, FoundRate]
 def seek(
     start: float, *, resolution: float, confirmations: int, least: float, most: float
 ) -> Search:
-    """Ask for rates, be told of each whether it held, and return the greatest that does.
+    """Ask for rates, receive the verdict on each, and return the greatest rate that holds.
 
-    First rates are doubled (halved, where the first does not hold) until the answer lies between
-    two; then halved geometrically until they are no more than `resolution` apart. One look that
-    holds leads upwards; a rate that does not hold is looked at again, and while narrowing every
-    one: two looks decide. At last the answer is looked at `confirmations` times anew: it goes down,
-    by `resolution` and then by more, until all of them hold.
+    The first rate is doubled (or halved, if it does not hold) until the answer lies between two
+    rates; then the interval is halved geometrically until they are no more than `resolution` apart.
+    One look that holds leads upwards. A rate that does not hold is looked at again, as is every
+    rate while narrowing: two looks decide. Finally the answer is looked at `confirmations` times
+    anew: it goes down, by `resolution` and then by more, until all of them hold.
 
     Args:
         start: the first rate. resolution: relative, 0.05 for 5 %.
@@ -126,8 +126,8 @@ class _Above:
             self.less_than = rate
 
     def found(self, rate: float | None, low: float | None, confirmed: int, steps: int) -> FoundRate:
-        """The answer. Only what did not hold limits it: that the client was at its own limit while
-        a rate held takes nothing from the rate."""
+        """The answer. Only rates that did not hold limit it: a client at its own limit while a rate
+        held does not reduce the rate."""
         limit = Limit.ASKED
         if self.last is not None:
             limit = Limit.CLIENT if self.last.client else Limit.STORE
@@ -137,7 +137,7 @@ class _Above:
 def _bracket(
     start: float, least: float, most: float, above: _Above
 ) -> Generator[Try, RateVerdict, float | None]:
-    """The greatest rate that holds (None: none does); rates that did not hold go to `above`."""
+    """The greatest rate that holds, or None; rates that did not hold go to `above`."""
     low: float | None = None
     rate = start
     while True:
@@ -157,7 +157,7 @@ def _bracket(
 
 
 def _look(rate: float, purpose: RatePurpose) -> Generator[Try, RateVerdict, RateVerdict]:
-    """A look at a rate that counts."""
+    """Look at a rate until a verdict counts."""
     while True:
         verdict = yield Try(rate, purpose)
         if not verdict.moved:
@@ -167,7 +167,7 @@ def _look(rate: float, purpose: RatePurpose) -> Generator[Try, RateVerdict, Rate
 def _decided(
     rate: float, purpose: RatePurpose, first: RateVerdict | None = None
 ) -> Generator[Try, RateVerdict, RateVerdict]:
-    """Verdict on which two looks at a rate agree."""
+    """The verdict on a rate on which two looks agree."""
     looks = [] if first is None else [first]
     while True:
         for held in (True, False):

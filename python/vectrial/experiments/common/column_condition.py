@@ -15,9 +15,9 @@ from vectrial.model.filters import Eq, Filter, Range
 
 
 def condition(metadata: pa.Table, selectivity: float) -> Filter:
-    """The condition on one column that keeps the share of the rows nearest to `selectivity`, as a
-    ratio: an upper bound on a numeric column, or equality with a value where there is none. Of
-    equals the first column's.
+    """The condition on one column that keeps the share of rows nearest to `selectivity`, as a
+    ratio: an upper bound on a numeric column, or equality with a value if there is no such column.
+    Between equals, the first column wins.
 
     Raises:
         StoreError: no value of any column keeps any row.
@@ -52,8 +52,8 @@ def _values(
 def _bounds(
     name: str, column: pa.ChunkedArray[Any], rows: int, selectivity: float
 ) -> Iterator[tuple[Filter, float]]:
-    """Upper bounds on a column without nulls, with the share that each keeps: those on both sides
-    of the share wanted."""
+    """Upper bounds on a column without nulls, with the share that each keeps: the bounds on both
+    sides of the wanted share."""
     values = np.sort(column.to_numpy())
     values = values[np.isfinite(values)]
     if not len(values):

@@ -19,8 +19,8 @@ _BY_KIND = tuple(kind.metric for kind in FileKind)
 
 
 def settled(context: Context, settle_s: float) -> Phase:
-    """The phase "settled": bytes on disk of a store that is loaded and indexed, when it has flushed
-    and its folders no longer change.
+    """The phase "settled": bytes on disk of a loaded and indexed store, after it has flushed and
+    its folders no longer change.
 
     settle_s: seconds after which it is measured in any case, with a remark.
     """
@@ -34,7 +34,7 @@ def settled(context: Context, settle_s: float) -> Phase:
 
 
 def _settle(context: Context, settle_s: float) -> str | None:
-    """Wait until the folders no longer change; the reason where they may still do."""
+    """Wait until the folders no longer change; returns the reason if they still may."""
     if not context.data_dirs:
         return None  # nothing is seen of it
     if not settle_s:
@@ -84,7 +84,7 @@ def sizes(context: Context, name: str, started_ns: int) -> Phase:
 
 
 def _count_blocks(phase: Phase, context: Context, whole: int) -> None:
-    """The bytes on disk now, those from before the load, and the growth: over `whole`, and by kind
+    """Record the bytes on disk now and before the load, and the growth: over `whole`, and by kind
     of file."""
     empty = sum(context.empty_disk.values())
     found = on_disk(type(context.store), context.data_dirs)

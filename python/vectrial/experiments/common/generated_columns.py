@@ -64,9 +64,9 @@ def _column(
 def conditions(
     rows: int, samples: int, operators: Iterable[str], names: Iterable[str], seed: int
 ) -> Mapping[str, Sequence[Filter]]:
-    """By name, `samples` conditions on the columns `names` that need no other operators: for one
-    row, a hundredth, a tenth, and a hundredth by two conditions at once. No two are alike, since a
-    second answer may come from a cache: there are fewer if fewer exist."""
+    """`samples` conditions by name, on the columns `names` and with the given operators only: for
+    one row, a hundredth, a tenth, and a hundredth by two conditions at once. All conditions differ,
+    since a second answer may come from a cache: there are fewer if fewer exist."""
     rng, tenth = np.random.default_rng(seed), max(1, rows // 10)
     numbers = rng.permutation(rows)[:samples].tolist()
     starts = rng.permutation(max(1, rows - tenth))[:samples].tolist()
@@ -107,8 +107,8 @@ def schema_of(context: Context, table: pa.Table, *, indexed: bool) -> Schema:
 def fill(
     context: Context, store: Store, dataset: Dataset, schema: Schema
 ) -> tuple[Phase, list[ingest.Step]]:
-    """Create the collection, load it, wait until it is served by the final index, and search once:
-    the load, and the times of all steps, it among them."""
+    """Create the collection, load it, wait until the final index serves it, and search once;
+    returns the load, and the times of all steps including the load."""
     store.create(schema, context.index)
     load = ingest.load(store, dataset, schema, context.batch_rows, context.progress)
     loaded = ingest.Step(load.name, load.started_ns, load.ended_ns)
@@ -123,9 +123,9 @@ def right_answers(
     answers: Sequence[NDArray[np.int64] | None],
     limit: int,
 ) -> int:
-    """Answers that name as many rows as there are up to `limit`, each once, all of which hold.
+    """Number of answers with as many matching rows as exist, up to `limit`, each once.
 
-    ids: of the rows of `table`.
+    ids: ids of the rows of `table`.
     """
     order = np.argsort(ids)
     right = 0

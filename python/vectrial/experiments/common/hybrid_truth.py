@@ -45,11 +45,11 @@ def task(
     """Take rows out of a dataset as queries.
 
     Args:
-        field: the text column; None: of those with at least three words in the mean, the one with
-            most different values.
-        related: rows are relevant to a query that have its value in this column. Queries are then
-            drawn among the values that several rows have, one of each, so that every relevant row
-            stays; without it among all rows, and nothing is said of what is relevant.
+        field: the text column; None: the column with the most different values among those with a
+            mean of at least three words.
+        related: rows are relevant to a query if they have its value in this column. Queries are
+            then drawn among the values that several rows have, one of each, so that every relevant
+            row stays. Without it, queries are drawn among all rows, and relevance is not known.
 
     Raises:
         StoreError: there is no such column, or nothing to draw from.
@@ -89,8 +89,8 @@ def task(
 
 
 def _texts_of(metadata: pa.Table) -> str:
-    """The column whose values differ most from row to row, of those that hold texts; of equals the
-    one with most words."""
+    """The text column whose values differ most from row to row; between equals, the one with the
+    most words."""
     found: dict[str, tuple[int, float]] = {}
     for column in metadata.schema:
         if pa.types.is_string(column.type):
@@ -134,10 +134,10 @@ class Exact:
 def exact(
     task: HybridTruthTask, k: int, blends: Sequence[Blend], *, whole_text: bool
 ) -> list[Exact]:
-    """The exact fusions of blends that differ by α alone: of true distances, and of BM25 over the
-    words of the column. Scores of all rows are held for one query at a time.
+    """The exact fusions of true distances and of BM25 over the words of the column, for blends that
+    differ only in α. Scores of all rows are held for one query at a time.
 
-    whole_text: as in `stores.base.Hybrid`.
+    whole_text: see `stores.base.Hybrid`.
     """
     dataset = task.dataset
     assert dataset.metadata is not None

@@ -50,7 +50,8 @@ class RecallBounds:
     dead: int = 0
 
     def write(self, phase: Phase) -> None:
-        """Into the phase of the searches, which is not valid where an answer named a dead row."""
+        """Write the bounds into the search phase, which is invalid if an answer named a dead
+        row."""
         if self.most:
             for name, value in (
                 ("recall_mean", float(np.mean(self.most))),
@@ -67,7 +68,7 @@ class RecallBounds:
 
 
 def unjudged(phase: Phase, why: str) -> None:
-    """Say of searches that nothing is known of what they should have found."""
+    """Record that it is not known what the searches should have found."""
     for name in ("recall_mean", "recall_min", "recall_p05", "stale_results"):
         phase.missing[name] = why
 
@@ -139,7 +140,7 @@ def _hits(
     kth: float,
     dataset: Dataset,
 ) -> int:
-    """Owners of whom a vector lies within the k-th distance."""
+    """Number of owners with a vector within the k-th distance."""
     if not owners:
         return 0
     found = np.concatenate(vectors)
@@ -152,7 +153,7 @@ def _hits(
 def _still(
     dataset: Dataset, k: int, untouched: NDArray[np.bool_], queries: Sequence[int]
 ) -> Mapping[int, NDArray[np.float64]]:
-    """Distances of the k nearest rows that nobody wrote, of every query asked."""
+    """Distances of the k nearest unwritten rows, for every query that was sent."""
     asked = sorted(set(queries))
     if not asked or not untouched.any():
         return dict.fromkeys(asked, np.zeros(0))
@@ -182,7 +183,7 @@ class _Versions:
         return self._at.get(id_, self._none)
 
     def alive(self, span: Span) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Certainly, and possibly."""
+        """Masks of the versions that are certainly alive, and of those possibly alive."""
         certain = (self._born[:, 1] < span[0]) & (self._died[:, 0] > span[1])
         possible = (self._born[:, 0] <= span[1]) & (self._died[:, 1] >= span[0])
         return certain, possible

@@ -51,7 +51,7 @@ class OpenLoopMix:
 
 
 def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterator[Phase]:
-    """A phase for each kind of operation, those of one time."""
+    """A phase for each kind of operation, all measured at the same time."""
     point = seeing_writes(context, point)
     script = OperationScript(context.dataset, mix, context.seed)
     load_1m = os.getloadavg()[0]
@@ -99,7 +99,7 @@ def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterato
 
 
 def _blame_client(phase: Phase, limit: float) -> None:
-    """Say of a phase that does not count that the Python client may be why: its clients are threads
+    """Record in an invalid phase that the Python client may be the cause: its clients are threads
     of one process, which runs one of them at a time."""
     share = phase.metrics["client_cpu_share"] or 0.0
     if share > limit:
@@ -199,8 +199,8 @@ class OperationScript:
         ]
 
     def versions(self, streamed: Streamed) -> list[Version]:
-        """Every version of every row that was written, with when it was: of a write that failed
-        nobody knows whether it took effect, nor when."""
+        """Every version of every row that was written, with its times: it is unknown whether a
+        failed write took effect, and when."""
         made: list[Version] = []
         for stream, seen in zip(self.streams, streamed.seen, strict=True):
             if stream.name == SEARCH:
@@ -221,7 +221,7 @@ class OperationScript:
 def _judge(
     phase: Phase, context: Context, script: OperationScript, streamed: Streamed, seen: Seen
 ) -> None:
-    """Recall and dead answers, unless it is not known what was written."""
+    """Record recall and dead answers, unless it is unknown what was written."""
     lost = 0
     for stream, record in zip(script.streams, streamed.outcome["classes"], strict=True):
         if stream.name != SEARCH:

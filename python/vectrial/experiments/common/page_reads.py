@@ -18,11 +18,11 @@ from vectrial.workload.record import PhaseStart, phase_of
 
 
 def export(context: Context, page_rows: int, min_s: float) -> Iterator[Phase]:
-    """The phase "export": whole reads, of which every page is timed. A first one comes before the
-    clock.
+    """The phase "export": full reads of the collection with every page timed. The first read comes
+    before the clock.
 
-    page_rows: rows asked for at a time, where the store lets one choose. min_s: seconds during
-        which further reads begin.
+    page_rows: rows per page, if the store lets the client choose. min_s: seconds during which
+        further reads begin.
     """
     recorder, passes = Recorder(), list[list[NDArray[np.int64]]]()
     for _ in context.store.scan(page_rows):
@@ -78,14 +78,15 @@ def export(context: Context, page_rows: int, min_s: float) -> Iterator[Phase]:
 
 
 def check_reads(phase: Phase, reads: float, wrong: int) -> None:
-    """Record how many reads did not bring every row once; one makes the phase invalid."""
+    """Record how many reads did not return every row once; any such read makes the phase
+    invalid."""
     phase.metrics |= {"verified": reads, "ineffective": float(wrong)}
     if wrong:
         phase.invalidate(f"{wrong} reads did not bring every row exactly once")
 
 
 def _scan(store: Store, page_rows: int) -> Iterator[pa.RecordBatch]:
-    """All pages. No request is sent before the first is asked for."""
+    """All pages. No request is sent before the first page is requested."""
     yield from store.scan(page_rows)
 
 

@@ -19,7 +19,7 @@ PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed",
 
 
 def own_columns(schema: Schema, types: Iterable[FieldType], count: int) -> list[str]:
-    """Names of the first `count` columns of a dataset that a store of these types holds.
+    """Names of the dataset's first `count` columns that a store of these types can hold.
 
     Raises:
         Unsupported: there are fewer.
@@ -35,7 +35,7 @@ def own_columns(schema: Schema, types: Iterable[FieldType], count: int) -> list[
 
 
 def load_arm(context: Context, arm: str, columns: pa.Table) -> Phase:
-    """The phase "arm": the context's rows with these columns, loaded into an empty store beside
+    """The phase "arm": the context's rows with these columns, loaded into a separate empty store
     until they are ready.
 
     arm: "none", "off", "on" or "fixed".

@@ -55,7 +55,7 @@ class Made:
     pivots: int
 
     def with_columns(self, dataset: Dataset) -> Dataset:
-        """The dataset with these columns added to its own, and without its filters."""
+        """The dataset with these columns in addition to its own, and without its filters."""
         seen = hashlib.sha256(dataset.fingerprint.encode())
         table = dataset.metadata
         for name in self.table.column_names:
@@ -66,9 +66,9 @@ class Made:
 
 
 def make(dataset: Dataset, *, orders: int, pivots: int, ranks: bool) -> Made:
-    """`orders` columns of permutations, and with `ranks` one of ranks for each pivot.
+    """`orders` columns of permutations, and with `ranks` a column of ranks for each pivot.
 
-    pivots: at most; never more than there are queries.
+    pivots: the maximum; never more than there are queries.
     """
     rows, queries = dataset.rows, dataset.queries
     columns: dict[str, NDArray[np.int64]] = {}
@@ -99,7 +99,7 @@ def _rank(pivot: int) -> str:
 def _ranks(
     pivot: NDArray[np.float32], vectors: NDArray[np.float32], metric: Metric
 ) -> NDArray[np.int64]:
-    """The rank of each row's distance from the pivot, by blocks."""
+    """The rank of each row by its distance from the pivot, computed in blocks."""
     rows, step = len(vectors), max(1, _BLOCK // vectors.shape[1])
     away = np.empty(rows)
     for start in range(0, rows, step):
@@ -115,7 +115,8 @@ def matches(rows: int, share: float) -> int:
 
 
 def independent(made: Made, share: float) -> list[Filter]:
-    """For each query, a window of a permutation: one for each pivot, spread over its values."""
+    """Filters that keep a window of a permutation, one per query: each pivot has a window, spread
+    over the values."""
     rows = made.table.num_rows
     kept = matches(rows, share)
     starts = [at * (rows - kept) // max(1, made.pivots - 1) for at in range(made.pivots)]
@@ -126,13 +127,13 @@ def independent(made: Made, share: float) -> list[Filter]:
 
 
 def aligned(made: Made, share: float) -> list[Filter]:
-    """For each query, the rows nearest to its pivot."""
+    """Filters that keep the rows nearest to a query's pivot, one for each query."""
     kept = matches(made.table.num_rows, share)
     return [Range(_rank(pivot), lt=kept) for pivot in made.pivot_of.tolist()]
 
 
 def opposed(made: Made, share: float) -> list[Filter]:
-    """For each query, the rows farthest from its pivot."""
+    """Filters that keep the rows farthest from a query's pivot, one for each query."""
     rows = made.table.num_rows
     kept = matches(rows, share)
     return [Range(_rank(pivot), gte=rows - kept) for pivot in made.pivot_of.tolist()]
@@ -186,13 +187,13 @@ class Stated:
 def stated(
     dataset: Dataset, where: Filter | Sequence[Filter], answers: Mapping[int, NDArray[np.int64]]
 ) -> Stated:
-    """Evaluate every distinct filter once, and hold no more than one of their masks.
+    """Evaluate every distinct filter once, holding no more than one mask.
 
-    The correlation of a filter with a query is the rank-biserial one, 2 P(a < b) + P(a = b) - 1,
-    a and b the query's distances from a row that the filter keeps and from one that it does not:
-    1 when all kept rows are nearer than all others, 0 when the filter has nothing to do with
-    where the query is, -1 when they are all farther. It is estimated from up to 256 rows of each
-    side.
+    The correlation of a filter with a query is the rank-biserial correlation, 2 P(a < b) + P(a = b)
+    - 1, where a and b are the query's distances from a row that the filter keeps and from a row
+    that it does not keep: 1 if all kept rows are nearer than all others, 0 if the filter is
+    unrelated to where the query is, -1 if they are all farther. It is estimated from up to 256 rows
+    of each side.
 
     Args:
         answers: ids that were returned, by query.

@@ -21,17 +21,17 @@ COLD_SEARCHES, COLD_S = 100, 2.0
 
 
 def finishing(context: Context, point: Mapping[str, Any]) -> Iterator[ingest.Step]:
-    """As `bulk.finishing`, and then the first search: a store is ready when it has answered one,
-    so that an index that is built by the first search has been built by then.
+    """The steps of `ingest.finishing`, and then the first search: a store is ready when it has
+    answered a search, so an index that the first search builds has been built by then.
 
-    What the store raises is raised.
+    Exceptions of the store propagate.
     """
     yield from ingest.finishing(context.store, context.progress)
     yield first_search(context, point)
 
 
 def first_search(context: Context, point: Mapping[str, Any]) -> ingest.Step:
-    """Make ready to search, and search once. What the store raises is raised."""
+    """Prepare to search, and search once. Exceptions of the store propagate."""
     started = perf_counter_ns()
     looking_for(context.store, context, point)(_queries(context)[0])
     return ingest.Step("first_search", started, perf_counter_ns())
@@ -44,9 +44,9 @@ def finish(context: Context, point: Mapping[str, Any]) -> list[ingest.Step]:
 
 def cold_searches(context: Context, first: ingest.Step) -> Phase:
     """The searches after the `first`, one at a time by the store's own client, before the gate and
-    any warm-up: what is slow at the beginning shows here, and in no other figure.
+    any warm-up: slow initial searches show here, and in no other figure.
 
-    The phase's metrics are of `first` and of these together.
+    The phase's metrics cover `first` and these searches together.
     """
     search, queries = looking_for(context.store, context, {}), _queries(context)
     phase = Phase("cold_searches", perf_counter_ns(), 0)
@@ -77,6 +77,6 @@ def cold_searches(context: Context, first: ingest.Step) -> Phase:
 
 
 def _queries(context: Context) -> NDArray[np.float32]:
-    """The dataset's queries; where it has none, its rows."""
+    """The dataset's queries, or its rows if it has no queries."""
     given = context.dataset
     return given.queries if len(given.queries) else given.vectors

@@ -10,7 +10,7 @@ _STRIDE = 2**0.5
 
 def parameter_values(kind: IndexKind, k: int) -> tuple[int, ...]:
     """Values of `kind.recall_parameter`, ascending, from the least that makes sense to a generous
-    one; none where the index has no such parameter."""
+    one; empty if the index has no such parameter."""
     name = kind.recall_parameter
     if name is None:
         return ()

@@ -18,12 +18,12 @@ class RecallParameter:
 
     @property
     def setting(self) -> dict[str, int]:
-        """As a point has it."""
+        """The parameter with its current value, as an entry of a point."""
         return {self.name: self.values[self.at]} if self.name and self.values else {}
 
     @property
     def value(self) -> dict[str, float | None]:
-        """As a metric."""
+        """The current value, as a metric."""
         return {"recall_parameter_value": self.values[self.at]} if self.setting else {}
 
     @property
@@ -37,7 +37,7 @@ class RecallParameter:
         return "".join(f", {name} = {value}" for name, value in self.setting.items())
 
     def raised(self) -> bool:
-        """Turn it to the next value, if there is one."""
+        """Set the parameter to its next value; False if there is none."""
         if self.at + 1 >= len(self.values):
             return False
         self.at += 1
@@ -47,10 +47,10 @@ class RecallParameter:
 def find_recall(
     parameter: RecallParameter, measure: Callable[[], Phase], recall: float
 ) -> Generator[Phase, None, Phase]:
-    """Set the parameter to the least value that gives the recall; the phase measured there, or
-    at the greatest value where none does.
+    """Set the parameter to the least value that reaches the recall; returns the phase measured
+    there, or the phase at the greatest value if none reaches it.
 
-    measure: searches with the parameter as it is.
+    measure: searches with the parameter's current value.
     """
     seen: dict[int, Phase] = {}
     low, high = 0, max(len(parameter.values) - 1, 0)
@@ -68,5 +68,5 @@ def find_recall(
 
 
 def recall_of(phase: Phase) -> float:
-    """Mean recall; 0 where nothing was answered."""
+    """Mean recall; 0 if there were no answers."""
     return phase.metrics.get("recall_mean") or 0.0

@@ -30,7 +30,7 @@ def share_points(
     clients: Sequence[int],
     search: Mapping[str, Values],
 ) -> list[OperatingPoint]:
-    """Points of searches at each share, under this name, of rows that are inserted last.
+    """Search points for each share of rows that are inserted last; `name` is the name of the share.
 
     Raises:
         Unsupported: the store takes no rows after the index is built.
@@ -48,7 +48,7 @@ def share_points(
 
 
 def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
-    """The given rows (positions) of a dataset, to be inserted: its fingerprint is the whole's."""
+    """The given rows (positions) of a dataset, to be inserted, with the whole's fingerprint."""
     return replace(
         dataset,
         vectors=np.ascontiguousarray(dataset.vectors[rows]),
@@ -58,8 +58,8 @@ def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
 
 
 def insert(store: Store, context: Context, rows: Dataset, progress: Progress) -> None:
-    """Insert all rows, by the engine where it writes them: a client in Python would take processor
-    time from searches that go on.
+    """Insert all rows, by the engine if it can write them: a Python client would take processor
+    time from concurrent searches.
 
     Raises:
         StoreError: not every row was taken.
@@ -74,17 +74,17 @@ def insert(store: Store, context: Context, rows: Dataset, progress: Progress) ->
 
 
 def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArray[np.int64]]:
-    """Rows that are nobody's neighbours: whether they are there or not, the truth of every query
-    is the same, so that answers can be judged while they are inserted.
+    """Rows that are no query's neighbours: the truth of every query is the same whether or not they
+    are present, so answers can be judged while they are inserted.
 
-    Where too few rows are left over, the last queries are left out.
+    If too few rows are left over, the last queries are left out.
 
     Args:
-        count: of the rows.
+        count: number of rows.
 
     Returns:
-        The context with the queries that are asked, and positions of the rows, ascending, drawn
-        by its seed.
+        The context with the queries that are sent, and positions of the rows, ascending, drawn by
+            its seed.
 
     Raises:
         StoreError: the neighbours of a single query leave fewer rows.
@@ -108,7 +108,7 @@ def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArra
 
 
 def _queries_within(truth: Truth, most: int) -> int:
-    """Number of the first queries that have at most so many neighbours together."""
+    """Number of first queries that together have at most `most` neighbours."""
     _, first = np.unique(truth.accept_ids, return_index=True)
     of = np.searchsorted(truth.accept_offsets, first, side="right") - 1
     queries = len(truth.accept_offsets) - 1

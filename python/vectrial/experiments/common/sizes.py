@@ -21,7 +21,7 @@ def checked(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
 def resolved(
     sizes: tuple[Size, ...], rows: int, *, least: int = 1, whole: bool = True
 ) -> list[int]:
-    """Numbers of rows, ascending, without those below `least`; what exceeds `rows` is the same, and
-    with `whole` it is always among them."""
+    """Numbers of rows, ascending, without those below `least`. Sizes beyond `rows` are reduced to
+    `rows`, which `whole` always includes."""
     found = {min(rows, round(s * rows) if isinstance(s, float) or s == 1 else s) for s in sizes}
     return [size for size in sorted(found | {rows} if whole else found) if size >= least]

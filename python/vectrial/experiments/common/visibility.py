@@ -54,14 +54,15 @@ class Changes:
         self._floor = self._demanded()
 
     def created(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
-        """Rows (n,), (n, d) were inserted, all of them acknowledged: each is found."""
+        """Check that acknowledged inserts of rows (n,), (n, d) are each found."""
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
         if ids.size and _whole(phase):
             sought = self._look_for(ids, vectors)
             _record(phase, sought.tried, self._missed(sought))
 
     def updated(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
-        """Rows were moved to these vectors: each is found there, and not where it was."""
+        """Check that rows moved to these vectors are each found there, and not at their old
+        place."""
         before = self.vectors(ids)
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
         if ids.size and _whole(phase):
@@ -72,7 +73,7 @@ class Changes:
             _record(phase, sought.tried, faults)
 
     def deleted(self, phase: Phase, ids: Ids) -> None:
-        """Rows are gone: no answer near them names one."""
+        """Check that no answer near deleted rows names one of them."""
         near = self.vectors(ids)
         self._deleted |= set(ids.tolist())
         if not ids.size or not _whole(phase):
@@ -112,7 +113,7 @@ class Changes:
         return floor if found >= floor * sought.tried else floor * SHARE_OF_FLOOR
 
     def _searcher(self) -> Searcher:
-        """A search that sees every change which was acknowledged before."""
+        """A search that sees every change acknowledged before it."""
         context = self._context
         context.store.refresh()
         kind = context.store.capabilities.indexes[context.index.kind]
@@ -139,7 +140,7 @@ class Changes:
         return [(len(lost), f"are not found by searches near them, as {lost[:3]}")]
 
     def _at_old_places(self, ids: Ids, before: Vectors) -> list[int]:
-        """Of moved rows those that are found where they were, though they are far from there."""
+        """Moved rows that are still found at their old place, though they are far from it."""
         stale = list[int]()
         found = answers(self._searcher(), before, budget_s=BUDGET_S)
         for id_, named, vector in zip(ids.tolist(), found, before, strict=False):
@@ -178,7 +179,7 @@ def _whole(phase: Phase) -> bool:
 
 
 def _record(phase: Phase, checked: int, faults: list[_Fault]) -> None:
-    """Write into a phase how many rows were looked for, and what is wrong with how many."""
+    """Write into a phase how many rows were looked for, and how many have which fault."""
     phase.metrics |= {
         "checked_by_search": float(checked),
         "wrong_by_search": float(sum(wrong for wrong, _ in faults)),

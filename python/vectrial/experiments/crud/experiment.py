@@ -47,7 +47,7 @@ class TargetRows:
     metadata: pa.Table | None
 
     def batch(self, context: Context, i: int) -> pa.RecordBatch:
-        """Row i alone."""
+        """A batch with row i alone."""
         assert self.vectors is not None, "only rows with vectors are written"
         metadata = None if self.metadata is None else self.metadata.slice(i, 1)
         return make_batch(context.schema, self.ids[i : i + 1], self.vectors[i : i + 1], metadata)
@@ -165,8 +165,8 @@ class Crud(Experiment):
     def _write(
         self, context: Context, name: str, rows: TargetRows, operation: Literal["insert", "upsert"]
     ) -> tuple[Phase, int]:
-        """Write rows one by one, in requests or batches that are made before the clock starts;
-        returns how many were sent, too."""
+        """Write rows one by one, in requests or batches that are made before the clock starts; also
+        returns how many were sent."""
         if context.lane is Lane.NATIVE:
             return self._sent(context, name, operation, rows)
         write = context.store.insert if operation == "insert" else context.store.upsert
@@ -238,7 +238,7 @@ class Crud(Experiment):
     def _sent(
         self, context: Context, name: str, operation: str, rows: TargetRows
     ) -> tuple[Phase, int]:
-        """Send an operation for each row through the engine; how many were sent, too."""
+        """Send an operation for each row through the engine; also returns how many were sent."""
         native = context.store.native_rows()
         fields = [field.name for field in context.schema.fields]
         phase, done = native_rows.one_by_one(
@@ -269,7 +269,7 @@ class Crud(Experiment):
         return self._with_few_samples(phase, len(results), samples), results
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Six operations at about a millisecond."""
+        """Time of six operations, at about a millisecond each."""
         return 0.5 + 6 * min(self.max_s, self.samples * 1e-3)
 
 
@@ -290,7 +290,7 @@ def _verified(phase: Phase, right: int) -> None:
 
 
 def _counted(phase: Phase, context: Context, expected: int) -> None:
-    """The store's own count must agree with what was acknowledged."""
+    """Mark the phase invalid if the store's own count differs from the acknowledged rows."""
     count = context.store.count()
     if count != expected and phase.valid:
         phase.valid = False
@@ -303,7 +303,7 @@ def _right_finds(
     answers: Sequence[NDArray[np.int64] | None],
     limit: int,
 ) -> int:
-    """Answers that name as many distinct rows as there are up to `limit`, all of which hold."""
+    """Number of answers with as many distinct matching rows as exist, up to `limit`."""
     assert dataset.metadata is not None
     position = {int(id_): row for row, id_ in enumerate(dataset.ids)}
     masks: dict[filters.Filter, NDArray[np.bool_]] = {}
@@ -329,7 +329,7 @@ def _unsupported(name: str, what: str) -> Phase:
 
 def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> TargetRows:
     """Rows like the dataset's: its vectors with 5 % of their own spread as noise, ids above all
-    others, metadata of the rows they came from."""
+    others, metadata of the original rows."""
     rows = rng.integers(0, dataset.rows, count)
     base = np.asarray(dataset.vectors[rows], dtype=np.float32)
     noise = rng.standard_normal(base.shape, dtype=np.float32) * (0.05 * base.std())
@@ -339,14 +339,14 @@ def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> TargetR
 
 
 def _present(context: Context, rows: TargetRows, done: int) -> int:
-    """Number of the first `done` rows that are read back as they were written."""
+    """Number of rows among the first `done` that read back as they were written."""
     assert rows.vectors is not None
     what = rows.ids[:done], rows.vectors[:done]
     return read_back(context.store, context.schema, context.index, *what)
 
 
 def _conditions(context: Context, samples: int, rng: np.random.Generator) -> list[filters.Eq] | str:
-    """Equality conditions on the most selective column, or why there are none."""
+    """Equality conditions on the most selective column, or the reason why there are none."""
     metadata = context.dataset.metadata
     can = context.store.capabilities.under(context.index.kind)
     if "eq" not in can.find:

@@ -44,7 +44,7 @@ _CRUD = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """Single operations: p50 and p99, and whether their effect was there afterwards."""
+    """Sections on single operations: p50 and p99, and whether they had their effect afterwards."""
     blocks: list[Block] = []
     for facet, members in by_facet(points):
         order = [*OPERATIONS, *sorted({p.phase for p in members} - set(OPERATIONS))]

@@ -46,14 +46,14 @@ class Rowmaker:
         return vector
 
     def position(self, id_: int, version: int) -> int:
-        """Where in the dataset that vector is. Rows share it where there are more than the dataset
-        has."""
+        """Position of that vector in the dataset. Rows share vectors if there are more rows than
+        vectors."""
         rows = self.dataset.rows
         step = _STEP if math.gcd(_STEP, rows) == 1 else 1
         return (id_ + version * step) % rows
 
     def rows(self, change: Change) -> NewRows | None:
-        """What a change writes; None of a delete."""
+        """The rows that a change writes; None for a delete."""
         if change.kind is ChangeKind.DELETE:
             return None
         for id_ in change.ids:
@@ -66,7 +66,7 @@ class Rowmaker:
         return NewRows(np.array(change.ids, np.int64), vectors, columns)
 
     def versions(self, table: pa.Table) -> dict[int, int]:
-        """The version of each row of a table of a store's, or `TORN`, `FOREIGN`."""
+        """The version of each row in a table read from a store, or `TORN`, `FOREIGN`."""
         columns = columns_of(table, self.schema)
         told: Sequence[object] = columns.get(VERSION, [None] * table.num_rows)
         vectors = vectors_of(table)
@@ -86,7 +86,7 @@ class Rowmaker:
 
 
 def schema_of(dataset: Dataset, can: Capabilities, like: Schema) -> Schema:
-    """The vectors, and a column for the version where the store has such columns."""
+    """Schema of the vectors, and of a version column if the store supports such columns."""
     columns = (Field(VERSION, FieldType.INT, indexed=False),)
     return Schema(dataset.dim, like.metric, columns if FieldType.INT in can.field_types else ())
 
@@ -105,7 +105,7 @@ class Planner:
     next_id: int = 0
 
     def first(self, rows: int, maker: Rowmaker) -> ChangeScript:
-        """The rows that are there before the first fault."""
+        """Script that writes the rows that are present before the first fault."""
         batch = max(self.batch_rows, min(rows, 100))
         changes = [self._insert(min(batch, rows - at)) for at in range(0, rows, batch)]
         return _script(changes, maker, 0.0)
@@ -113,9 +113,9 @@ class Planner:
     def next(
         self, live: Sequence[int], count: int, interval_s: float, maker: Rowmaker
     ) -> ChangeScript:
-        """`count` changes; rows that an earlier one deleted are not touched again.
+        """Script of `count` changes; rows deleted by an earlier change are not touched again.
 
-        live: ids of the rows that are there.
+        live: ids of the rows that are present.
         """
         there = list(live)
         changes = []

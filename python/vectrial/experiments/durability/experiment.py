@@ -115,7 +115,7 @@ class DurabilityExperiment(Experiment):
         return [{"outage": str(outage)} for outage in self.outages]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """As of every experiment; and outages that only a server has."""
+        """Apply the common checks, and refuse outages that only a server can suffer."""
         super().check_point(target, point)
         if point["outage"] in OF_SERVERS and target.store.kind != "server":
             raise Unsupported(NO_SERVER)
@@ -142,5 +142,5 @@ class DurabilityExperiment(Experiment):
         yield phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Each outage with a start; nothing is known of the durability here."""
+        """Time of the outages, each with a start; the durability is not known here."""
         return 5.0 + self.count * ((self.least_s + self.most_s) / 2 + 4.0)

@@ -62,7 +62,7 @@ class Holder(ABC):
         self._close()
 
     def load(self, script: ChangeScript) -> Sequence[ChangeOutcome]:
-        """Make all changes of a script, and stop writing; returns what became of each.
+        """Make all changes of a script, and stop writing; returns the outcome of each change.
 
         Raises:
             StoreError: one failed.
@@ -85,7 +85,7 @@ class Holder(ABC):
         self._writer.begin(script)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long from the answer to the first change on, while more are made.
+        """Wait this many seconds after the answer to the first change, while more changes are made.
 
         Raises:
             StoreError: the writer could not open the store.
@@ -98,15 +98,16 @@ class Holder(ABC):
 
     @abstractmethod
     def strike(self, outage: Outage) -> Sequence[ChangeOutcome]:
-        """Have it suffer an outage, which has ended when this returns, and nobody writes any more;
-        returns what became of the changes.
+        """Subject the store to an outage; returns the outcomes of the changes. On return the outage
+        has ended, and nobody writes any more.
 
         Raises:
             Unsupported: there is no such outage here.
         """
 
     def store(self) -> Store:
-        """The store, opened again. Nobody writes any more: some libraries let one process in."""
+        """The store, reopened. Nobody writes any more, since some libraries allow only one
+        process."""
         self._end_writer()
         self._close()
         self._store = self._opened()
@@ -119,7 +120,7 @@ class Holder(ABC):
         return opening
 
     def _end_writer(self) -> Sequence[ChangeOutcome]:
-        """Kill the writer; returns what became of its changes."""
+        """Kill the writer; returns the outcomes of its changes."""
         writer, self._writer = self._writer, None
         if writer is None:
             return ()
@@ -127,7 +128,7 @@ class Holder(ABC):
         return writer.outcomes()
 
     def _stop_writer(self) -> Sequence[ChangeOutcome]:
-        """Let the writer end its change, and end it."""
+        """Let the writer finish its current change, and end it."""
         assert self._writer is not None
         self._writer.stop()
         return self._end_writer()
@@ -183,7 +184,7 @@ class ServerHolder(Holder):
         return outcomes
 
     def _lose_node(self) -> None:
-        """Kill a node, another one each time, and start it again on its data after a while."""
+        """Kill a node, a different one each time, and restart it on its data after a while."""
         context = self.context
         nodes = 0 if context.address is None else len(context.address.nodes)
         if context.strike is None or nodes < 2:
@@ -194,7 +195,7 @@ class ServerHolder(Holder):
         context.strike(node, Fault.KILL, True)
 
     def _starve(self) -> None:
-        """Take memory from the server until it is ended, or the kernel takes no more."""
+        """Take memory from the server until it is killed, or the kernel takes no more."""
         limit, resident = self.context.limit_memory, self.context.resident_bytes()
         if limit is None or resident is None:
             raise Unsupported("its server is not run here")
@@ -246,7 +247,7 @@ class LibraryHolder(Holder):
 
 
 def _fill_disk(context: Context) -> None:
-    """Have the disk full for a while."""
+    """Keep the disk full for a while."""
     if context.fill_disk is None:
         raise Unsupported(_NO_DISK)
     context.fill_disk(True)

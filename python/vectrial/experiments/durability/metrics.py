@@ -61,10 +61,10 @@ METRICS = (
 
 
 def rate_at_most(broken: int, outages: int) -> float:
-    """The share of outages that break the promise, of which more is excluded at 95 %.
+    """Upper bound of the share of outages that break the promise, at 95 % confidence.
 
-    The upper end of the one-sided interval of Clopper and Pearson (1934); with no broken one among
-    n it is 1 - 0.05^(1/n), about 3/n.
+    The upper end of the one-sided interval of Clopper and Pearson (1934); if none of n outages
+    broke it, the bound is 1 - 0.05^(1/n), about 3/n.
     """
     if broken >= outages:
         return 1.0

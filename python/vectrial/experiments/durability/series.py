@@ -56,11 +56,11 @@ class WritePace:
 
     @property
     def interval_s(self) -> float:
-        """From one request to the next."""
+        """Seconds between the starts of two requests."""
         return self.batch_rows / self.rows_per_s
 
     def requests(self, seconds: float) -> int:
-        """In so many seconds; at least one."""
+        """Number of requests in this many seconds; at least one."""
         return max(1, round(seconds / self.interval_s))
 
 
@@ -82,7 +82,7 @@ class Record:
     whole_s: list[float] = field(default_factory=list)
 
     def unreadable(self, why: str) -> None:
-        """After the last outage the store is not there any more."""
+        """Record that the store is lost after the last outage."""
         self.unanswered += 1
         self.broken += 1
         self.named.append(f"outage {self.outages}: {why}")
@@ -147,8 +147,8 @@ class OutageSeries:
         self._holder.__exit__(*exc)
 
     def load(self, rows: int) -> None:
-        """Insert the rows that are there before the first outage, and are promised: they are
-        flushed, and the window of buffered writes passes.
+        """Insert the rows that are present before the first outage, flush them, and let the window
+        of buffered writes pass, so that they are promised.
 
         Raises:
             StoreError: it failed.
@@ -160,10 +160,9 @@ class OutageSeries:
         self._ledger.settle(self._versions(self._holder.store()))
 
     def suffer(self, *, late: bool) -> None:
-        """Changes, an outage at a random moment, and a look at what is there afterwards.
+        """Make changes, strike with an outage at a random moment, and check which rows are present.
 
-        late: where writes are buffered, the outage comes when the window of the first of them has
-            passed.
+        late: with buffered writes, strike when the window of the first write has passed.
 
         Raises:
             Unsupported: there is no such outage here.
@@ -194,7 +193,7 @@ class OutageSeries:
         self._look(fault_ns, promised_ns)
 
     def _flush(self, live: list[int]) -> tuple[int, list[int]]:
-        """Changes, and a flush; returns when that was done, and the rows not touched."""
+        """Make changes, and flush; returns when the flush was done, and the rows not touched."""
         pace = self._pace
         script = self._planner.next(
             live, pace.requests(_BEFORE_FLUSH_S), pace.interval_s, self._maker
@@ -210,8 +209,8 @@ class OutageSeries:
         )
 
     def _look(self, fault_ns: int, promised_ns: int | None) -> None:
-        """Read every row. A server is asked again until all that was promised is there, or for as
-        long as that may take."""
+        """Read every row. A server is polled until every promised row is present, or until the time
+        for that is over."""
         patient = isinstance(self._holder, ServerHolder)
         began, answered_ns = time.monotonic(), 0
         while True:
@@ -242,7 +241,7 @@ class OutageSeries:
         self.record.named += [f"outage {self.record.outages}, {one}" for one in broken]
 
     def _read(self) -> _StoreReading:
-        """What is there. A server that never answers is not waited for."""
+        """The rows that are present. A server that never answers is not waited for."""
         if not isinstance(self._holder, ServerHolder):
             return self._reading()
         found: list[_StoreReading] = []
@@ -265,9 +264,9 @@ class OutageSeries:
         return self._maker.versions(pa.concat_tables(parts)) if parts else {}
 
     def _not_found(self, store: Store) -> int:
-        """Number of the newest rows that are there and are not among the neighbours of their own
-        vector, at the search parameters at which the index is nearly exact. Rows are left out that
-        share it with more others than there are neighbours."""
+        """Number of newest rows that are present but not among the neighbours of their own vector,
+        with search parameters that make the index nearly exact. Rows are left out if more others
+        share their vector than there are neighbours."""
         live, position = self._ledger.live(), self._maker.position
         alike = Counter(position(id_, version) for id_, version in live.items())
         distinct = [id_ for id_ in live if alike[position(id_, live[id_])] <= _NEIGHBOURS]

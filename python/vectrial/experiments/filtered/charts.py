@@ -29,9 +29,9 @@ OFF = "off"
 
 
 def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
-    """Recall or QPS against the share of the rows that a filter keeps: a line for
-    each series, setting and arm of payload indexes; hollow marks are those without them, and those
-    that do not count."""
+    """Chart of recall or QPS against the share of rows that a filter keeps, with a line for each
+    series, setting and arm of payload indexes. Hollow marks have no payload index, or do not count.
+    """
     rows = [row for point in points if (row := _row(point, metric, looks)) is not None]
     series = list(dict.fromkeys(point.series for point in points))
     log = metric == "qps"
@@ -62,7 +62,7 @@ def against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
 
 
 def _ticks(shares: Sequence[float], *, dense: bool) -> list[float]:
-    """The shares that were measured, or decades where they would not find room."""
+    """The measured shares, or decades if the shares do not fit."""
     measured = sorted(set(shares))
     if not measured:
         return []

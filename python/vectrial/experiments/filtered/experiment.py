@@ -165,8 +165,8 @@ class Filtered(Experiment):
         return value
 
     def resolve(self, data: Data) -> Filtered:
-        """With the predicates and the filters that the dataset has something for, unless the
-        suite says."""
+        """The experiment with the predicates and filters that the dataset supports, unless the
+        suite sets them."""
         kinds: tuple[Predicate, ...] = ("independent", "aligned", "opposed")
         if data.schema.fields:
             kinds = ("column", *kinds)
@@ -200,8 +200,7 @@ class Filtered(Experiment):
 
     def points(self, target: Target) -> list[Mapping[str, Any]]:
         """A point for each condition on the dataset's own columns, which the loaded store has
-        indexed; and one for each arm that needs a store of its own, with all that is asked there.
-        """
+        indexed; and a point for each arm that needs a separate store, with all its conditions."""
         if not target.can.filters:
             raise Unsupported(f"{target.name} has no search under a filter")
         arms = self._arms(target)
@@ -217,11 +216,11 @@ class Filtered(Experiment):
         return points
 
     def _search_points(self, target: Target) -> list[OperatingPoint]:
-        """Clients and search parameters, every combination."""
+        """Every combination of clients and search parameters."""
         return client_points(self.clients, search_points(target, self.search, self.returns))
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, filters that the store does not honour."""
+        """Apply the common checks, and refuse filters that the store does not honour."""
         can = target.can
         for asked in [point] if "selectivity" in point else self._search_points(target):
             super().check_point(target, asked)
@@ -242,7 +241,7 @@ class Filtered(Experiment):
             )
 
     def _operators(self, data: Data, arm: str) -> frozenset[str]:
-        """Operators of all filters that the store of an arm receives."""
+        """Operators of all filters that an arm's store receives."""
         used = {"range"} if self._made_columns or self.depths else set()
         if max(self.depths, default=1) > 1:
             used |= {"and"} if set(self.shapes) - {"or"} else set()
@@ -256,7 +255,7 @@ class Filtered(Experiment):
         return "selectivity" in point
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Value of the point; the greatest if it covers several."""
+        """Number of clients at the point; the greatest if it covers several."""
         return int(point.get("clients", max(self.clients)))
 
     # -- measuring -----------------------------------------------------------------------------
@@ -297,7 +296,7 @@ class Filtered(Experiment):
                     yield from self._searches(there, asked, arm, one)
 
     def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
-        """Conditions that an arm's store is searched under, after the search without a filter."""
+        """The conditions of searches in an arm's store, after the search without a filter."""
         yield _on_data(context, 1.0)
         if arm == "off":
             for wanted in self._of_data():
@@ -315,7 +314,7 @@ class Filtered(Experiment):
     def _searches(
         self, context: Context, point: OperatingPoint, arm: str, asked: _Condition
     ) -> Iterator[SearchLoad]:
-        """The searches under a condition. Their answers are looked at when they have ended."""
+        """The searches under a condition. Their answers are checked after they have ended."""
         where = asked.where
         load = ClosedLoop(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
         about = {"predicate": asked.predicate, "selectivity": asked.selectivity, **asked.about}
@@ -350,8 +349,8 @@ class Filtered(Experiment):
         where: Filters,
         answers: dict[int, NDArray[np.int64]],
     ) -> None:
-        """Ask queries spread over all once more, by the store's own method, and keep what each is
-        answered in `answers`."""
+        """Send a sample of the queries once more, by the store's own method, and keep their answers
+        in `answers`."""
         queries = context.dataset.queries
         each = searchers(context.store, point.returning, context.k, point.search, where)
         chosen = np.linspace(0, len(queries) - 1, min(self.checks, len(queries))).astype(int)
@@ -360,23 +359,23 @@ class Filtered(Experiment):
             answers[at] = search(queries[at])[0]
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The least time of the phases, half as much again, and the filtered truth."""
+        """Time of the filtered truth, and one and a half times the least time of the phases."""
         return self.turns_at(point) * (1.0 + self.min_s * 1.5)
 
     def turns_at(self, point: Mapping[str, Any]) -> int:
-        """Those under each condition."""
+        """Number of loads, one for each condition."""
         if "selectivity" in point:
             return 1
         made = len(self._made_columns) * len(self._selectivities)
         return 1 + made + len(self.depths) * len(self.shapes)
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """Those beside, with made columns."""
+        """Number of additional loads, for generated columns."""
         return 0.0 if "selectivity" in point else 2.0
 
 
 def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
-    """Operators that filters on the dataset's own columns use.
+    """Operators used by filters on the dataset's own columns.
 
     Raises:
         Unsupported: there is nothing to filter by.
@@ -394,7 +393,7 @@ def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
 
 
 def _filtered(selectivity: float | str, data: Data) -> Sequence[Column]:
-    """The dataset's own columns that filters may be on."""
+    """The dataset's own columns that can be filtered."""
     if selectivity == 1.0:
         return ()
     numeric = [field for field in data.schema.fields if field.type in _NUMBERS]
@@ -402,7 +401,7 @@ def _filtered(selectivity: float | str, data: Data) -> Sequence[Column]:
 
 
 def _on_data(context: Context, selectivity: float | str) -> _Condition:
-    """The condition on the dataset's own columns; at 1 there is none."""
+    """The condition on the dataset's own columns; no condition at 1."""
     if selectivity == 1.0:
         return _Condition("none", 1.0, None, {})
     if selectivity != OWN:
@@ -416,7 +415,7 @@ def _on_data(context: Context, selectivity: float | str) -> _Condition:
 
 
 def _state(phase: Phase, told: Stated, looked_at: int) -> None:
-    """Say of a phase what its filters were, and whether they held."""
+    """Record in a phase what its filters were, and whether they held."""
     timed, violated = (phase.metrics.get(one) or 0 for one in ("checked_answers", "violations"))
     phase.metrics |= {
         "checked_answers": timed + looked_at,

@@ -21,7 +21,7 @@ _METRICS = {"recall_mean": "Recall", "qps": "QPS"}
 
 
 def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    """Of the fewest clients, where more than one share was measured."""
+    """Figures for the fewest clients, if more than one share was measured."""
     clients = min(int(p.params.get("clients", 1)) for p in points)
     alone = [p for p in points if int(p.params.get("clients", 1)) == clients]
     found = []
@@ -49,8 +49,8 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
 
 
 def _without_filter(members: Sequence[Point], every: Sequence[Point], run: RunData) -> list[Point]:
-    """The search without a filter that belongs to each line: of the same series, index, setting and
-    arm; that on the same load, or else the one measured first."""
+    """The unfiltered search that belongs to each line, with the same series, index, setting and
+    arm: the one on the same load, or else the one measured first."""
     trials = {phase.phase_id: trial.trial_id for trial in run.trials for phase in trial.phases}
 
     def loads(points: Sequence[Point]) -> set[int]:

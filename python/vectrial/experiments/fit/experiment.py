@@ -126,16 +126,16 @@ class Fit(Experiment):
         ]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, several clients of a store that allows one."""
+        """Apply the common checks, and refuse several clients of a store that allows only one."""
         super().check_point(target, point)
         refuse_threads(target, self.clients_at(point) or 1)
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """None where a rate is offered."""
+        """Number of clients; None if a rate is offered."""
         return int(point["clients"]) if "clients" in point else None
 
     def limits_at(self, point: Mapping[str, Any]) -> Limits:
-        """Both, of the point."""
+        """Both limits of the point."""
         return Limits(float(point["cpus"]), int(point["memory_bytes"]))
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -165,7 +165,7 @@ class Fit(Experiment):
         return OpenLoop(self.rate, max(self.duration_s, wanted_s, _ARRIVALS / self.rate))
 
     def _load(self, context: Context, point: Mapping[str, Any]) -> Phase:
-        """Everything from an empty store until it has answered a search."""
+        """The phase from an empty store until it has answered a search."""
         store, rows = context.store, context.dataset.rows
         started = perf_counter_ns()
         store.create(context.schema, context.index)
@@ -198,13 +198,13 @@ class Fit(Experiment):
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
     def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
-        """Searches whose figures are those of limits, and stand beside no others."""
+        """Searches under limits, whose figures are not compared with others."""
         phase = dispatch.search(context, point, load, name=name)
         phase.role = None
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """A start, a load, a few passes, the searches with those before them, and the gate."""
+        """Time of a start, a load, a few passes, the searches with their warm-up, and the gate."""
         least_s = 0.0 if self.clients is not None else _ARRIVALS / self.rate
         searches_s = max(self.duration_s, least_s)
         return 5.0 + self.warmup_s + rows * (20e-6 + dim * 0.6e-6) + 2 * searches_s

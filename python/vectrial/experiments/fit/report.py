@@ -73,12 +73,12 @@ _LEAD = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """The least machine of each store, what happens just below it, and every step."""
+    """Sections on the least machine of each store, what happens just below it, and every step."""
     return sections_of(run, fitting.fits(run), prices_of(run))
 
 
 def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> list[Section]:
-    """The section of these stores; none without any."""
+    """The section of these stores; empty if there are none."""
     blocks: list[Block] = []
     for (dataset, rows, limits), members in _grouped(fits).items():
         data = f"{dataset}, {formatting.rows(rows)}"
@@ -102,7 +102,7 @@ def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) 
 
 
 def _grouped(fits: Sequence[FitResult]) -> dict[tuple[str, int, str], list[FitResult]]:
-    """By data and requirements."""
+    """Results by data and requirements."""
     found: dict[tuple[str, int, str], list[FitResult]] = {}
     for one in fits:
         found.setdefault((one.dataset, one.rows, one.limits), []).append(one)
@@ -155,7 +155,7 @@ def _answer(run: RunData, one: FitResult, prices: Prices | None) -> Row:
 
 
 def _at_most(below: FitStep | None) -> str:
-    """A footnote where nothing lower failed."""
+    """A footnote if no lower limit failed, otherwise empty."""
     return "" if below is not None else "at most: no lower limit failed"
 
 
@@ -168,7 +168,7 @@ def _spread(one: FitResult, metric: str, unit: str) -> Cell:
 
 
 def _beyond_empty(one: FitResult) -> Cell:
-    """The least memory less that before rows, over the vectors."""
+    """The least memory minus the memory before any rows, relative to the vectors."""
     empty = one.spread("empty_rss_bytes")
     if empty is None or one.memory_bytes is None:
         return absent_cell("the memory before rows is not known")

@@ -115,7 +115,7 @@ class HybridSearch(Experiment):
         return [point.with_parameters(rows=size) for size in each for point in points]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, data without texts or without the columns named."""
+        """Apply the common checks, and refuse data without texts or without the named columns."""
         super().check_point(target, point)
         kinds = {field.name: field.type for field in target.data.schema.fields}
         if FieldType.STRING not in kinds.values():
@@ -126,14 +126,14 @@ class HybridSearch(Experiment):
             raise Unsupported(f"the dataset has no column '{self.related}'")
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """The same at every point."""
+        """Number of clients, the same at every point."""
         return self.clients
 
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
         return True
 
     def turns_at(self, point: Mapping[str, Any]) -> int:
-        """One at each weight."""
+        """One turn at each weight."""
         return len(self.alphas)
 
     def loads(self, context: Context, point: OperatingPoint) -> Generator[HybridLoad | Phase]:
@@ -215,19 +215,19 @@ class HybridSearch(Experiment):
                 phase.missing[name] = why
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The exact rankings, and a phase at each weight."""
+        """Time of the exact rankings, and of a phase at each weight."""
         return 2.0 + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
 
 
 def _not_weighed(blend: Blend, why: str) -> Phase:
-    """A weight that was asked for and that the store does not have: no figure, and why."""
+    """Phase without figures for a requested weight that the store lacks, with the reason."""
     now = time.perf_counter_ns()
     params = {"alpha": blend.alpha, "fusion": str(blend.fusion), "text": blend.field}
     return Phase("search", now, now, params, dict.fromkeys(_FIGURES), dict.fromkeys(_FIGURES, why))
 
 
 def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> None:
-    """Texts of rows must find rows, and such as have one of their words: a store without a text
+    """Check that the texts of rows find rows that share a word with them: a store without a text
     index may answer by the vector alone.
 
     Raises:

@@ -46,7 +46,7 @@ _LEAD = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """Speed, agreement and quality at each weight of the vector."""
+    """Sections on speed, agreement and quality at each weight of the vector."""
     blocks: list[Block] = []
     for facet, members in by_facet([p for p in points if "alpha" in p.params]):
         ordered = sorted(members, key=lambda p: float(p.params["alpha"]))

@@ -135,7 +135,8 @@ class Ingest(Experiment):
         return self
 
     def resolve(self, data: Data) -> Ingest:
-        """With `payload_index`, the experiment that compares such loads."""
+        """The experiment that compares payload indexes if `payload_index` is set; otherwise this
+        one."""
         return (
             self if self.payload_index is None else PayloadIngest.model_validate(self.model_dump())
         )
@@ -153,7 +154,7 @@ class Ingest(Experiment):
         ]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, several clients of a library."""
+        """Apply the common checks, and refuse several clients of a library."""
         super().check_point(target, point)
         refuse_library(target, point["concurrency"], "inserts its rows")
 
@@ -220,7 +221,7 @@ class Ingest(Experiment):
             yield settled(context, self.settle_s)
 
     def _freshness(self, context: Context, first: int) -> Phase:
-        """Insert the last rows one by one; each is searched for until an answer has it."""
+        """Insert the last rows one by one; search for each until an answer contains it."""
         phase = Phase("freshness", perf_counter_ns(), perf_counter_ns())
         recorder = Recorder()
         recorder.start(phase.started_ns)
@@ -244,7 +245,8 @@ class Ingest(Experiment):
         return phase
 
     def _probe(self, context: Context, row: int, recorder: Recorder) -> str | None:
-        """Time from acknowledged to found; a reason when the row is not to be found."""
+        """Record the time from acknowledged to found; returns the reason if the row is not
+        found."""
         dataset, store = context.dataset, context.store
         store.insert(bulk.batch(dataset, context.schema, np.array([row])))
         acknowledged = perf_counter_ns()
@@ -267,7 +269,7 @@ class Ingest(Experiment):
         context.store.insert(bulk.batch(context.dataset, context.schema, rest))
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Looks at the store."""
+        """Time of the checks of the store."""
         return 0.5
 
 
@@ -279,7 +281,7 @@ class PayloadIngest(Ingest):
 
     @classmethod
     def writes(cls) -> bool:
-        """Every figure is of a load beside."""
+        """True, because every figure is of an additional load."""
         return True
 
     def points(self, target: Target) -> list[dict[str, Any]]:
@@ -327,16 +329,17 @@ class PayloadIngest(Ingest):
         return context.dataset.metadata.select(names)
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The columns of each load."""
+        """Time to generate the columns of each load."""
         return self.loads_at(point) * rows * self.fields * 4e-6
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """One for each arm and round."""
+        """One load for each arm and round."""
         return float(self.rounds * len(self.payload_index or ()))
 
 
 def _fault(context: Context, total: Phase) -> str | None:
-    """Count the rows, and read a sample back into the metrics of `total`; what is wrong, if so."""
+    """Count the rows, and read a sample back into the metrics of `total`; returns the fault, if
+    any."""
     store, dataset, faults = context.store, context.dataset, []
     count = int(total.metrics["count"] or 0)
     if count != dataset.rows:

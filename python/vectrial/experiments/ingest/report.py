@@ -56,7 +56,7 @@ _INGEST = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """Loading: rates over rows, the steps apart."""
+    """Sections on loading: rates over rows, and each step separately."""
     blocks: list[Block] = []
     for facet, members in by_facet(_with_dataset_rows(points)):
         totals = [p for p in members if p.role == Role.LOAD]
@@ -80,7 +80,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
 
 
 def _with_dataset_rows(points: Sequence[Point]) -> list[Point]:
-    """Ingest points; checkpoints of one dataset share a facet, whichever rows they loaded."""
+    """Ingest points; checkpoints of one dataset share a facet, however many rows they loaded."""
     most: dict[str, int] = {}
     for p in points:
         most[p.dataset] = max(most.get(p.dataset, 0), p.rows)
@@ -100,7 +100,7 @@ def _clients(point: Point) -> int:
 
 
 def largest(points: Sequence[Point]) -> list[Point]:
-    """Of each series and index the point with the most rows."""
+    """The point with the most rows of each series and index."""
     best: dict[tuple[object, ...], Point] = {}
     for p in points:
         key = (p.series, formatting.params(p.index_params))
@@ -191,7 +191,7 @@ _DURABILITY = (
 
 
 def _durability(run: RunData, load: Point) -> str:
-    """Durability requested for writes, and the result of its check, if there was one."""
+    """Durability requested for writes, and the result of its check, if there is one."""
     asked = load.params.get("durability")
     if asked is None:
         return formatting.NOTHING

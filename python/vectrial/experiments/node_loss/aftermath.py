@@ -39,17 +39,17 @@ class Aftermath:
 
     @property
     def spread(self) -> int:
-        """Difference of the nodes' counts."""
+        """Difference between the greatest and the least count of a node."""
         return max(self.counts) - min(self.counts)
 
     def settled(self, writes: Writes) -> bool:
-        """Every node has every acknowledged write, and they agree on a count that may be."""
+        """True if every node has every acknowledged write, and all agree on a possible count."""
         whole = not (self.missing or self.returned or self.spread)
         return whole and writes.least <= self.counts[0] <= writes.most
 
 
 def look(context: Context, writes: Writes) -> Aftermath:
-    """Ask every node. Whatever a store raises goes on."""
+    """Query every node. Exceptions of a store propagate."""
     assert context.address is not None
     opening = opening_of(context)
     missing, returned, counts = [], [], []
@@ -71,10 +71,10 @@ def _there(store: Store, ids: NDArray[np.int64]) -> int:
 def wait_settled(
     context: Context, writes: Writes, patience_s: float
 ) -> tuple[Aftermath | None, str]:
-    """Ask until the nodes have settled, or for so long.
+    """Query the nodes until they have settled, or until `patience_s` is over.
 
     Returns:
-        The last answer; None where a node did not answer, with the reason.
+        The last answer; None if a node did not answer, with the reason.
     """
     ends, last, why = time.monotonic() + patience_s, None, ""
     while True:

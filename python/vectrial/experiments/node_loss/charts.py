@@ -29,9 +29,9 @@ def over_time(
     back_s: float,
     looks: Looks,
 ) -> Callable[[int, bool], dict[str, Any]]:
-    """A value of every second, with the loss and the return of the node marked.
+    """Chart of a value for every second, with the loss and the return of the node marked.
 
-    points: of the phases `second`, of one fault.
+    points: points of the phases `second`, of one fault.
     """
     rows = [row for point in points for row in _row(point, value, looks)]
     marks = [{"at": 0.0, "what": "lost"}, {"at": back_s, "what": "back"}]

@@ -129,7 +129,7 @@ class NodeLoss(Experiment):
         return [point.with_parameters(fault=str(fault)) for fault in self.faults for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
-        """Beside what every experiment refuses, a cut between nodes that share a network."""
+        """Apply the common checks, and refuse a cut between nodes that share a network."""
         super().check_point(target, point)
         if point["fault"] == Fault.CUT and not target.hosts:
             raise Unsupported(
@@ -137,11 +137,11 @@ class NodeLoss(Experiment):
             )
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """The loop is open."""
+        """Always None, because the loop is open."""
         return None
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The load, and half of the time that the nodes are given to agree."""
+        """Time of the load, and half of the time that the nodes are given to agree."""
         return self.before_s + self.lost_s + self.after_s + self.settle_s / 2
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -223,8 +223,8 @@ class NodeLoss(Experiment):
         duration_s: float,
         params: Mapping[str, Any],
     ) -> Iterator[Phase]:
-        """A phase for each second. origin: when the load began (ns), and the loss after that
-        (seconds)."""
+        """A phase for each second. origin: when the load began (ns), and how many seconds later the
+        node was lost."""
         started_ns, at_s = origin
         for middle_s, part in timeline.seconds(requests, -at_s, duration_s - at_s):
             begins_ns = started_ns + int((middle_s - 0.5 + at_s) * 1e9)
@@ -251,7 +251,7 @@ class NodeLoss(Experiment):
 
 
 def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Writes:
-    """What was acknowledged, and the numbers of rows that there may be."""
+    """The acknowledged writes, and the possible numbers of rows."""
     acknowledged = {kind: np.zeros(0, np.int64) for kind in (INSERT, DELETE)}
     unknown = dict.fromkeys(acknowledged, 0)
     for stream, seen in zip(script.streams, streamed.seen, strict=True):
@@ -268,7 +268,7 @@ def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Wr
 def _requests(
     context: Context, script: OperationScript, streamed: Streamed, at_s: float
 ) -> RequestLog:
-    """Every request, with times from the loss; searches judged."""
+    """Log of every request, with times relative to the loss, and with searches judged."""
     sent, done, failed, short, recall = [], [], [], [], []
     verdict: RecallBounds | None = None
     for stream, seen in zip(script.streams, streamed.seen, strict=True):

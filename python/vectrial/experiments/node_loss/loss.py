@@ -37,7 +37,7 @@ class Loss:
         self._thread: threading.Thread | None = None
 
     def begin(self, started_ns: int) -> None:
-        """The load began then; calls after the first change nothing."""
+        """Start the schedule of the fault at the start of the load; later calls change nothing."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, args=(started_ns,), daemon=True)
             self._thread.start()
@@ -54,7 +54,7 @@ class Loss:
             self._failure = failure
 
     def end(self) -> tuple[Struck, Struck]:
-        """Wait until both are done; where the load ended before, end the fault now.
+        """Wait until loss and return are done; if the load has ended earlier, end the fault now.
 
         Raises:
             Unsupported: the fault cannot be made. RuntimeError: the load ended before the loss.

@@ -18,7 +18,7 @@ _FAULTS = {
 
 
 def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    """Recall, and the share of requests that failed, for each fault."""
+    """Figures of recall, and of the share of failed requests, for each fault."""
     found = []
     seconds = [point for point in points if point.phase == "second"]
     for fault, what in _FAULTS.items():
@@ -40,7 +40,8 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
 
 
 def notes(run: RunData, facet: Facet) -> list[str]:
-    """What nodes lack or have too much in the end, and answers that were short without an error."""
+    """Notes on missing and surplus rows of nodes in the end, and on short answers without an
+    error."""
     found = []
     for point in run.select("node_loss", "loss"):
         if (point.dataset, point.rows) != (facet.dataset, facet.rows):

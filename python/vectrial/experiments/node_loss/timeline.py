@@ -28,18 +28,18 @@ class RequestLog:
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
-        """Requests that failed, and answers that are short."""
+        """Mask of the requests that failed, and of short answers."""
         return self.failed | self.short
 
     def between(self, begin_s: float, end_s: float) -> RequestLog:
-        """Those that were sent in this time."""
+        """The requests that were sent in this interval."""
         chosen = (self.sent >= begin_s) & (self.sent < end_s)
         return RequestLog(
             *(getattr(self, name)[chosen] for name in ("sent", "done", "failed", "short", "recall"))
         )
 
     def mean_recall(self) -> float | None:
-        """Mean recall of the answers; None without any."""
+        """Mean recall of the answers; None if there are none."""
         known = self.recall[~np.isnan(self.recall)]
         return float(known.mean()) if len(known) else None
 
@@ -47,13 +47,13 @@ class RequestLog:
 def moments(
     requests: RequestLog, back_s: float, end_s: float
 ) -> tuple[Mapping[str, float], Mapping[str, str]]:
-    """The experiment's moments, and why one has no value.
+    """The experiment's moments, and the reasons for missing ones.
 
     Args:
         back_s: when the fault was ended, in seconds from the loss; end_s: the end of the load.
 
     Returns:
-        Metrics by name, and reasons by the names of those that are missing.
+        Metrics by name, and reasons by the names of missing metrics.
     """
     found: dict[str, float] = {}
     missing: dict[str, str] = {}
@@ -91,8 +91,8 @@ def moments(
 def _clean_from(
     requests: RequestLog, begin_s: float, end_s: float, recall: float | None = None
 ) -> float | None:
-    """The second from which on nothing is wrong until the end, and every second has this recall;
-    None where the last one is not so either."""
+    """The second from which nothing is wrong until the end, and every second has this recall; None
+    if even the last second falls short."""
     wrong = requests.sent[requests.wrong]
     last = float(wrong.max()) if len(wrong) else begin_s
     if recall is not None:
@@ -106,6 +106,6 @@ def _clean_from(
 def seconds(
     requests: RequestLog, begin_s: float, end_s: float
 ) -> Sequence[tuple[float, RequestLog]]:
-    """The requests of each second, with the middle of it."""
+    """The requests of each second, with the middle of that second."""
     starts = np.arange(np.floor(begin_s), end_s, 1.0)
     return [(float(start) + 0.5, requests.between(start, start + 1.0)) for start in starts]

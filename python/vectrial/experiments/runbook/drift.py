@@ -24,8 +24,8 @@ class Slope:
 
 def slope(rows: Sequence[float], values: Sequence[float]) -> Slope | None:
     """The slope of values over the rows replaced or deleted before them: least squares, with
-    Student's interval of its standard error. None with fewer than three values, or where nothing
-    was replaced between them."""
+    Student's interval of its standard error. None if there are fewer than three values, or if
+    nothing was replaced between them."""
     if len(values) < LEAST_SEARCHES or min(rows) == max(rows):
         return None
     rounding = 1e-9 * max(map(abs, values))

@@ -93,7 +93,7 @@ class RunbookExperiment(Experiment):
         return (self.script,) if isinstance(self.script, str) else self.script
 
     def resolve(self, data: Data) -> RunbookExperiment:
-        """With the steps of files.
+        """The experiment with the steps of runbooks that are files.
 
         Raises:
             UserError: there is no such runbook, or it cannot be made on these data.
@@ -120,7 +120,7 @@ class RunbookExperiment(Experiment):
         return [point.with_parameters(script=name) for name in self.scripts for point in points]
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """The same at every point."""
+        """Number of clients, the same at every point."""
         return self.clients
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
@@ -163,7 +163,7 @@ class RunbookExperiment(Experiment):
         about: Mapping[str, Any],
         gone: int,
     ) -> Phase:
-        """A phase of searches of the rows that are live."""
+        """A phase of searches among the live rows."""
         ingest.finish(context.store, context.progress)
         on_disk = allocated_bytes(context.data_dirs) if about["age"] == "aged" else None
         held = replace(context, dataset=now, truth=partial(_truth, now))
@@ -179,18 +179,19 @@ class RunbookExperiment(Experiment):
         return phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """The searches, and those of the same rows anew."""
+        """Time of the searches, and of searches of the same rows loaded anew."""
         steps = self._steps(str(point["script"]), rows)
         searches = sum(step.operation is Operation.SEARCH for step in steps)
         return 5.0 + (1 + searches) * self.min_s * 1.5
 
     def loads_at(self, point: Mapping[str, Any]) -> float:
-        """All rows that are written, and those that are live at the end once more."""
+        """Loads of all rows that are written, and once more of the rows that are live at the
+        end."""
         return loads(self._steps(str(point["script"]), 1000))
 
 
 def _ordered(dataset: Dataset, name: str, seed: int) -> Dataset:
-    """The dataset with rows numbered from 0, in the order that a runbook has them come in."""
+    """The dataset with rows numbered from 0, in the order in which the runbook inserts them."""
     vectors = dataset.vectors
     if name in ORDERED:
         vectors = np.ascontiguousarray(vectors[by_cluster(vectors, seed)])
@@ -199,7 +200,7 @@ def _ordered(dataset: Dataset, name: str, seed: int) -> Dataset:
 
 
 def _now(dataset: Dataset, live: LiveRows) -> Dataset:
-    """The rows that are live, under their tags."""
+    """The live rows, under their tags."""
     return replace(dataset, vectors=np.ascontiguousarray(dataset.vectors[live.rows]), ids=live.tags)
 
 
@@ -209,7 +210,7 @@ def _truth(now: Dataset, k: int, where: Filters) -> Truth:
 
 
 def _made(context: Context, dataset: Dataset, step: RunbookStep, about: Mapping[str, Any]) -> Phase:
-    """A phase in which a step is made."""
+    """Run a step of the runbook; returns its phase."""
     store, schema, rows = context.store, context.schema, context.batch_rows
     upserts = type(store).capabilities.upsert
     phase = Phase(str(step.operation), perf_counter_ns(), 0, params=dict(about))

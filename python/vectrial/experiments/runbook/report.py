@@ -58,7 +58,7 @@ _SLOPES = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """For each dataset and runbook its figure, its slopes, its rates and its searches."""
+    """Sections for each dataset and runbook, with figure, slopes, rates and searches."""
     blocks: list[Block] = []
     for facet, members in by_facet(points):
         for script in dict.fromkeys(str(p.params["script"]) for p in members):
@@ -123,7 +123,7 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
 
 
 def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> Table:
-    """How fast the first load was, and the steps after it by their kind."""
+    """Table of the rates of the first load, and of the later steps by kind."""
     later = ("insert", "delete", "replace")
     heads = (
         Column("store", "Store", numeric=False),
@@ -142,7 +142,7 @@ def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> T
 
 
 def _middle(steps: Sequence[Point]) -> Cell:
-    """The median over steps, with their range."""
+    """The median of the steps, with their range."""
     rates = [rate for p in steps if (rate := p.value("step_rows_per_s")) is not None]
     if not rates:
         return absent_cell("the runbook has no such step")

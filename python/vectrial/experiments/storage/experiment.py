@@ -77,7 +77,7 @@ class Storage(Experiment):
         return self
 
     def resolve(self, data: Data) -> Storage:
-        """With `rows`, the experiment that loads them."""
+        """The experiment that loads `rows`, if they are set; otherwise this one."""
         return self if self.rows is None else GrowingStorage.model_validate(self.model_dump())
 
     def points(self, target: Target) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class Storage(Experiment):
         yield phase
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Walking a folder."""
+        """Time to walk a folder."""
         return 0.5
 
 
@@ -123,12 +123,13 @@ class GrowingStorage(Storage):
         yield at_rest
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Two looks."""
+        """Time of two measurements."""
         return 1.5
 
 
 def _memory(context: Context) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Resident memory now and its growth since before the load; or why they are missing."""
+    """Resident memory now and its growth since before the load, or the reason why they are
+    missing."""
     forget_pages(context.dataset.vectors)
     give_back_free_memory()
     resident, baseline = context.resident_bytes(), context.baseline_rss_bytes

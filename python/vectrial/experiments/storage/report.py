@@ -34,15 +34,15 @@ _NOTE = (
 
 
 def with_file_kinds(points: Sequence[Point]) -> list[Point]:
-    """Those whose store says what its files hold."""
+    """The points whose store reports disk usage by kind of file."""
     return [p for p in points if any(p.value(metric) is not None for metric in KINDS)]
 
 
 def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
-    """A row for each distinct point, with the kinds that any of them has; no
-    table where there is none.
+    """A table with a row for each distinct point, and the kinds that any of them has; empty if
+    there are no such points.
 
-    run: that of the points, which names their stores.
+    run: the run of the points, which names their stores.
     """
     held = with_file_kinds(points)
     if not held:
@@ -81,8 +81,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
 
 
 def figure(name: str, title: str, points: Sequence[Point], names: Sequence[str]) -> list[Figure]:
-    """Stacked bars of the distinct points, of which `names` are the names; no figure
-    where there is none."""
+    """Stacked bars of the distinct points, which `names` names; empty if there are none."""
     held = [(how, p) for how, p in zip(names, points, strict=True) if with_file_kinds([p])]
     if not held:
         return []
@@ -157,7 +156,7 @@ _FOOTPRINT = (
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
-    """Bytes of the loaded store, on disk and in memory, beside the raw bytes."""
+    """Sections on the loaded store's bytes, on disk and in memory, next to the raw bytes."""
     blocks: list[Block] = []
     for facet, members in by_facet([p for p in points if p.role == Role.SIZE]):
         raw = next((v for p in members if (v := p.value("raw_bytes")) is not None), 0.0)

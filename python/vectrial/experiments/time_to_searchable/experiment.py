@@ -103,7 +103,7 @@ class TimeToSearchable(Experiment):
         yield watch.summary()
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
-        """Looks at a millisecond a probe."""
+        """Time of the looks, at a millisecond per probe."""
         return 0.5 + (self.looks + 5) * self.probes * 1e-3
 
 
@@ -129,7 +129,7 @@ class _Watch:
     after: int = 0
 
     def elapsed_s(self) -> float:
-        """Since the load began, without the pauses made for looking."""
+        """Seconds since the load began, without the pauses for looks."""
         return (perf_counter_ns() - self.started_ns) / 1e9 - self.paused_s
 
     def due(self) -> Mapping[str, Any] | None:
@@ -147,7 +147,7 @@ class _Watch:
         return None
 
     def look(self, store: Store, called: Mapping[str, Any]) -> None:
-        """Search for rows chosen among the acknowledged ones, and note how many are found."""
+        """Search for a sample of the acknowledged rows, and record how many are found."""
         context, elapsed, count = self.context, self.elapsed_s(), self.acknowledged
         phase = Phase("look", perf_counter_ns(), 0, params={**called, **self._parameters()})
         phase.unsampled = "looks go on beside the load: what each cost the server is not known"
@@ -181,7 +181,7 @@ class _Watch:
         return {**self.point, "batch_rows": self.context.batch_rows}
 
     def summary(self) -> Phase:
-        """Time of the look at which everything that is ever found was found."""
+        """Phase with the time of the look at which every row that is ever found was found."""
         assert self.loaded_s is not None
         assert self.ready_s is not None
         phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._parameters())
@@ -220,15 +220,16 @@ def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
 
 
 def _finish(context: Context, watch: _Watch) -> None:
-    """Until the store is served by the final index, and has answered a search or failed to: the
-    look that follows tells why."""
+    """Wait until the final index serves the store, and a search was answered or failed: the look
+    that follows tells why."""
     ingest.finish(context.store, context.progress)
     with suppress(Exception):
         first_search(context, watch.point)
 
 
 def _between(context: Context, watch: _Watch) -> None:
-    """Look in the loading thread, the clock standing still: a library is not called twice."""
+    """Look from the loading thread, with the clock stopped: a library is not called
+    concurrently."""
 
     def look() -> None:
         called = watch.due()
@@ -245,7 +246,7 @@ def _between(context: Context, watch: _Watch) -> None:
 
 
 def _watch_load(context: Context, watch: _Watch) -> None:
-    """Look over another connection, from another thread, while the first one loads."""
+    """Look over a second connection, from another thread, while the first connection loads."""
     other = type(context.store)(context.store.location, context.address)
     other.auto_refresh = False  # when rows are seen is the question
     ended, failures = threading.Event(), list[BaseException]()

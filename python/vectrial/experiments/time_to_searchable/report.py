@@ -15,7 +15,7 @@ from vectrial.util import formatting
 
 
 def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -> list[Figure]:
-    """Figures of the rows found while loading."""
+    """Figures of the rows found during the load."""
     return [
         Figure(
             f"searchable-{facet.slug}",
@@ -37,9 +37,9 @@ def tables(run: RunData, facet: Facet, points: Sequence[Point]) -> list[Table]:
 
 
 def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[Table]:
-    """A row for each load of which the moments are known; no table where there is none.
+    """A table with a row for each load whose moments are known; empty if there is none.
 
-    run: that of the points, which names their stores.
+    run: the run of the points, which names their stores.
     """
     held = [p for p in points if p.phase == "searchable"]
     columns = (

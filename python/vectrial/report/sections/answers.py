@@ -31,7 +31,7 @@ _NAMED = 3
 
 
 def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answer, ...]], ...]:
-    """Per dataset the best store for each question, or those that may be the best."""
+    """The best store for each question, by dataset, or those that may be the best."""
     questions = _Questions(run, disturbed_phases(run))
     sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
@@ -56,7 +56,7 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The points of one metric by series, the best first, and how many series were measured."""
+    """The points of one metric by series, best first, and the number of measured series."""
 
     metric: str
     points: Mapping[Series, Point]
@@ -80,7 +80,7 @@ class _Questions:
     disturbed: frozenset[int]
 
     def best(self, question: str, points: Sequence[Point], metric: str, what: str) -> Answer | None:
-        """The answer to which store has the best value of a metric; None where none has one."""
+        """The answer to which store has the best value of a metric; None if none has a value."""
         found = _candidates(points, metric)
         unit = all_metrics()[metric].unit
         return self._answer(question, found, lambda v: formatting.measure(v, unit), what)
@@ -138,10 +138,10 @@ class _Questions:
         what: str = "",
         said: str = "",
     ) -> Answer | None:
-        """The first of the candidates, or all that are not shown to be worse.
+        """The first candidate, or all that are not shown to be worse.
 
-        show: writes a value. what: comes after that of the answer. said: of the first one, before
-            what bounds the claim.
+        show: formats a value. what: text after the answer's value. said: remark on the first one,
+            before the bounds of the claim.
         """
         if not found.spreads:
             return None
@@ -188,8 +188,7 @@ class _Questions:
         )
 
     def _evidence(self, found: _Candidates) -> dict[Series, Evidence]:
-        """By series that of each rival, as B, against the first; of too few repeats there is
-        none."""
+        """Evidence on each rival, as B, against the first, by series; none with too few repeats."""
         metric = all_metrics()[found.metric]
         bad = self.disturbed if metric.is_timed else frozenset()
         family = {}
@@ -211,11 +210,11 @@ class _Questions:
         return family
 
     def _paired(self, found: _Candidates, rival: Series) -> Paired | None:
-        """The rival against the first, by their turns."""
+        """The comparison of the rival with the first, by their turns."""
         return of_points(self.run, found.points[found.first], found.points[rival], found.metric)
 
     def _factor(self, found: _Candidates, second: Series) -> str:
-        """How far the first is ahead, where both took turns."""
+        """The factor by which the first is ahead, if both took turns."""
         paired = self._paired(found, second)
         if paired is None:
             return ""
@@ -234,7 +233,7 @@ def _unjudged(
 
 
 def _candidates(points: Sequence[Point], metric: str) -> _Candidates:
-    """Of each series' points that count that of the best median."""
+    """The point with the best median of each series, among the points that count."""
     sign = -1 if all_metrics()[metric].better == "higher" else 1
     found: dict[Series, tuple[float, Spread, Point]] = {}
     for point in points:
@@ -266,14 +265,14 @@ def _by_repeat(
 
 
 def _alone(found: _Candidates) -> str:
-    """What there is to say of an answer without a rival."""
+    """Remark on an answer without a rival."""
     if found.measured > 1:
         return "The only one with such a figure."
     return "The only one measured."
 
 
 def _reason(level: Sequence[Decision]) -> str:
-    """Why none of some stores is shown to be the best."""
+    """Reason why no store of several is shown to be the best."""
     if all(one.kind is VerdictKind.TIE for one in level):
         return f"A tie: they differ by less than {THRESHOLD:.0%}."
     undecided = [one for one in level if one.kind is VerdictKind.UNDECIDED]
@@ -288,7 +287,7 @@ def _reason(level: Sequence[Decision]) -> str:
 
 
 def _terms_of(point: Point) -> str:
-    """Recall, p99 and clients of a searching point, before what bounds the claim."""
+    """Recall, p99 and clients of a search point, as text before the bounds of the claim."""
     clients = point.params.get("clients", point.value("concurrency"))
     reached = formatting.recall(point.value("recall_mean") or 0)
     at = [f"recall {reached}{recall_error_of(point)}"]

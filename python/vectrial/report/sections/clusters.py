@@ -66,7 +66,7 @@ _NODES = (
 
 
 def clusters(run: RunData) -> Section | None:
-    """What more nodes bring, for stores that were measured with several numbers of nodes; and the
+    """Gain from more nodes, for stores that were measured with several numbers of nodes, and the
     processor time of each node."""
     sizes: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for series in run.labels:
@@ -165,7 +165,7 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
 
 
 def ratio_with_interval(point: Point, base: Point, metric: str = "qps") -> Cell:
-    """The ratio of a metric, with its 95 % interval where there are repeats enough."""
+    """The ratio of a metric, with its 95 % interval if there are enough repeats."""
     cell = ratio_cell(point, base, metric)
     ours, theirs = (
         [v.value for p in one.phases if (v := p.metrics.get(metric)) and v.value]
@@ -195,7 +195,7 @@ def _on_links(point: Point, metric: str) -> Cell:
 
 
 def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterator[Row]:
-    """A row for each size and search setting that the fewest nodes were measured with, too."""
+    """A row for each size and search setting that was also measured with the fewest nodes."""
     seen: set[tuple[Series, str]] = set()
     for series in ordered:
         base = _fewest(series, ordered)
@@ -217,7 +217,7 @@ def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterato
 
 
 def _search_setting(point: Point) -> str:
-    """Search parameters of a point, whatever its clients and its build."""
+    """Search parameters of a point, without its clients and its build."""
     return operating_point(replace(point, index_params={}), without=("clients",))
 
 

@@ -56,8 +56,8 @@ def money(run: RunData) -> Section | None:
 
 @dataclass(frozen=True)
 class Priced:
-    """A store's price at its load. point: at which it is priced; None where `basis` says why there
-    is none. due: None where its resources are not known."""
+    """A store's price at its load. point: point for which it is priced; None if `basis` gives a
+    reason why there is none. due: None if its resources are not known."""
 
     basis: Basis
     point: Point | None
@@ -68,7 +68,7 @@ class Priced:
     due: Bill | None
 
     def million_at(self, qps: float) -> float | None:
-        """The price of a million queries at this QPS; None where it is not known."""
+        """The price of a million queries at this QPS; None if unknown."""
         if self.due is None:
             return None
         use = Use(self.processors.value, self.memory.value, self.disk.value, qps)
@@ -76,7 +76,7 @@ class Priced:
 
 
 def priced(run: RunData) -> list[Priced]:
-    """Every store of the run with its price; empty without prices, as without loads."""
+    """Every store of the run with its price; empty without prices or without loads."""
     suite = suite_of(run)
     if suite is None or suite.prices is None:
         return []
@@ -193,21 +193,21 @@ def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ..
 
 
 def memory_of(run: RunData, point: Point) -> Cell:
-    """The most that a server held in any phase; what a library's process held when loaded."""
+    """A server's peak memory in any phase; for a library, its process's memory when loaded."""
     absent = "not measured with these parameters: add the storage experiment"
     peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
     return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
 
 
 def disk_of(run: RunData, point: Point) -> Cell:
-    """The most that the store had on disk, of the same build."""
+    """The greatest disk usage of the store with the same build."""
     absent = "no files on disk, or not measured"
     return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
 
 
 def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
-    """The greatest of what these metrics have of the same build, which leads to where it was
-    measured; `absent` says why there may be none."""
+    """The greatest value of these metrics with the same build, linked to where it was measured;
+    `absent` is the reason if there is none."""
     same = [p for p in run.points if (p.dataset, p.rows) == (point.dataset, point.rows)]
     found = [
         (value, p, metric)
@@ -227,7 +227,7 @@ def _known(value: float | None, absent: str) -> Cell:
 
 
 def amount(value: float | None) -> Cell:
-    """A sum of money."""
+    """An amount of money."""
     if value is None:
         return absent_cell("its resources are not known")
     return Cell(f"{value:,.2f}" if value >= 1 else formatting.number(value), value)

@@ -61,7 +61,8 @@ def _answers_table(
     found: Mapping[tuple[str, Series], Mapping[str, CheckResult]],
     scopes: Sequence[str],
 ) -> Table:
-    """A row per store and dataset; a column for each thing that checks may invalidate."""
+    """A table with a row per store and dataset, and a column per scope that checks may
+    invalidate."""
     columns = (
         Column("store", "Store", numeric=False),
         Column("dataset", "Dataset", numeric=False),

@@ -37,7 +37,7 @@ _AHEAD = 10
 
 
 def growth(run: RunData, looks: Looks) -> Section | None:
-    """The forecasts of a run that measured enough sizes of a dataset; None of any other."""
+    """The forecasts of a run that measured enough sizes of a dataset; otherwise None."""
     found = [curve for curve in curves(run) if len(curve.sizes) >= LEAST_SIZES]
     if not found:
         return None
@@ -54,7 +54,7 @@ def growth(run: RunData, looks: Looks) -> Section | None:
 
 
 def lead(recall: float) -> str:
-    """What the tables of forecasts are about."""
+    """Introduction to the tables of forecasts."""
     return (
         f"Each quantity is fitted with the laws that its structure suggests, weighted by how well "
         f"they predict larger sizes from smaller ones. QPS and p99 are those at recall {recall:g}. "
@@ -64,7 +64,7 @@ def lead(recall: float) -> str:
 
 
 def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
-    """Forecasts of the largest size by the smaller ones, beside what was measured there."""
+    """Forecasts of the largest size from the smaller ones, next to the measured values."""
     rows = checked[0].forecast.rows
     inside = sum(outlook.inside is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
@@ -104,7 +104,7 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
 
 
 def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:
-    """What the curves say of a number of rows, beside the largest size that was measured."""
+    """Forecasts of the curves for a number of rows, next to the largest measured size."""
     dataset = found[0].build.dataset
     columns = (
         *_HEAD,
@@ -136,7 +136,7 @@ def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: fl
 
 
 def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) -> Iterator[Figure]:
-    """Of each quantity one."""
+    """A figure for each quantity."""
     dataset = found[0].build.dataset
     sizes = [
         largest * step for largest in (rows / _AHEAD,) for step in (1.0, 1.8, 3.2, 5.6, _AHEAD)
@@ -176,7 +176,7 @@ def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) ->
 
 
 def _drawn_as(curve: Curve) -> tuple[str, float]:
-    """The title of an axis of a quantity, with its unit, and what values are multiplied by."""
+    """The axis title of a quantity with its unit, and the factor for its values."""
     metric = curve.quantity.metric
     match curve.quantity.unit:
         case "B":
@@ -190,7 +190,7 @@ def _drawn_as(curve: Curve) -> tuple[str, float]:
 
 
 def quantity_title(curve: Curve) -> str:
-    """For people: the metric, and the clients that it is from."""
+    """Readable title of a quantity: the metric, and the number of clients."""
     title = METRICS[curve.quantity.metric].title
     clients = curve.quantity.clients
     return title if clients is None else f"{title}, {formatting.plural(clients, 'client')}"

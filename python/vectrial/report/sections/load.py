@@ -105,7 +105,7 @@ def _open_row(run: RunData, point: Point) -> Row:
 
 
 def _order(run: RunData, point: Point) -> tuple[int, str, float, int]:
-    """By series, setting and load."""
+    """Sort key: series, setting and load."""
     series = list(run.labels).index(point.series)
     rate, clients = search.rate_of(point), search.clients_of(point)
     return series, operating_point(point), rate or 0.0, clients or 0

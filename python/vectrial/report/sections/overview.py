@@ -109,7 +109,7 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
 
 
 def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
-    """Reason why a series has no search points, as its trials give it."""
+    """Reason why a series has no search points, as given by its trials."""
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
     searching = [t for t in own if any(p.role == Role.SEARCH for p in t.phases)] or own
     if wrong := next(filter(None, map(run.why_wrong, searching)), None):

@@ -22,8 +22,8 @@ from vectrial.util import formatting
 
 
 def not_measured(run: RunData) -> Section | None:
-    """Skipped and failed trials, invalid measurements, and figures that contradict
-    what was recorded with them, with reasons."""
+    """Skipped and failed trials, invalid measurements, and figures that contradict other records of
+    them, with reasons."""
     columns = (
         Column("store", "Store", numeric=False),
         Column("dataset", "Dataset", numeric=False),

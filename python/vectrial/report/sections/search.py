@@ -33,7 +33,7 @@ from vectrial.util import formatting
 
 
 def speed(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
-    """Recall against qps, and the same at equal recall."""
+    """Recall against QPS, and QPS at equal recall."""
     if not found:
         return None
     blocks: list[Block] = []

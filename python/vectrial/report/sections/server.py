@@ -32,7 +32,7 @@ _COST = (
 
 
 def cost(run: RunData) -> Section | None:
-    """Processors, memory and disk of the servers, for every phase."""
+    """Processor, memory and disk usage of the servers, for every phase."""
     points: list[Point] = []
     left_out: dict[str, dict[str, None]] = defaultdict(dict)
     for point in run.points:
@@ -120,7 +120,7 @@ def servers(run: RunData) -> Section | None:
 
 
 def warnings(run: RunData) -> list[str]:
-    """Notes on trials, and limits that do not hold."""
+    """Notes on trials, and limits that are not in force."""
     found = [f"{note}." for trial in run.trials for note in trial.notes]
     for trial in run.trials:
         limits = str((trial.server or {}).get("limits") or "")

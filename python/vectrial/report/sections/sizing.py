@@ -20,7 +20,7 @@ _NOTES = (
 
 
 def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices | None) -> Section:
-    """A table of what each store would take."""
+    """A table of the resources that each store would need."""
     currency = "" if prices is None else prices.currency
     columns = (
         Column("store", "Store", numeric=False),

@@ -39,7 +39,7 @@ _PRICE = (
 
 
 def turns(run: RunData, found: Sequence[Sweep], looks: Looks) -> Section | None:
-    """Ratios of stores by their turns, and the price of turns. None where no store took turns."""
+    """Ratios of stores by their turns, and the price of turns. None if no store took turns."""
     if not run.slices:
         return None
     blocks: list[Block] = []
@@ -99,7 +99,7 @@ def _pairs(run: RunData, sweep: Sweep, best: Sequence[Point]) -> Table:
 
 
 def _waiting(run: RunData, points: Sequence[Point]) -> Iterator[str]:
-    """What is left out of the ratios, where something is."""
+    """Note on the time left out of the ratios, if any."""
     arms = [run.slices[phase.phase_id] for point in points for phase in point.phases]
     if any(arm.serial for arm in arms):
         waited = sum(float(arm.waited_s.sum()) for arm in arms if arm.serial)

@@ -87,7 +87,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
 
 
 def _unranked(run: RunData) -> Iterator[str]:
-    """Measured points that are on no front, store by store, except those that are not credible."""
+    """Measured points that are on no front, by store, except points that are not credible."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for point in run.points:
         if point.state == "ok" and point.doubt and not point.doubt.startswith(UNBELIEVED):
@@ -99,8 +99,8 @@ def _unranked(run: RunData) -> Iterator[str]:
 
 
 def _few_repeats(run: RunData) -> str:
-    """'1 repeat of ingest and footprint; 2 repeats of crud', of those with too few. Where a search
-    for an answer decides what is measured next, only the answer can have repeats."""
+    """'1 repeat of ingest and footprint; 2 repeats of crud': experiments with too few repeats. If a
+    search for an answer decides what is measured next, only the answer can have repeats."""
     least: dict[str, int] = {}
     for point in run.points:
         if point.role == Role.STEP or _turned(run, point):
@@ -119,7 +119,7 @@ def _few_repeats(run: RunData) -> str:
 
 
 def _turned(run: RunData, point: Point) -> bool:
-    """Whether slices make its interval, and not repeats."""
+    """True if a point's interval comes from slices, not from repeats."""
     return bool(point.phases) and all(one.phase_id in run.slices for one in point.phases)
 
 
@@ -135,7 +135,7 @@ def _brief(run: RunData) -> str | None:
 
 
 def _thin(run: RunData) -> str | None:
-    """Single calls are no average."""
+    """Warning on rows with few operations: single calls are no average."""
     thin = Counter(
         trial.experiment.replace("_", " ")
         for trial, phase in run.phases()
@@ -152,7 +152,7 @@ def _thin(run: RunData) -> str | None:
 
 
 def _against_sense(run: RunData) -> str | None:
-    """More work and no less recall, and yet faster: something else decided how fast it was."""
+    """Warning on settings that were faster despite more work and no less recall."""
     found: list[tuple[float, Point, Point, str]] = []
     for sweep in sweeps(run):
         for series in sweep.series:
@@ -176,8 +176,8 @@ def _against_sense(run: RunData) -> str | None:
 
 
 def _turned_up(less: Point, more: Point) -> str | None:
-    """The one parameter that is greater in `more`, of two searches that differ in nothing else and
-    of which it finds no fewer; None where they are not such two."""
+    """The one parameter that is greater in `more`, if two searches differ in nothing else and
+    `more` has no lower recall; otherwise None."""
     if less.index_params != more.index_params or less.params.keys() != more.params.keys():
         return None
     differ = [name for name, value in more.params.items() if value != less.params[name]]
@@ -202,8 +202,8 @@ def _swapped(run: RunData) -> str | None:
 
 
 def _busy(run: RunData) -> str | None:
-    """By the load average, which counts client and server, too: only where the machine does not
-    tell what else kept it busy."""
+    """Warning based on the load average, which includes client and server: only if the machine does
+    not report what else kept it busy."""
     cores = _cores(run.run["environment"])
     watched = interference.watched(run.trials)
     if any(phase.value("other_cores") is not None for trial in watched for phase in trial.phases):

@@ -39,12 +39,12 @@ def load(
 ) -> Phase:
     """Insert rows 0 … stop in batches, by this many clients with one request each.
 
-    What is encoded at once is bounded; between two slabs, while the next is encoded, the clock
-    stands still, as it does in the other lanes while the next batch is cut. A batch that fails,
-    and one of whose rows the server refuses even one, is an error, and is not sent again.
+    Rows are encoded in slabs of bounded size. The clock stops between two slabs, while the next one
+    is encoded, as in the other lanes while the next batch is cut. A batch is an error if it fails
+    or the server refuses any of its rows; it is not sent again.
 
     Returns:
-        The phase `load`, as `bulk.load_phase` has it; not valid when any row was not taken.
+        The phase `load`, see `ingest.load_phase`; not valid if any row was not taken.
     """
     stop = dataset.rows if stop is None else stop
     placement = certificate.placement
@@ -71,7 +71,8 @@ def load(
 
 
 def slabs(dataset: Dataset, batch_rows: int, clients: int, stop: int) -> Iterator[tuple[int, int]]:
-    """First row and end of each slab: whole rounds of batches, at least one round."""
+    """First row and end of each slab: a multiple of one round of batches, and at least one
+    round."""
     metadata = 0
     if dataset.metadata is not None and dataset.rows:
         metadata = dataset.metadata.nbytes // dataset.rows
@@ -136,7 +137,7 @@ class _Seen:
         self._add_windows(recorder.windows())
 
     def _add_windows(self, new: dict[str, list[float | int | None]]) -> None:
-        """Seconds of the slab follow those of the slabs before it."""
+        """Append a slab's seconds to those of the slabs before it."""
         before = len(self.windows.get("second", ()))
         for name, values in new.items():
             moved: Sequence[Any] = values

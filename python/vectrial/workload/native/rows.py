@@ -28,10 +28,10 @@ TIMEOUT_S = 300.0
 def columns_of(
     metadata: pa.Table | None, names: Mapping[str, str], fields: Sequence[str] | None = None
 ) -> list[LoadColumn]:
-    """Metadata columns (n rows) as the engine takes them, under the names given to them.
+    """Metadata columns (n rows) in the form that the engine takes, under the names given to them.
 
     Args:
-        names: of columns → names under which they are written; others keep theirs.
+        names: names of columns → names under which they are written; others keep theirs.
         fields: which columns; None for all.
     """
     if metadata is None:
@@ -41,7 +41,7 @@ def columns_of(
 
 
 def _column(name: str, column: pa.ChunkedArray[Any]) -> LoadColumn:
-    """Missing values become the type's zero, and are marked as missing."""
+    """A column for the engine; missing values become the type's zero, and are marked as missing."""
     whole = column.combine_chunks()
     valid = None if not whole.null_count else np.asarray(whole.is_valid().to_numpy(False))
     if pa.types.is_string(whole.type):
@@ -67,12 +67,12 @@ def send(
 ) -> LoadOutcome:
     """Send every row once, `batch` in a request, by this many clients of a closed loop.
 
-    With one client requests go out in the order of the rows. None is sent `max_s` seconds after
-    the start or later.
+    With one client, requests go out in the order of the rows. No request is sent `max_s` seconds
+    after the start or later.
 
     Args:
-        operation: insert, upsert, get or delete. ids (n,); vectors (n, d) and columns of n rows
-            where it writes.
+        operation: insert, upsert, get or delete. ids (n,); vectors (n, d) and columns of n rows if
+            it writes.
 
     Raises:
         UserError: the rows are not what the protocol takes.
@@ -113,10 +113,9 @@ def one_by_one(
     max_s: float | None,
     progress: Progress,
 ) -> tuple[Phase, int]:
-    """One row at a time, each timed: the phase, and how many of the rows were sent, the first.
+    """Send one row at a time, each timed; returns the phase, and how many rows were sent.
 
-    The client is held to its processor time; its ceilings are those of searches, and say nothing
-    of rows.
+    The client is held to its processor time only; its ceilings are those of searches.
     """
     placement = certificate.placement.model_copy(update={"threads": 1})  # as one client needs
     held = Certificate(certificate.limits, placement, {}, "no ceiling of such requests is known")

@@ -50,12 +50,12 @@ def run(
     from_machines: Callable[[Order], Sent] | None = None,
     until: Callable[[], bool] | None = None,
 ) -> Phase:
-    """Send the queries (q, d) under `load`, judge the answers by `truth`, and say how near the
+    """Send the queries (q, d) under `load`, judge the answers by `truth`, and record how near the
     client was to its limits.
 
     check: called with the phase and its records; `probed` has the answers themselves.
-    from_machines: has other machines send it; see `Context.from_machines`.
-    until: as of `dispatch.search`; not asked where other machines send it.
+    from_machines: sends the load from other machines; see `Context.from_machines`.
+    until: see `dispatch.search`; not called if other machines send the load.
     """
     judge = judge_of(truth)
     clients = load.clients if isinstance(load, ClosedLoop) else None
@@ -120,14 +120,14 @@ def probed(
     answers: PhaseAnswers,
     warm_up: NDArray[np.float32] | None = None,
 ) -> PhaseAnswers:
-    """The answers of a phase that has ended, and some asked for right after it, one at a time: to
-    queries moved so that nobody has asked for them before, and to the same again. The engine keeps
+    """The answers of a phase that has ended, and answers to requests sent right after it, one at a
+    time: to queries perturbed so that they are new, and to the same queries again. The engine keeps
     no answer under the clock.
 
     Args:
-        queries: float32 (q, d), the dataset's, moved. answers: of the phase. warm_up: others
-            (w, d), asked before where the store has done nothing for a while: it would answer the
-            first slowly, as if it remembered the later ones.
+        queries: float32 (q, d), the dataset's queries, perturbed. answers: answers of the phase.
+            warm_up: other queries (w, d), sent first if the store has been idle for a while:
+            otherwise its first answers would be slow, as if it remembered the later ones.
     """
     requests = search.requests("probe", queries, judge=judge_of(truth), keep=True)
     source = closed(1, count=min(PROBED, len(queries)))
@@ -152,7 +152,7 @@ def probed(
 
 
 def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArray[np.int64]]:
-    """Ids found for each query (q, d), best first; every one is sent once, one at a time.
+    """Ids found for each query (q, d), best first; every query is sent once, one at a time.
 
     Raises:
         StoreError: a request failed.
@@ -168,7 +168,7 @@ def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArra
 
 
 def source_of(load: Load, *, by_clock: bool = False) -> LoadSource:
-    """A load as the engine takes it. by_clock: a closed loop is ended by the clock alone."""
+    """A load in the form that the engine takes. by_clock: only the clock ends a closed loop."""
     if isinstance(load, ClosedLoop):
         return closed(load.clients, passes_s=None if by_clock or load.by_clock else load.min_s)
     return arrivals(load.rate, kind=load.arrivals, offsets=load.offsets, in_flight=load.in_flight)
@@ -179,7 +179,7 @@ def _longest_s(load: Load) -> float:
 
 
 def params_of(load: Load) -> Mapping[str, Any]:
-    """How a load is offered, as parameters of its phase."""
+    """Parameters of the phase that describe how the load is offered."""
     if isinstance(load, ClosedLoop):
         return {"loop": "closed", "clients": load.clients}
     return {"loop": "open", "arrivals": load.pattern, "rate": load.rate}

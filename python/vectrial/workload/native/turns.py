@@ -19,11 +19,11 @@ from vectrial.workload.searchers import NativeSearches
 
 
 class NativeTurns:
-    """A `Taker` of the engine's clients, which are connected and warm when it has been made.
+    """A `Taker` of the engine's clients, which are connected and warm once it is constructed.
 
     Args:
-        queries: float32 (q, d), the dataset's. judge: of their truth.
-        warmup_queries: of each client.
+        queries: float32 (q, d), the dataset's queries. judge: judge of their truth.
+        warmup_queries: warm-up queries of each client.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class NativeTurns:
         self._session.__enter__()
 
     def send(self, length_ns: int) -> Piece:
-        """As of a `Taker`."""
+        """Send for this long; see `Taker.send`."""
         outcome = self._session.take(length_ns)
         (record,) = outcome["classes"]
         if self._warmup is None:
@@ -78,15 +78,15 @@ class NativeTurns:
         )
 
     def end(self) -> Rest:
-        """As of a `Taker`."""
+        """Stop sending; see `Taker.end`."""
         self._session.__exit__()
         warmup = self._warmup if self._warmup is not None else Recorder(self._judge)
         return Rest(warmup, sum(count for _, count, _ in warmup.errors()), AnswerLog())
 
 
 def _seconds(outcome: LoadOutcome, clients: int | None) -> float:
-    """Of a closed loop until the last answer of each client, mean over the clients; of a schedule
-    those in which requests arrived."""
+    """Seconds that were measured: in a closed loop, until the last answer of each client, mean over
+    the clients; in a schedule, the time in which requests arrived."""
     if clients is None:
         return outcome["duration_s"] or 0.0
     return outcome["busy_s"] / clients

@@ -36,11 +36,11 @@ _CHECKED_AT = 64 << 20
 
 @dataclass(frozen=True)
 class FullScan:
-    """Read every row out, pass after pass, until `min_s` seconds have gone; every pass is whole,
-    and the first comes before the clock.
+    """Read every row out, pass after pass, until `min_s` seconds have passed; every pass is
+    completed, and the first comes before the clock.
 
-    ids: of all rows, ascending: what each pass must bring once.
-    page_rows: rows asked for at a time, where the store lets one choose.
+    ids: ids of all rows, ascending, which each pass must return once.
+    page_rows: rows per page, if the store lets the client choose.
     """
 
     ids: NDArray[np.int64]
@@ -50,7 +50,7 @@ class FullScan:
 
 @dataclass(frozen=True)
 class PutScanLoop:
-    """Put this many rows into a separate collection, then read all of it, by turns for
+    """Put this many rows into a separate collection, then read all of it, in alternation for
     `length_s` seconds. It grows with every turn; the first turn comes before the clock."""
 
     dataset: str
@@ -62,7 +62,7 @@ class PutScanLoop:
 
 @dataclass(frozen=True)
 class BulkClient:
-    """Work of one process. opening: of the collection that it puts into and reads."""
+    """Work of one process. opening: opening of the collection that it writes and reads."""
 
     opening: Opening
     work: FullScan | PutScanLoop
@@ -73,8 +73,8 @@ class BulkClient:
 class TransferResult:
     """Result of a client within the clock.
 
-    puts, gets: packed records; a get is a whole pass. put_bytes, got_bytes: of the Arrow batches,
-    which is ids, vectors and metadata. wrong: passes that did not bring every row once.
+    puts, gets: packed records; a get is a whole pass. put_bytes, got_bytes: bytes of the Arrow
+        batches, with ids, vectors and metadata. wrong: passes that did not return every row once.
     """
 
     puts: bytes
@@ -91,7 +91,7 @@ class TransferResult:
 def together(
     clients: Sequence[BulkClient], progress: Progress, name: str
 ) -> tuple[int, list[TransferResult]]:
-    """Every client in its own process, from one common start, which comes first.
+    """Run each client in a process, from a common start; returns the start and the results.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -102,7 +102,7 @@ def together(
 
 
 def move(client: BulkClient, pipe: Connection) -> TransferResult:
-    """In a process: do the work of one client."""
+    """Do the work of one client, in its process."""
     if client.cores:
         os.sched_setaffinity(0, client.cores)
 
@@ -120,9 +120,9 @@ def move(client: BulkClient, pipe: Connection) -> TransferResult:
 
 
 def read_out(store: Store, work: FullScan, begin: Callable[[], int]) -> TransferResult:
-    """Read all rows again and again. A pass that raises is an error, and the last.
+    """Read all rows repeatedly. A pass that raises is an error, and the last.
 
-    begin: returns the instant of the start, when it has come.
+    begin: waits for the start and returns its instant.
     """
     _TransferLog(perf_counter_ns()).get(store, work.page_rows, work.ids)
     log = _TransferLog(begin())
@@ -135,10 +135,10 @@ def read_out(store: Store, work: FullScan, begin: Callable[[], int]) -> Transfer
 def alternate(
     store: Store, work: PutScanLoop, dataset: Dataset, schema: Schema, begin: Callable[[], int]
 ) -> TransferResult:
-    """Puts and gets by turns, on a collection that is empty. What raises is an error, and ends it.
+    """Alternate puts and gets on an empty collection. An exception is an error, and ends the work.
 
-    Rows are the first `work.rows` of the dataset, again and again, under ids from 0 up.
-    begin: as of `read_out`.
+    Rows are the first `work.rows` of the dataset, repeated, under ids from 0 up.
+    begin: see `read_out`.
     """
     size, upto = work.batch_rows, 0
 
@@ -175,7 +175,7 @@ class _TransferLog:
         self._unchecked_bytes = 0
 
     def get(self, store: Store, page_rows: int, expected: NDArray[np.int64]) -> bool:
-        """Read everything once. Returns whether nothing was raised. expected: ids, ascending."""
+        """Read everything once; True if nothing was raised. expected: ids, ascending."""
         seen: list[NDArray[np.int64]] = []
 
         def scan(page_rows: int) -> int:
@@ -198,14 +198,14 @@ class _TransferLog:
         return True
 
     def _check(self) -> None:
-        """Count the passes that did not bring every row once."""
+        """Count the passes that did not return every row once."""
         for seen, expected in self._unchecked:
             found = np.sort(np.concatenate(seen)) if seen else expected[:0]
             self.wrong += not np.array_equal(found, expected)
         self._unchecked, self._unchecked_bytes = [], 0
 
     def record(self, recorder: Recorder, sample: Sample[T]) -> bool:
-        """Record a put or a get. Returns whether nothing was raised."""
+        """Record a put or a get; True if nothing was raised."""
         self.ended_ns = sample.done_ns
         record_operation(recorder, sample)
         return sample.failure is None

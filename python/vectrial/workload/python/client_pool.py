@@ -40,8 +40,8 @@ _BLOCK = 250
 
 @dataclass(frozen=True)
 class RequestSpan:
-    """Requests of a client in their order. first: of queries that nobody has asked before in the
-    phase. ends_pass: with the last of them every query was asked as often as any other."""
+    """Requests of a client in order. first: their queries are new in the phase. ends_pass: after
+    the last of them, every query was sent as often as any other."""
 
     requests: list[Request]
     first: bool
@@ -49,14 +49,13 @@ class RequestSpan:
 
 
 class ClientPool:
-    """The clients of one phase in this process, what each has of its own, and the instant they
-    share.
+    """The clients of one phase in this process, the data of each, and their common start.
 
-    first, of: the number of the first client, and how many there are, where others are in other
+    first, of: the number of the first client, and how many there are in all, if others are in other
         processes.
-    logs_answers: some answers are logged, to be checked when the phase has ended.
-    begin: called when all are warm, and returns at the instant of their start.
-    loop: what each client does from then on, in place of passes over all queries.
+    logs_answers: some answers are logged, to be checked after the phase.
+    begin: called when all are warm; returns at the instant of their start.
+    loop: what each client does from then on, instead of passes over all queries.
     """
 
     def __init__(
@@ -96,8 +95,8 @@ class ClientPool:
         self.scorer: NdcgScorer | None = None
 
     def run(self, report: Callable[[], None], *, in_threads: bool) -> int:
-        """Warm up, begin together and search, to the end; without threads as the one client, in
-        the calling thread. Returns `time.process_time_ns` right after the last answer."""
+        """Warm up, begin together and search to the end; without threads, as a single client in the
+        calling thread. Returns `time.process_time_ns` right after the last answer."""
         # What exists now is not looked at again: a collection within the phase stays short. This
         # one walks over the whole heap, so it comes before the warm-up, which fills the caches.
         # Where part of it was set aside before (`vectrial.util.program`), all stays so: to walk
@@ -117,11 +116,11 @@ class ClientPool:
         return cpu_ns
 
     def merged(self) -> Recorder:
-        """One record of all clients."""
+        """Combined record of all clients."""
         return merge([Recorder(self.judge), *self._firsts, *self.recorders])
 
     def answers(self) -> PhaseAnswers:
-        """Recorders of the answers by pass, and those that were logged."""
+        """Recorders of the answers by pass, and the logged answers."""
         first, later = (
             merge([Recorder(self.judge), *recorders])
             for recorders in (self._firsts, self.recorders)
@@ -140,13 +139,13 @@ class ClientPool:
         return logged
 
     def _begin(self) -> None:
-        """Run by the last client that is warm, while all others wait."""
+        """Start the phase; run by the last client that is warm, while all others wait."""
         self.phase_start = self.begin()
         for recorder in (*self.recorders, *self._firsts):
             recorder.start(self.phase_start.started_ns)
 
     def work(self, client: int, report: Callable[[], None]) -> None:
-        """One client: warm up, wait for the others, search."""
+        """Work as one client: warm up, wait for the others, search."""
         rng = np.random.default_rng([self.seed, self.first + client])
         try:
             begins = self.warm_up(client, rng)
@@ -170,8 +169,8 @@ class ClientPool:
         return list(self._first_pass(self.first + client, rng))
 
     def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[RequestSpan]:
-        """The first pass of the client of that number, of all: its share of the queries, then
-        those that others begin with."""
+        """The first pass of client `number` among all clients: its share of the queries, then those
+        with which others begin."""
         requests = self.rounds[number % len(self.rounds)]
         # All draw the same shares, so that no two of them begin with the same query.
         together = _order(requests, np.random.default_rng([self.seed, 1]))
@@ -183,7 +182,7 @@ class ClientPool:
     def passes(
         self, client: int, begins: list[RequestSpan], rng: np.random.Generator
     ) -> Iterator[RequestSpan]:
-        """Passes over all queries, each round in an order drawn anew, without end."""
+        """Endless passes over all queries, each round in a newly drawn order."""
         yield from begins
         turn, rounds = self.first + client, len(self.rounds)
         while True:
@@ -194,7 +193,7 @@ class ClientPool:
     def _parts(
         self, client: int, begins: list[RequestSpan], rng: np.random.Generator
     ) -> Iterator[RequestSpan]:
-        """Passes until this client has done its part."""
+        """Passes until this client has done its share."""
         if self.count is None:
             end = self.phase_start.started_ns + int(self.min_s * 1e9)
             for part in self.passes(client, begins, rng):
@@ -242,7 +241,7 @@ class ClientPool:
     def _search(
         self, client: int, part: RequestSpan, stop: int, report: Callable[[], None]
     ) -> bool:
-        """Send the requests of a part, block by block. Returns whether there is time for more."""
+        """Send the requests of a part, block by block; True if there is time for more."""
         for block in self.blocks(part):
             recorder = (self._firsts if part.first else self.recorders)[client]
             if not self.send(client, iter(block), recorder, self.log(client), stop, report):
@@ -250,19 +249,19 @@ class ClientPool:
         return True
 
     def blocks(self, part: RequestSpan) -> Iterator[list[Request]]:
-        """The requests of a part in blocks, which are logged, or not, as a whole."""
+        """The requests of a part in blocks; a block is logged entirely or not at all."""
         length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
         for begin in range(0, len(part.requests), max(1, length)):
             yield part.requests[begin : begin + length]
 
     def log(self, client: int) -> AnswerLog | None:
-        """Where the answers of a client's next block are logged; None where they are not."""
+        """Log for the answers of a client's next block; None if they are not logged."""
         return self.answer_logs[client] if self._logs(client) else None
 
     def _logs(self, client: int) -> bool:
         """True if the answers of a client's next block are logged: the first `MIN_LOGGED` of all
-        clients are, and then fewer and fewer blocks (the 2nd, 4th, 8th …), so that every part of
-        the phase is sampled, however long it is. Decided before the queries are sent."""
+        clients are, and then fewer and fewer blocks (the 2nd, 4th, 8th …), so that every part of a
+        phase of any length is sampled. Decided before the queries are sent."""
         self._blocks[client] += 1
         nth = self._blocks[client]
         early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
@@ -277,7 +276,7 @@ class ClientPool:
         stop: int,
         report: Callable[[], None],
     ) -> bool:
-        """Send what is left of a list of requests. Returns whether there is time for more."""
+        """Send the remaining requests of a list; True if there is time for more."""
         clock, before = _clock, length_hint(rest)
         answer, done = self._answer_sink(client, recorder), self.ended[client]
         going = clock() < stop  # a client delayed on the way here sends nothing
@@ -314,12 +313,12 @@ class ClientPool:
         return going and done < stop and not self.halt
 
     def stop(self) -> None:
-        """Let every client end after the request it is waiting for."""
+        """Let every client end after its current request."""
         self.halt = True
         self.barrier.abort()
 
     def reporter(self, progress: Progress | None, name: str) -> Callable[[], None]:
-        """A function that tells how far the pool has come, by time or else by requests."""
+        """A function that reports the pool's progress, by time or else by requests."""
         if progress is None:
             return lambda: None
         samples = self.count or len(self.rounds[0]) * self.clients

@@ -39,29 +39,30 @@ def closed_loop(
 ) -> Phase:
     """Search with `clients` threads, each sending its next request when it has an answer.
 
-    Every client walks over all queries in an order of its own, drawn anew for each pass; what each
-    asks first, no other has asked before, as far as there are rounds for it. First each warms up,
+    Every client walks over all queries in an order of its own, drawn anew for each pass; its first
+    queries are new to all clients, as far as there are rounds for it. First each client warms up,
     untimed: `warmup_count` requests, or as many as fit into `warmup_max_s`. When all have, they
-    begin together. Without `count` a client makes whole passes until `min_s` seconds have gone, so
-    that every query weighs the same; with it, all clients together send that many requests. No
-    request is sent `max_s` seconds after the start or later; with `min_s == max_s` the phase ends
-    by the clock alone.
+    begin together. Without `count`, a client makes whole passes until `min_s` seconds have passed,
+    so that every query has the same weight; with it, all clients together send that many requests.
+    No request is sent `max_s` seconds after the start or later; with `min_s == max_s` the clock
+    alone ends the phase.
 
     With one client, the loop runs in the calling thread.
 
     Args:
-        searcher: called as it is; must be safe for concurrent calls when `clients` > 1. One for
-            all queries, or one for each.
+        searcher: called directly; must be safe for concurrent calls if `clients` > 1. One for all
+            queries, or one for each.
         queries: float32 (q, d), or rounds of them.
         truth: exact neighbours of the same queries; without it there is no recall.
         progress: called with (done, of, name) every half second, between two samples.
-        judgments: of which rows are relevant: then `ndcg` is the mean over the timed answers, and
+        judgments: which rows are relevant: then `ndcg` is the mean over the timed answers, and
             `ndcg_exact` that of the exact answers to the same requests.
         check: called with the phase and its answers, some of which are logged for it.
 
     Returns:
-        The phase. What the store raised is in it as errors, never raised from here; `valid` is
-        False, with the reason, when too many failed or the figures contradict each other.
+        The phase. Exceptions of the store are recorded in it as errors, never raised from here;
+            `valid` is False, with the reason, if too many failed or the figures contradict each
+            other.
 
     Raises:
         UserError: arguments that do not fit together.

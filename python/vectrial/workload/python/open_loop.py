@@ -41,8 +41,8 @@ _SPARE_NS = 5_000_000
 
 @dataclass(frozen=True)
 class Schedule:
-    """The arrivals of one process: when each is due, ns from the start (int64, ascending), and
-    which query of all rounds it asks (int64). length_ns: nothing is sent from then on."""
+    """The arrivals of one process: when each is due, ns from the start (int64, ascending), and the
+    number of its query among all rounds (int64). length_ns: nothing is sent from then on."""
 
     due: NDArray[np.int64]
     queries: NDArray[np.int64]
@@ -60,9 +60,10 @@ class Schedule:
 class WorkerResult:
     """The result of one process.
 
-    lag: a packed recorder of actual minus intended sends. late: arrivals that no client was free
-    for when they were due. in_flight_ns: the time of all requests. finished: those done in each
-    quarter of the time."""
+    lag: a packed recorder of actual minus intended send times. late: arrivals for which no client
+        was free when they were due. in_flight_ns: the time of all requests. finished: requests done
+        in each quarter of the time.
+    """
 
     done: Done
     lag: bytes
@@ -73,9 +74,9 @@ class WorkerResult:
 
 
 class ArrivalQueue:
-    """The clients of a process at their work: who is free takes the next arrival.
+    """The arrivals that the clients of a process serve: a free client takes the next one.
 
-    report: called by the first client where it has time to spare, in place of a thread beside it.
+    report: called by the first client when it has time to spare, which saves a separate thread.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ArrivalQueue:
         self.finished = [[0] * _QUARTERS for _ in range(pool.clients)]
 
     def work(self, client: int) -> None:
-        """Serve arrivals as one client, from the common start on."""
+        """Serve arrivals as one client, from the common start."""
         pool, clock, length_ns = self._pool, perf_counter_ns, self._length_ns
         recorder, lag = pool.recorders[client], self.lags[client]
         start, report_at = pool.phase_start.started_ns, 0
@@ -151,14 +152,13 @@ def open_loop(
     check: AnswerCheck | None = None,
 ) -> Phase:
     """Search under `load` with as many threads of this process as may be in flight, up to
-    `MAX_CLIENTS`: what they wait for the library, and for each other, is in the latency.
+    `MAX_CLIENTS`: waits for the library, and for each other, are in the latency.
 
     Args:
         searcher: one for all queries, or one for each.
-        alone: the calling thread is the only client: the searcher must not be called from
-            several threads.
-        warmup_queries: of all clients together; each has at least one.
-        check: as of `closed_loop`.
+        alone: the calling thread is the only client: the searcher allows only one thread.
+        warmup_queries: total for all clients; each sends at least one.
+        check: see `closed_loop`.
 
     Raises:
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
@@ -188,7 +188,7 @@ def schedule_of(load: OpenLoop, queries: NDArray[np.float32] | Queries, seed: in
 def serve(
     pool: ClientPool, schedule: Schedule, report: Callable[[], None] = lambda: None
 ) -> WorkerResult:
-    """Have a pool, which is warm when it begins, serve its part of the arrivals."""
+    """Let a pool, which is warm when it begins, serve its part of the arrivals."""
     alone = pool.clients == 1
     queue = ArrivalQueue(pool, schedule, report if alone else lambda: None)
     pool.loop = queue.work
@@ -206,11 +206,11 @@ def phase_of_results(
     truth: Truth,
     load_1m: float,
 ) -> Phase:
-    """The phase that the records of one process or several make, as one of the engine's would be.
+    """The phase made from the records of one or several processes, as for the engine.
 
     Args:
-        schedule: of all of them.
-        clients: in all.
+        schedule: the schedule of all processes.
+        clients: number of clients in all.
     """
     length_ns = schedule.length_ns
     ended_ns = max(started_ns + length_ns, *(one.done.ended_ns for one in results))
@@ -272,13 +272,13 @@ def due_times(load: OpenLoop, seed: int) -> NDArray[np.int64]:
 
 
 def _logged(arrivals: int) -> list[bool]:
-    """For each arrival of a process, is its answer logged: those that are are spread over all."""
+    """Whether each arrival's answer is logged, evenly spread over the arrivals of a process."""
     every = max(1, arrivals // MIN_LOGGED)
     return [at % every == 0 for at in range(arrivals)]
 
 
 def _query_order(arrivals: int, rounds: int, queries: int, seed: int) -> NDArray[np.int64]:
-    """The query of each arrival: all of a round in an order drawn anew for each pass."""
+    """The query of each arrival: in each pass all queries of a round, in a newly drawn order."""
     rng = np.random.default_rng([seed, 2])
     passes = [
         rng.permutation(queries) + nth % rounds * queries for nth in range(arrivals // queries + 1)

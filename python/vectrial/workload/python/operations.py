@@ -26,16 +26,16 @@ def timed_operations(
 ) -> tuple[Phase, list[T | None]]:
     """Call `operation(0)`, `operation(1)`, … one after the other, each call timed.
 
-    Whatever a call needs is made beforehand, and its effect is checked afterwards with what it
-    returned: nothing but the operation lies between two others.
+    Prepare what a call needs beforehand, and check its effect afterwards with its result, so that
+    nothing else happens between two operations.
 
     Args:
-        count: how many; none is begun `max_s` seconds after the start or later.
+        count: number of operations; none is begun `max_s` seconds after the start or later.
         progress: called with (done, of, name) every half second, between two operations.
 
     Returns:
-        The phase, and what each call returned: None for those that failed, whose errors are in
-        the phase. Shorter than `count` when `max_s` ended it.
+        The phase, and the result of each call: None for failed calls, whose errors are in the
+            phase. Shorter than `count` if `max_s` ended it.
     """
     recorder, results = Recorder(), list[T | None]()
     phase_start = PhaseStart.now()

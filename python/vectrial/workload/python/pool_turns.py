@@ -24,8 +24,8 @@ _NEVER_NS = 1 << 62
 
 @dataclass
 class _Place:
-    """A client's place among its requests. blocks: those to come, each with whether nobody has
-    asked its queries before. rest: of the current one; first, log: of it."""
+    """A client's position among its requests. blocks: remaining blocks, each with whether its
+    queries are new. rest: remaining requests of the current block; first, log: of this block."""
 
     blocks: Iterator[tuple[list[Request], bool]]
     rest: Iterator[Request]
@@ -35,7 +35,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """What one client did in a turn."""
+    """Work of one client in a turn."""
 
     span_ns: tuple[int, int]
     first: Recorder
@@ -43,7 +43,7 @@ class _Stretch:
 
 
 class PoolTurns:
-    """A `Taker` of clients in this process, which are warm when it has been made.
+    """A `Taker` of clients in this process, which are warm once it is constructed.
 
     Raises:
         StoreError: an answer cannot be judged.
@@ -68,7 +68,7 @@ class PoolTurns:
         return _Place(_blocks(pool, pool.passes(client, begins, rng)), iter(()))
 
     def send(self, length_ns: int, begin_ns: int = 0) -> Piece:
-        """As of a `Taker`; from an instant on, or now where it has passed."""
+        """Send for this long, see `Taker.send`; from `begin_ns` on, or now if that has passed."""
         while (left_ns := begin_ns - perf_counter_ns()) > 0:
             time.sleep(left_ns / 1e9)
         begin_ns = begin_ns or perf_counter_ns()
@@ -102,7 +102,7 @@ class PoolTurns:
         return _Stretch((started, pool.ended[client]), first, later)
 
     def end(self) -> Rest:
-        """As of a `Taker`."""
+        """Stop sending; see `Taker.end`."""
         self._crew.close()
         pool = self._pool
         gains = None if pool.scorer is None else pool.scorer.all()
@@ -117,7 +117,7 @@ def _blocks(pool: ClientPool, parts: Iterator[RequestSpan]) -> Iterator[tuple[li
 
 @contextmanager
 def _judging() -> Iterator[None]:
-    """Only a recorder raises `ValueError` here: what a searcher raises is caught and counted."""
+    """Raise `StoreError` for a `ValueError`, which only a recorder raises here."""
     try:
         yield
     except ValueError as error:

@@ -70,8 +70,8 @@ def _measure(share: ClientShare, pipe: Connection) -> Done | WorkerResult | Pack
 
 
 def main() -> None:
-    """Do what comes over the pipe whose file descriptor is the first argument; the
-    second is the process id of the sender."""
+    """Do the work received over the pipe whose file descriptor is the first argument; the second is
+    the process id of the sender."""
     die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     load_without_pandas()

@@ -23,8 +23,8 @@ from vectrial.workload.python.timed import record_operation, timed
 
 @dataclass(frozen=True)
 class Portion:
-    """Share of one process in an ingest: every `of`-th batch of rows 0 … stop of a dataset of the
-    library, from the `first`-th on."""
+    """Share of one process in an ingest: every `of`-th batch of rows 0 … stop of a dataset in the
+    library, starting with the `first`-th."""
 
     opening: Opening
     dataset: str
@@ -45,8 +45,8 @@ def load(
     stop: int,
     cores: Sequence[int] = (),
 ) -> Phase:
-    """Insert rows 0 … stop in batches, which the clients take in turn. Each cuts its batches from
-    the dataset as it goes, within the clock: their work goes on beside one another.
+    """Insert rows 0 … stop in batches, which the clients take in turn. Each client cuts its batches
+    from the dataset as it goes, within the clock, concurrently with the others.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -88,7 +88,7 @@ def load(
 
 
 def insert(portion: Portion, pipe: Connection) -> Done:
-    """In a process: insert its portion."""
+    """Insert the portion of this process."""
     if portion.cores:
         os.sched_setaffinity(0, portion.cores)
     store, dataset = portion.opening.open(portion.first), library.load(portion.dataset)

@@ -39,11 +39,11 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Opening:
-    """Instructions for another process to open a store that was created and loaded, or a
-    collection that somebody else made.
+    """Instructions for another process to open a store that was created and loaded, or a collection
+    that somebody else made.
 
-    store: "module:Class". existing: that collection, and dataset: the name of the one with its
-    rows.
+    store: "module:Class". existing: the collection that somebody else made; dataset: name of the
+        dataset with its rows.
     """
 
     store: str
@@ -56,8 +56,8 @@ class Opening:
     dataset: str = ""
 
     def open(self, client: int = 0) -> Store:
-        """The store, opened; of a cluster at the node whose turn it is with a client of this
-        number, or at the first one where that alone takes writes."""
+        """Open the store. In a cluster, clients open the nodes in turn by their number, or all the
+        first node if it alone takes writes."""
         kind, at = registry.resolve(self.store), self.address
         if at is not None and not kind.capabilities.primary:
             at = at.turned(client)
@@ -78,8 +78,8 @@ class Ready:
 
 @dataclass(frozen=True)
 class Done:
-    """A process's record, packed, and what was counted beside it. rows: inserted. gains: of its
-    answers, where they are graded. answers: what else is known of them."""
+    """A process's packed record, and further counts. rows: rows inserted. gains: gains of its
+    answers, if they are graded. answers: what else is known of its answers."""
 
     record: bytes
     issued: int
@@ -94,14 +94,14 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """The process could not measure, and why."""
+    """The process could not measure, with the reason."""
 
     reason: str
 
 
 @contextmanager
 def processes(shares: Sequence[object]) -> Iterator[list[Connection]]:
-    """A process for each share, which it has been sent; none is left behind."""
+    """A process for each share, which it has received; none is left behind."""
     started: list[tuple[subprocess.Popen[bytes], Connection]] = []
     try:
         for _ in shares:
@@ -130,14 +130,14 @@ def run_together(
     connecting: str,
     report: Callable[[int], None],
 ) -> tuple[int, list[T]]:
-    """Have a process do each share, all from one instant on, when all are connected and warm.
+    """Have a process do each share, all from a common start once all are connected and warm.
 
     Args:
         kind: type of the result that each sends.
-        connecting: the progress until all are ready. report: called with the instant, later on.
+        connecting: text of the progress until all are ready. report: called later with the start.
 
     Returns:
-        The instant (`time.perf_counter_ns`), and the results in the order of the shares.
+        The start (`time.perf_counter_ns`), and the results in the order of the shares.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -153,7 +153,7 @@ def run_together(
 
 
 def wait_for_start(pipe: Connection) -> int:
-    """In a process: say that it is ready, and return at the common start, which is returned."""
+    """Report that this process is ready, and wait for the common start; returns its instant."""
     pipe.send(Ready())
     started_ns: int = pipe.recv()
     while (left_ns := started_ns - perf_counter_ns()) > 0:
@@ -162,7 +162,7 @@ def wait_for_start(pipe: Connection) -> int:
 
 
 def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
-    """The next message of a process, which is of that kind."""
+    """The next message of a process, which must be of this type."""
     while not wait([pipe], _POLL_S):
         report()
     try:
@@ -176,7 +176,7 @@ def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
 
 
 def done(pool: ClientPool, cpu_ns: int) -> Done:
-    """In a process: the result of its clients."""
+    """The result of this process's clients."""
     return Done(
         record=pool.merged().pack(),
         issued=sum(pool.issued),
@@ -190,7 +190,7 @@ def done(pool: ClientPool, cpu_ns: int) -> Done:
 
 
 def merged(results: Sequence[Done], truth: Truth) -> Recorder:
-    """One record of what all processes did."""
+    """Combined record of all processes."""
     judge = judge_of(truth)
     return merge(Recorder.unpack(one.record, judge) for one in results)
 

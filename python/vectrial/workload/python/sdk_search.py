@@ -58,7 +58,7 @@ class SearchTask(Protocol):
         ...
 
     def searchers(self, store: Store) -> Searcher | Sequence[Searcher]:
-        """The searcher of every query, or one for all."""
+        """A searcher for each query, or one for all."""
         ...
 
 
@@ -73,7 +73,7 @@ class VectorQuestion:
     returning: Returning = Returning.IDS
 
     def searchers(self, store: Store) -> Searcher | Sequence[Searcher]:
-        """The searcher of every query, or one for all."""
+        """A searcher for each query, or one for all."""
         return searchers(store, self.returning, self.k, self.params, self.where)
 
 
@@ -88,16 +88,16 @@ class HybridQuestion:
     texts: Sequence[str]
 
     def searchers(self, store: Store) -> Sequence[Searcher]:
-        """The searcher of every query."""
+        """A searcher for each query."""
         return hybrid_searchers(store, self.k, self.params, self.blend, self.texts)
 
 
 @dataclass(frozen=True)
 class ClientShare:
-    """The task of one process: `clients` of those of `load`, numbered from `first`, on `cores`; in
-    an open loop with the arrivals of `schedule`. judgments: by which answers of a closed loop are
-    graded. logs_answers: some answers are logged, to be checked afterwards. in_turns: it sends when
-    it is told to."""
+    """The task of one process: `clients` of the clients of `load`, numbered from `first`, on
+    `cores`; in an open loop with the arrivals of `schedule`. judgments: grade the answers of a
+    closed loop. logs_answers: some answers are logged, to be checked afterwards. in_turns: the
+    process sends on request."""
 
     question: SearchTask
     queries: NDArray[np.float32] | Queries
@@ -129,15 +129,15 @@ def search(
     judgments: RelevanceJudgments | None = None,
     check: AnswerCheck | None = None,
 ) -> Phase:
-    """Search under `load` with clients in other processes: those of a closed loop, as `closed_loop`
-    does, or of an open one as many as may be in flight, up to `MAX_CLIENTS`.
+    """Search under `load` with clients in other processes. A closed loop runs as `closed_loop`
+    does; an open loop has as many clients as may be in flight, up to `MAX_CLIENTS`.
 
     Args:
-        cores: those the processes share; empty: all.
-        warmup_queries: of each client of a closed loop; in an open loop of all clients together,
-            each of which has at least one.
-        judgments: by which answers of a closed loop are graded.
-        check: as of `closed_loop`.
+        cores: cores that the processes share; empty: all.
+        warmup_queries: for each client of a closed loop; in an open loop the total for all clients,
+            each of which sends at least one.
+        judgments: grade the answers of a closed loop.
+        check: see `closed_loop`.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
@@ -207,8 +207,8 @@ def _closed_phase(
 def split(
     whole: ClientShare, processes: int, schedule: Schedule | None = None
 ) -> list[ClientShare]:
-    """The shares of the processes: the clients as evenly as can be, and the arrivals dealt out
-    in turn."""
+    """The shares of the processes, with the clients split as evenly as possible and the arrivals
+    dealt out in turn."""
     clients = whole.load.clients
     counts = [clients // processes + (n < clients % processes) for n in range(processes)]
     parts = [None] * processes if schedule is None else schedule.split(processes)

@@ -26,7 +26,7 @@ _LEAD_NS = 2_000_000
 
 @dataclass(frozen=True)
 class _Packed:
-    """A `Piece` of one process; seconds: of all its clients, added up."""
+    """A `Piece` of one process. seconds: sum over all its clients."""
 
     began_ns: int
     ended_ns: int
@@ -48,10 +48,10 @@ class PackedRest:
 
 
 class SdkTurns:
-    """A `Taker` of clients in other processes, which are connected and warm when it has been made.
+    """A `Taker` of clients in other processes, which are connected and warm once it is constructed.
 
     Args:
-        whole: the share of all processes together. judge: of its truth.
+        whole: the combined share of all processes. judge: judge of its truth.
 
     Raises:
         StoreError: a process could not connect.
@@ -69,7 +69,7 @@ class SdkTurns:
             self._opened = opened.pop_all()
 
     def send(self, length_ns: int) -> Piece:
-        """As of a `Taker`."""
+        """Send for this long; see `Taker.send`."""
         begin_ns = perf_counter_ns() + _LEAD_NS
         for pipe in self._pipes:
             pipe.send((begin_ns, length_ns))
@@ -88,7 +88,7 @@ class SdkTurns:
         return merge(Recorder.unpack(one, self._judge) for one in packed)
 
     def end(self) -> Rest:
-        """As of a `Taker`."""
+        """Stop sending; see `Taker.end`."""
         if self._rest is None:
             with self._opened:
                 for pipe in self._pipes:
@@ -104,7 +104,7 @@ class SdkTurns:
 
 
 def _all_gains(parts: Sequence[PackedRest]) -> Gains | None:
-    """Those of all processes; None where nothing was graded."""
+    """Gains of all processes; None if nothing was graded."""
     graded = [one.gains for one in parts if one.gains is not None]
     whole = Gains()
     for gains in graded:
@@ -113,7 +113,7 @@ def _all_gains(parts: Sequence[PackedRest]) -> Gains | None:
 
 
 def _rest_of(pipe: Connection) -> PackedRest:
-    """What a process leaves, behind what it may have sent before somebody asked for it."""
+    """The rest of a process, after any pieces that it has already sent."""
     while isinstance(message := expect(pipe, object, _wait), _Packed):
         pass
     assert isinstance(message, PackedRest), "the last thing that it sends"
@@ -121,11 +121,11 @@ def _rest_of(pipe: Connection) -> PackedRest:
 
 
 def _wait() -> None:
-    """Nothing is reported while a turn lasts."""
+    """Report nothing during a turn."""
 
 
 def take_turns(pool: ClientPool, pipe: Connection) -> PackedRest:
-    """In a process: warm up, and send when told to, until there are no more turns."""
+    """Warm up in this process, and send on request until there are no more turns."""
     turns = PoolTurns(pool)
     pipe.send(Ready())
     while (asked := pipe.recv()) is not None:

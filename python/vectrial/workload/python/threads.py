@@ -18,11 +18,11 @@ def run_threads(
     stop: Callable[[], None],
     report: Callable[[], None],
 ) -> None:
-    """Run `work(client)` in a thread for each client, to the end of all.
+    """Run `work(client)` in a thread for each client, until all have ended.
 
     Args:
-        stop: lets every client end soon, and aborts the barrier that they may wait at. Called
-            when one fails, or when `report` raises.
+        stop: lets every client end soon, and aborts the barrier that they may wait at. Called if a
+            client fails, or if `report` raises.
         report: called in the calling thread, every half second.
 
     Raises:
@@ -62,8 +62,8 @@ def run_threads(
 
 
 class Crew:
-    """Threads that do one piece of work after another together, and sleep in between; a crew of one
-    is the calling thread."""
+    """Threads that do successive tasks together, and sleep in between; a crew of one is the calling
+    thread."""
 
     def __init__(self, size: int) -> None:
         self._begin, self._end = (threading.Barrier(size + 1) for _ in range(2))
@@ -78,14 +78,14 @@ class Crew:
             thread.start()
 
     def close(self) -> None:
-        """Let the threads end. Harmless if it is called again."""
+        """Let the threads end. May be called again."""
         for barrier in (self._begin, self._end):
             barrier.abort()
         for thread in self._threads:
             thread.join()
 
     def do(self, work: Callable[[int], T]) -> list[T]:
-        """Have every member do its part; the results in their order.
+        """Have every member do its part; returns the results in the members' order.
 
         Raises:
             BaseException: what the first member that failed raised.

@@ -70,9 +70,9 @@ def timed_search(search: Searcher, vector: NDArray[np.float32]) -> Sample[Hits]:
 
 
 def record_operation(recorder: Recorder, sample: Sample[T], due_ns: int | None = None) -> None:
-    """Record a call that has no answer to judge, or its error.
+    """Record a call without an answer to judge, or its error.
 
-    due_ns: the intended start, from which the latency counts; by default when it was sent.
+    due_ns: the intended start, from which the latency counts; by default the time of sending.
     """
     due = sample.sent_ns if due_ns is None else due_ns
     if sample.failure is None:
@@ -89,7 +89,7 @@ def record_answer(
 ) -> None:
     """Record the answer to a query, judged, or the error of its search.
 
-    due_ns: as in `record_operation`.
+    due_ns: see `record_operation`.
     """
     if sample.result is None:
         record_operation(recorder, sample, due_ns)

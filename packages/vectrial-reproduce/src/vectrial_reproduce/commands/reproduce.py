@@ -217,7 +217,7 @@ def _list(form: ReproductionFormat) -> None:
 
 
 def _check_same_data(folder: Path, parts: Sequence[PartPlan]) -> None:
-    """Raise `UserError` if a part would continue on other data than it was begun on, since the
+    """Raise `UserError` if a part would continue on other data than it was begun on, because the
     datasets of the library have changed."""
     begun = reproduction_folder.read(folder).parts
     for part in parts:
@@ -278,7 +278,7 @@ def _dry_run(
 
 
 def _remaining_plan(plan: Plan, part: PartPlan, folder: Path | None) -> Plan:
-    """The plan of a part without the trials that `folder` has; without a folder, all of it."""
+    """The plan of a part without the trials that `folder` has; without a folder, the whole plan."""
     if folder is None:
         return plan
     return run_command.left_of(plan, folder / part.part.name, stderr_console())
@@ -334,7 +334,7 @@ def _print(
     write: bool,
 ) -> None:
     """Print the cells of a folder. write: first write them to the folder, with the page and its
-    figures, of which `html` then prints the path alone."""
+    figures; `html` then prints only the path of the page."""
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.document.render import html, markdown, terminal
     from vectrial_reproduce.reports.jsonl import jsonl

@@ -15,8 +15,8 @@ _FEW = 30
 
 
 def of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
-    """Notes of the run on a point: why it is invalid; then faults of valid repeats, and a small
-    number of answers."""
+    """Notes of the run on a point: the reason if it is invalid; then faults of valid repeats, and a
+    small number of answers."""
     if point.state != "ok" or point.reason:
         yield point.reason or point.state
     for phase in point.phases:
@@ -30,7 +30,7 @@ def of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
 
 
 def of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
-    """Notes on a comparison wherever it is made; one describes our method."""
+    """Notes on every use of a comparison. by_their_method: without the note on our method."""
     recall = point.value("recall_mean") if measure.recall else None
     if recall is not None:
         yield f"recall here: {formatting.recall(recall)}"
@@ -45,7 +45,8 @@ def of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iter
 
 
 def on_other_loads(points: Sequence[Point], metric: str, factor: float, unit: str) -> Iterator[str]:
-    """Notes on the values of the same points on other loads of a run. factor: to this unit."""
+    """Notes with the values of the same points on other loads of a run. factor: converts to
+    `unit`."""
     for point in points:
         if spread := point.spread(metric):
             shown = formatting.number(spread.median * factor)
@@ -58,10 +59,10 @@ def as_published(figure: PublishedFigure) -> Iterator[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """The footnotes of a note."""
+    """The footnotes in a note, which "; " separates."""
     return [part for part in text.split("; ") if part]
 
 
 def each_once(*notes: str) -> tuple[str, ...]:
-    """The notes that say something, none twice."""
+    """The non-empty notes, each once."""
     return tuple(dict.fromkeys(part for part in notes if part))

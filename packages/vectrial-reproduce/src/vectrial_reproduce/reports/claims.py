@@ -34,7 +34,7 @@ OVERVIEW = (
 def section(
     report: Reproduction, cells: Sequence[ComparedFigure], palette: Palette
 ) -> Iterator[Section]:
-    """The claims of the report, each with its verdict; none where the report lists none."""
+    """The claims of the report, each with its verdict; empty if the report lists none."""
     each = [(claim, pairs(claim, cells)) for claim in report.claims]
     each = [(claim, found) for claim, found in each if found]
     if each:
@@ -53,7 +53,7 @@ def _overview(each: Sequence[tuple[Claim, Sequence[Pair]]]) -> Table:
 
 
 def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> Table:
-    """The pairs that were measured, and why the others were not."""
+    """Table of the measured pairs, and of the reasons why others were not measured."""
     heads = (
         Column("store", "Store", numeric=False),
         Column("at", "At", numeric=False),
@@ -86,11 +86,11 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
 
 
 def _system(cell: ComparedFigure, palette: Palette) -> str:
-    """A system, and what was measured for this figure of it."""
+    """A system, and the store that was measured for this figure."""
     name = cell.figure.store
     return system(name, cell.here) if cell.here else palette.measured(name)
 
 
 def _shared(params: Sequence[Mapping[str, object]]) -> set[str]:
-    """Names of parameters that have one value in all of them."""
+    """Names of parameters with the same value everywhere."""
     return {name for name in params[0] if len({str(one.get(name)) for one in params}) == 1}

@@ -38,20 +38,20 @@ _SCANS = (
 class ComparedFigure:
     """One published figure and its measured counterpart.
 
-    measured: in the figure's unit. rows: that were loaded. of: the report's number of rows.
+    measured: value in the figure's unit. rows: rows loaded. of: the report's number of rows.
     ratio: measured over published.
-    valid: None where nothing was measured, and `notes` say why.
-    notes: what to know, a sentence each.
+    valid: None if nothing was measured, and `notes` say why.
+    notes: remarks for the reader, a sentence each.
     stand_in: the dataset that was loaded instead of the report's; empty for its own.
-    why: of `notes` only why nothing was measured, or why what was is not valid.
-    doubtful: whether what was published cannot be believed; `notes` say why.
-    spread: of what was measured, over the repeats. store: that it was measured on.
-    here: what that store is, where it is not the system as the report had it. differs: how.
-    lacks: that of its `Arm` where the figure is a time or a rate; else empty.
-    client: that the report called the system through, if it was measured so. through: the same
-        figure measured so, beside the system by its own client or on the wire; None where no store
-        here is that. few_calls: it is the time of fewer than 100 calls, which took less than a
-        second: nothing is concluded from it.
+    why: only those `notes` that say why nothing was measured, or why the measurement is invalid.
+    doubtful: the published figure is not credible; `notes` say why.
+    spread: spread of the measured value over the repeats. store: store that it was measured on.
+    here: what that store is, if not the system as the report had it. differs: how it differs.
+    lacks: see `Arm`, if the figure is a time or a rate; otherwise empty.
+    client: client through which the report called the system, if it was measured in this way.
+        through: the same figure measured through that client, next to the system by its own client
+        or on the wire; None if no store here does that. few_calls: it is the time of fewer than 100
+        calls, which took less than a second: nothing is concluded from it.
     """
 
     figure: PublishedFigure
@@ -75,13 +75,13 @@ class ComparedFigure:
 
     @property
     def whole(self) -> bool:
-        """True if it has a value, measured at the report's number of rows."""
+        """True if the figure has a value, measured at the report's number of rows."""
         return self.measured is not None and self.rows is not None and self.rows == self.of
 
     @property
     def cost(self) -> float | None:
-        """Measured through the report's client over measured without it; None unless both are
-        valid, and of many calls. Of a rate the inverse, so that it is what a call costs."""
+        """Cost of a call through the report's client relative to a call without it; None unless
+        both values are valid, and of many calls. For a rate, the ratio is inverted."""
         other = self.through
         if other is None or not (self.valid and other.valid and self.measured and other.measured):
             return None
@@ -92,7 +92,7 @@ class ComparedFigure:
 
     @property
     def note(self) -> str:
-        """Everything to know, as one sentence."""
+        """All notes, as one sentence."""
         return "; ".join(self.notes)
 
 
@@ -107,8 +107,8 @@ def cells(
     """A cell for each published figure, in the report's order.
 
     Args:
-        measured: by the name of the part.
-        known: names of the stores there are. stores: those to compare; none: all.
+        measured: measured parts by name.
+        known: names of the available stores. stores: stores to compare; empty: all.
         faithful: whether the report's own method was repeated: a system that can be called through
             its client is.
     """
@@ -127,7 +127,7 @@ def cells(
 def _client(
     report: Reproduction, figure: PublishedFigure, measured: Mapping[str, MeasuredPart]
 ) -> str:
-    """The client that the report called a figure's system through, if that was tried here."""
+    """The client through which the report called a figure's system, if that was tried here."""
     for part, _ in places(report, figure):
         stores = measured[part.name].stores if part.name in measured else frozenset()
         for arm in part.arms:
@@ -137,14 +137,14 @@ def _client(
 
 
 def _doubted(cell: ComparedFigure, why: Sequence[str]) -> ComparedFigure:
-    """The cell, with why the published figure cannot be believed."""
+    """The cell, with the reasons why the published figure is not credible."""
     said = (f"doubtful as published: {reason}" for reason in why)
     return replace(cell, notes=cell_notes.each_once(*cell.notes, *said), doubtful=bool(why))
 
 
 def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part, Measure]]:
-    """The parts and measures that a figure belongs to, best first: a part that stands in for
-    another comes after it."""
+    """The parts and measures that a figure belongs to, best first: a part comes before the parts
+    that stand in for it."""
     for part in report.parts:
         about = {"dataset": part.dataset, **part.only}
         if any(figure.params.get(name) != value for name, value in about.items()):
@@ -157,12 +157,12 @@ def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part
 
 
 def stands_for(arm: Arm, figure: PublishedFigure) -> bool:
-    """True if a figure is of an arm's system."""
+    """True if a figure belongs to an arm's system."""
     return arm.published == figure.store and arm.given.items() <= figure.params.items()
 
 
 def wanting(report: Reproduction, figure: PublishedFigure) -> NotYet:
-    """Why nothing here measures a figure that no measure covers."""
+    """Reason why nothing here measures a figure that no measure covers."""
     places = (f"{figure.experiment}.{figure.metric}", figure.experiment)
     found = (report.not_yet[place] for place in places if place in report.not_yet)
     return next(found, NotYet("nothing here measures it"))
@@ -177,7 +177,7 @@ def _cell(
     faithful: bool,
     client: str = "",
 ) -> ComparedFigure:
-    """client: that the system is called through; empty for its own."""
+    """The cell of a published figure. client: that calls the system; empty for its own."""
 
     def fits(arm: Arm) -> bool:
         return stands_for(arm, figure) and arm.through == client
@@ -299,7 +299,7 @@ def _has_few_calls(point: Point) -> bool:
 
 
 def _linear(figure: PublishedFigure, measure: Measure, arm: Arm, *, by_client: bool) -> str:
-    """Reason why a value is linear in the rows; empty where it is not known to be."""
+    """Reason why a value is linear in the rows; empty if that is not known."""
     if measure.scans and (arm.index == "flat" or by_client):
         return _SCANS
     if figure.metric in arm.grows:
@@ -308,8 +308,8 @@ def _linear(figure: PublishedFigure, measure: Measure, arm: Arm, *, by_client: b
 
 
 def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spread | None, str]:
-    """The metric over the repeats, less in each what is to be subtracted; or None, and which of
-    them there is no value of."""
+    """The metric over the repeats, minus the metrics to subtract in each repeat; or None, and the
+    first of these metrics without a value."""
     names = (metric, *minus)
     lacks = next((name for name in names if point is None or point.value(name) is None), metric)
     if point is None or point.value(lacks) is None:
@@ -322,7 +322,7 @@ def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spre
 
 
 def _values(phase: PhaseResult, names: Sequence[str], only_valid: bool) -> list[float]:
-    """Those of the metrics that have a value."""
+    """Values of the metrics that have one."""
     found = [phase.metrics[name] for name in names if name in phase.metrics]
     return [v.value for v in found if v.value is not None and (v.valid or not only_valid)]
 
@@ -337,7 +337,7 @@ def _times(spread: Spread, factor: float) -> Spread:
 
 
 def stand_in(part: Part, dataset: str) -> str:
-    """The dataset where it is another than the report's; empty where it is made alike."""
+    """The dataset, if it differs from the report's; empty if it is made in the same way."""
     first = part.sources[0]
     its_own = dataset == first and not part.instead_of
     return "" if its_own or "{rows}" in first else dataset

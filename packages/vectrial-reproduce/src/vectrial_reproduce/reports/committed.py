@@ -22,7 +22,7 @@ from vectrial_reproduce.reports.result import result_of
 
 
 def reproductions(results: Path) -> list[Committed]:
-    """Those in a folder and below it, sorted by path."""
+    """The reproductions in a folder and below it, sorted by path."""
     found = sorted(path.parent for path in results.rglob(folder.MANIFEST))
     return [_committed(place) for place in found]
 
@@ -33,13 +33,13 @@ def _committed(place: Path) -> Committed:
 
 
 def generate(one: Committed) -> Page:
-    """Its page. The same bundles give the same text on any machine."""
+    """The page of a reproduction. The same bundles give the same text on any machine."""
     figures = {f"{figure.name}.svg": draw.alone(figure) for figure in one.page.figures()}
     return Page(text_of(one), figures)
 
 
 def text_of(one: Committed) -> str:
-    """The text of its page."""
+    """The text of a reproduction's page."""
     origin = "Generated from the bundles in the folders beside it by `make results-pages`."
     return with_origin(markdown.render(one.page, FIGURES), origin)
 

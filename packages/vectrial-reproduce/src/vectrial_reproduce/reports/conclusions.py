@@ -76,8 +76,8 @@ class Committed:
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """What one committed result says of a claim. result: its name. dataset: of the report; or the
-    result where the pairs are no published figures."""
+    """Evidence on a claim from one committed result. result: its name. dataset: dataset of the
+    report, or the result if the pairs are not published figures."""
 
     result: str
     pairs: tuple[Pair, ...]
@@ -86,7 +86,7 @@ class ClaimEvidence:
 
     @property
     def rank(self) -> tuple[int, int, bool, int]:
-        """Larger is better: most rows, then repeats, then the report's method, then pairs."""
+        """Sort key, larger is better: rows, then repeats, then the report's method, then pairs."""
         own = judged(self.pairs)
         return (
             max((pair.rows for pair in own), default=0),
@@ -103,8 +103,8 @@ class ClaimEvidence:
 
 
 def conclusions(found: Sequence[Committed], results: Path, beside: Path) -> str:
-    """The page of all conclusions. results: folder of the bundles. beside: the folder that it is
-    written into."""
+    """The page of all conclusions. results: folder of the bundles. beside: the folder that the page
+    is written into."""
     run = cache(lambda name: _run(results, name))
     sections = (
         Section("words", "The words", "", (_words(),)),
@@ -132,7 +132,7 @@ def _words() -> Table:
 
 
 def _of(report: Reproduction, found: Sequence[Committed]) -> list[Committed]:
-    """Those of one report."""
+    """The reproductions of one report."""
     return [one for one in found if one.report.name == report.name]
 
 
@@ -150,8 +150,8 @@ def _extent(found: Sequence[Committed]) -> Table:
 
 
 def _extent_of(report: Reproduction, found: Sequence[Committed]) -> tuple[str, int, int, int, int]:
-    """Its title, and the numbers of its figures: published, and in at least one reproduction with a
-    valid value, measured at the report's rows, and with a spread."""
+    """The report's title, and the numbers of its figures: published, and with a valid value in at
+    least one reproduction, measured at the report's rows, and with a spread."""
     own = (one.cells for one in _of(report, found))
     # Each has every figure, in the report's order.
     of_each = [[cell for cell in cells if cell.valid] for cells in zip(*own, strict=True)]
@@ -171,7 +171,7 @@ def _repeats(cell: ComparedFigure) -> int:
 def _blocks(
     report: Reproduction, found: Sequence[Committed], run: Callable[[str], RunData]
 ) -> Iterator[Block]:
-    """The claims of a report, what other evidence says of them, and its method beside ours."""
+    """The claims of a report, other evidence on them, and its method next to ours."""
     rows, others = [], []
     for claim in report.claims:
         every = [*_figures(claim, found), *_readings(claim, run)]
@@ -191,8 +191,8 @@ def _blocks(
 
 
 def _repeated(found: Sequence[Committed]) -> Iterator[Table]:
-    """The figures that several reproductions measured on the same rows by the same method, where
-    they are far apart; the one that loaded most rows of that dataset comes first."""
+    """Tables of figures that differ widely between reproductions on the same rows by the same
+    method; the reproduction that loaded most rows of that dataset comes first."""
     rows = []
     for at, figure in enumerate(figures(found[0].report.name) if found else ()):
         same: dict[tuple[int | None, bool], list[tuple[int, str, float]]] = {}
@@ -227,7 +227,7 @@ def _dataset(cell: ComparedFigure) -> object:
 
 
 def _figures(claim: Claim, found: Sequence[Committed]) -> Iterator[ClaimEvidence]:
-    """What each reproduction says of a claim, by dataset."""
+    """Evidence on a claim from each reproduction, by dataset."""
     for one in found:
         by_dataset: dict[str, list[Pair]] = {}
         for pair in pairs(claim, one.cells):
@@ -238,7 +238,7 @@ def _figures(claim: Claim, found: Sequence[Committed]) -> Iterator[ClaimEvidence
 
 
 def _best(every: Sequence[ClaimEvidence]) -> tuple[list[ClaimEvidence], list[ClaimEvidence]]:
-    """The best of each dataset that decides something, and the others."""
+    """The best evidence on each dataset among the evidence that decides something, and the rest."""
     able = [one for one in every if judged(one.pairs)]
     by_dataset: Mapping[str, ClaimEvidence] = {
         one.dataset: one for one in sorted(able, key=lambda one: one.rank)
@@ -248,8 +248,8 @@ def _best(every: Sequence[ClaimEvidence]) -> tuple[list[ClaimEvidence], list[Cla
 
 
 def _methods(own: Sequence[Committed]) -> Iterator[Table]:
-    """What the report's own method makes of its figures, where it was repeated at the same scale
-    as Vectrial's."""
+    """Tables of the figures by the report's own method, if it was repeated at the same scale as
+    Vectrial's."""
     for one in (one for one in own if one.settings.faithful):
         fair = (
             other
@@ -266,13 +266,13 @@ def _methods(own: Sequence[Committed]) -> Iterator[Table]:
 
 
 def _results(claim: Claim) -> list[str]:
-    """Names of the results that a claim's readings are of."""
+    """Names of the results that a claim's readings come from."""
     every = (one for both in claim.readings for one in both)
     return list(dict.fromkeys(one.result for one in every if isinstance(one, RunReading)))
 
 
 def _readings(claim: Claim, run: Callable[[str], RunData]) -> Iterator[ClaimEvidence]:
-    """What other committed results say of a claim."""
+    """Evidence on a claim from other committed results."""
     for name in _results(claim):
         found = tuple(
             Pair((_value(first, run),), (_value(second, run),), claim.least, claim.most)

@@ -30,8 +30,8 @@ _REASONS = 2
 class Loaded:
     """The data that a part was measured on.
 
-    stands_for: the report's dataset, where that was not available. of: the report's rows.
-    queries: number of queries; None where nothing was searched.
+    stands_for: the report's dataset, if that was not available. of: the report's number of rows.
+        queries: number of queries; None if nothing was searched.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Loaded:
 
     @property
     def share(self) -> str:
-        """'5.4 %' of the report's rows; empty where they are all there."""
+        """'5.4 %' of the report's rows; empty if all rows were loaded."""
         return (
             "" if self.rows >= self.of else f"{formatting.number(100 * self.rows / self.of, 2)} %"
         )
@@ -51,10 +51,10 @@ class Loaded:
 
 @dataclass(frozen=True)
 class System:
-    """A system of the report and what was measured for it.
+    """A system of the report and the store measured for it.
 
-    here: what that is, where it is not that system. versions: as it reports them. differs: how.
-    forces: what the store does otherwise than others, whether one wants it or not.
+    here: what the store is, if it is not that system. versions: versions that it reports. differs:
+        how it differs. forces: behaviour unlike other stores' that cannot be changed.
     """
 
     published: str
@@ -68,8 +68,8 @@ class System:
 @dataclass(frozen=True)
 class ReportConditions:
     """The conditions of all parts. machine: ours. made: date and version of Vectrial. only: the
-    parts that were asked for; none: all. builds: likewise of the grid. memory: what limited that of
-    the servers, in words; empty where the report does not say what its systems had."""
+    requested parts; empty: all. builds: requested values of the grid; empty: all. memory: what
+    limited the servers' memory, in words; empty if the report does not say what its systems had."""
 
     scale: float
     machine: str
@@ -90,7 +90,7 @@ class ReportConditions:
 
     @property
     def repeated(self) -> str:
-        """The number of repeats, and the statistic that a figure is."""
+        """The number of repeats, and the statistic used for figures."""
         if self.repeats == 1:
             return "Everything was measured once: how much it varies is not known."
         around = (
@@ -118,7 +118,7 @@ class ReportConditions:
 def conditions_of(
     report: Reproduction, measured: Mapping[str, MeasuredPart], settings: Settings
 ) -> ReportConditions:
-    """The conditions of a reproduction. measured: by the name of the part."""
+    """The conditions of a reproduction. measured: measured parts by name."""
     parts = {part.name: part for part in report.parts}
     # Of some parts nothing was measured: no store can what they ask.
     measured = {
@@ -187,8 +187,8 @@ def _systems(report: Reproduction, measured: Mapping[str, MeasuredPart]) -> Iter
 
 
 def invalid_figures(cells: Sequence[ComparedFigure]) -> Iterator[str]:
-    """A sentence for each system with invalid figures: their number, and why, where the
-    reasons are few."""
+    """A sentence for each system with invalid figures: their number, and the reasons if there are
+    few."""
     found: dict[str, dict[str, None]] = {}
     counts: Counter[str] = Counter()
     every = (one for cell in cells for one in (cell, cell.through) if one is not None)
@@ -205,7 +205,7 @@ def invalid_figures(cells: Sequence[ComparedFigure]) -> Iterator[str]:
 
 
 def _machine(environments: Sequence[Mapping[str, Any]]) -> str:
-    """The machine of the first run, in words."""
+    """Description of the first run's machine."""
     if not environments:
         return "nothing was measured"
     facts = environments[0]
@@ -220,7 +220,7 @@ def _machine(environments: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _machines(runs: Sequence[RunData]) -> str:
-    """'Measured on 2026-11-21 by Vectrial 0.1.0 (f8ae180b0e3b).', as far as the runs say."""
+    """'Measured on 2026-11-21 by Vectrial 0.1.0 (f8ae180b0e3b).', as far as known from the runs."""
     days = sorted({f"{run.run['started_at']:%Y-%m-%d}" for run in runs if run.run["started_at"]})
     by = dict.fromkeys(f"{run.run['vectrial_version']}{_revision(run.run)}" for run in runs)
     if not days:

@@ -16,14 +16,13 @@ def crossing_rows(points: Sequence[tuple[float, float]], limit: float) -> float 
     """Rows at which a series first exceeds `limit`, between two measured sizes.
 
     The logarithm of the value is taken to be linear in the logarithm of the rows between
-    neighbours: a power law, as of latencies that grow with a collection. Nothing is extrapolated.
+    neighbours: a power law, as of latencies that grow with the rows. Nothing is extrapolated.
 
     Args:
         points: (rows, value), both above 0, in any order.
 
     Returns:
-        None where every value is at most `limit`; the smallest number of rows where that is
-        exceeded already.
+        None if every value is at most `limit`; the smallest size if that already exceeds it.
     """
     ordered = sorted(points)
     if ordered and ordered[0][1] > limit:
@@ -36,10 +35,10 @@ def crossing_rows(points: Sequence[tuple[float, float]], limit: float) -> float 
 
 
 def sentences(one: Plot, name: Callable[[str], str]) -> Iterator[str]:
-    """A sentence on where each measured series of a figure crosses its line; none where the figure
+    """A sentence on where each measured series of a figure crosses its line; empty if the figure
     has no line, or nothing was measured along its rows.
 
-    name: a system as it is called.
+    name: returns the name of a system.
     """
     limit = one.drawing.limit
     series: dict[str, list[tuple[float, float]]] = {}

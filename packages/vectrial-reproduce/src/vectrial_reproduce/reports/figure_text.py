@@ -18,7 +18,7 @@ def is_recall(metric: str) -> bool:
 
 
 def printed(value: float) -> str:
-    """A published value with the digits it was published with: 0.01, 16,421.5."""
+    """A published value with its published digits: 0.01, 16,421.5."""
     return f"{value:,.10g}"
 
 
@@ -28,13 +28,13 @@ def value(metric: str, measured: float) -> str:
 
 
 def unit(figure: PublishedFigure) -> str:
-    """' ms'; nothing of a number without a unit."""
+    """' ms'; empty for a number without a unit."""
     return "" if figure.unit == "1" else f" {figure.unit}"
 
 
 def compared(cell: ComparedFigure) -> str:
-    """'×0.24': measured over published; of recalls, which lie too close together, '+0.0014': of
-    what is shown of them."""
+    """'×0.24': measured over published. Recalls, which lie too close together, are given as the
+    difference of the values shown, '+0.0014'."""
     if cell.measured is None or cell.ratio is None:
         return ""
     if not is_recall(cell.figure.metric):
@@ -44,7 +44,7 @@ def compared(cell: ComparedFigure) -> str:
 
 
 def around(cell: ComparedFigure) -> str:
-    """'2.9–3.3': what the repeats lie between; nothing where there is one, or both ends read the
+    """'2.9–3.3': the range of the repeats; empty if there is only one, or both ends read the
     same."""
     if cell.spread is None or cell.spread.kind == "single":
         return ""
@@ -53,7 +53,7 @@ def around(cell: ComparedFigure) -> str:
 
 
 def setting(given: Scalar | None) -> str:
-    """A published parameter: 'yes', '10,000'; nothing where a row has it not."""
+    """A published parameter: 'yes', '10,000'; empty if a row lacks it."""
     if given is None:
         return ""
     if isinstance(given, bool):
@@ -63,7 +63,7 @@ def setting(given: Scalar | None) -> str:
 
 def whole(cell: ComparedFigure, *, with_unit: bool = False) -> str:
     """'12.9 → 3.1 (×0.24; 2.9–3.3)': the published value, the measured one, their ratio and the
-    range of the repeats; '12.9 → —' where nothing was measured."""
+    range of the repeats; '12.9 → —' if nothing was measured."""
     figure, of = cell.figure, unit(cell.figure) if with_unit else ""
     published = printed(figure.value)
     if cell.measured is None:

@@ -19,12 +19,12 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Dot:
-    """One mark.
+    """A mark in a drawing.
 
-    system: the series it belongs to, with `published` whether of the report or of this run.
-    at: x as it is called. x: as a number; None where it is only a name.
-    part: of which metric it is the share; empty elsewhere. rows: that were loaded.
-    here: what was measured, where it is not the system as the report had it.
+    system: the series it belongs to; `published` tells whether it is the report's or this run's.
+    at: name of x. x: x as a number; None if it is only a name.
+    part: the metric of which it is the share; empty elsewhere. rows: rows that were loaded.
+    here: what was measured, if it is not the system as the report had it.
     """
 
     system: str
@@ -39,7 +39,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened to a system once, at x. metric: of `charts.moments.MOMENTS`."""
+    """An event of a system, at x. metric: one of `charts.moments.MOMENTS`."""
 
     system: str
     metric: str
@@ -48,7 +48,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Missing:
-    """Points of a system that are not drawn, and why: measured ones, or published."""
+    """Points of a system that are not drawn, measured or published, with the reason."""
 
     system: str
     why: str
@@ -59,7 +59,7 @@ class Missing:
 class Plot:
     """A drawing with its data.
 
-    remarks: what the figures' sources say of them, each once. moments: of measured systems.
+    remarks: remarks of the figures' sources, each once. moments: moments of measured systems.
     """
 
     drawing: Drawing
@@ -79,8 +79,7 @@ class Plot:
         return tuple(dot for dot in self.dots if not dot.published)
 
     def label(self, dot: Dot) -> str:
-        """A mark's value: of a recall never rounded up, and as printed where it is published as it
-        is drawn."""
+        """A mark's value. A recall is never rounded up; a published recall is shown as printed."""
         of_recall = all(map(figure_text.is_recall, self.drawing.metrics or ("",)))
         if of_recall and dot.published:
             return figure_text.printed(dot.value)
@@ -95,7 +94,7 @@ def plot(
 ) -> Plot:
     """The data of one drawing.
 
-    cells: of the whole report. measured: by the name of the part.
+    cells: cells of the whole report. measured: measured parts by name.
     """
     held = [cell for cell in cells if _belongs(drawing, cell.figure)]
     if drawing.given.get("rows") == _ALL:
@@ -143,7 +142,7 @@ def _subject(figure: PublishedFigure) -> tuple[str, str]:
 
 
 def _together(drawing: Drawing, cells: Sequence[ComparedFigure]) -> list[list[ComparedFigure]]:
-    """Cells that make one mark: one, or all that have a share in a sum."""
+    """Groups of cells that make one mark: a single cell, or all cells with a share in a sum."""
     groups: dict[tuple[str, str, str], list[ComparedFigure]] = {}
     for at, cell in enumerate(cells):
         alone = "" if drawing.kind in ("share", "tradeoff") else str(at)
@@ -177,7 +176,7 @@ def _at(drawing: Drawing, figure: PublishedFigure) -> str:
 
 
 def _value(drawing: Drawing, figure: PublishedFigure, value: float, rows: int) -> float:
-    """A value of the figure's unit and dataset as it is drawn."""
+    """A value, in the figure's unit and of its dataset, converted for the drawing."""
     if drawing.unit:
         value *= SECONDS[figure.unit] / SECONDS[drawing.unit]
     if drawing.rate and figure.unit in SECONDS:
@@ -195,7 +194,7 @@ def _published(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
 
 
 def _measured_dots(drawing: Drawing, group: Sequence[ComparedFigure]) -> tuple[list[Dot], str]:
-    """The measured marks, or why there are none."""
+    """The measured marks, or the reason why there are none."""
     for cell in group:
         if cell.measured is None or not cell.valid:
             return [], cell.why if cell.measured is None else f"invalid: {cell.why}"
@@ -242,7 +241,7 @@ def _dots(
 def _curve(
     curve: DrawnSeries, report: Reproduction, measured: Mapping[str, MeasuredPart]
 ) -> tuple[list[Dot], dict[tuple[str, str], list[str]]]:
-    """Marks of a series that is no cell, and what of it is not drawn."""
+    """Marks of a series that is not in the cells, and its points that are not drawn."""
     dots: list[Dot] = []
     missing: dict[tuple[str, str], list[str]] = {}
     part = next(part for part in report.parts if part.name == curve.part)
@@ -278,7 +277,7 @@ def _curve(
 def _moments(
     curve: DrawnSeries, report: Reproduction, measured: Mapping[str, MeasuredPart]
 ) -> Iterator[Moment]:
-    """Moments at which a measured series finished the steps of a load; only those that count."""
+    """Moments at which a measured series finished the steps of a load; only moments that count."""
     part = next(part for part in report.parts if part.name == curve.part)
     if part.name not in measured or not curve.moments:
         return
@@ -293,8 +292,8 @@ def _moments(
 
 
 def _drawn_arms(part: Part, measured: MeasuredPart) -> dict[tuple[str, str], Arm]:
-    """By store and index, the arm that stands for each system in a drawing: the one called through
-    the report's client only where the run has no other."""
+    """The arm that stands for each system in a drawing, by store and index: an arm called through
+    the report's client only if the run has no other."""
     there = measured.stores
     others = {arm.published for arm in part.arms if not arm.through and arm.store in there}
     return {
@@ -305,7 +304,7 @@ def _drawn_arms(part: Part, measured: MeasuredPart) -> dict[tuple[str, str], Arm
 
 
 def _once(dots: Sequence[Dot]) -> Iterator[Dot]:
-    """Every mark once: small loads can be of the same size where the report's were not."""
+    """Every mark once: small loads can have the same size although the report's did not."""
     seen = set()
     for dot in dots:
         place = (dot.system, dot.published, dot.part, dot.at if dot.x is None else dot.x)

@@ -34,7 +34,7 @@ _DASHED, _SOLID = [6, 4], [1, 0]
 class Palette:
     """The looks of the series of a page: a colour and a marker for each system.
 
-    here: system → what was measured, where it is not that system as the report had it.
+    here: system → what was measured, if it is not that system as the report had it.
     """
 
     systems: tuple[str, ...]
@@ -42,7 +42,7 @@ class Palette:
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """The names that `styles.colour` knows the series by."""
+        """The names under which `styles.colour` knows the series."""
         return paired(self.systems, tuple(map(_published, self.systems)))
 
     @property
@@ -56,12 +56,12 @@ class Palette:
         }
 
     def measured(self, name: str) -> str:
-        """A system and what was measured for it."""
+        """A system and the store measured for it."""
         return system(name, self.here.get(name, ""))
 
     @property
     def like(self) -> dict[Series, Series]:
-        """The measured series that each published one looks like, but hollow."""
+        """The measured series whose looks each published series has, but hollow."""
         return {self.series(s, True): self.series(s, False) for s in self.systems}
 
     def series(self, name: str, published: bool) -> Series:
@@ -69,7 +69,7 @@ class Palette:
         return Series(_published(name) if published else name, "", "published" if published else "")
 
     def shown(self, plot: Plot) -> tuple[Series, ...]:
-        """The series of a plot: for each system what was published, then what was measured."""
+        """The series of a plot: for each system the published one, then the measured one."""
         held = {(dot.system, dot.published) for dot in plot.dots}
         return tuple(
             self.series(name, of)
@@ -79,8 +79,8 @@ class Palette:
         )
 
     def encoding(self, series: Sequence[Series], key: Settings | None) -> dict[str, Any]:
-        """Stroke, fill, dash and shape of `series` by their labels: what was published is empty
-        and dashed. `key` is the legend of all of them."""
+        """Stroke, fill, dash and shape of `series` by their labels: published series are hollow and
+        dashed. `key` is the legend of all of them."""
         labels, like = self.labels, self.like
         domain = [labels[one] for one in series]
         hues = [colour(one.store, self.stores) for one in series]
@@ -188,7 +188,7 @@ def _lines(
 
 
 def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
-    """The moments of the measured series."""
+    """Vertical lines at the moments of the measured series."""
     rows = []
     for moment in plot.moments:
         label = palette.labels[palette.series(moment.system, False)]
@@ -201,7 +201,7 @@ def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> lis
 
 
 def _limit(drawing: Drawing) -> list[Chart]:
-    """The line that the report draws."""
+    """The limit line that the report draws."""
     if drawing.limit is None:
         return []
     said = described(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
@@ -212,7 +212,7 @@ def _limit(drawing: Drawing) -> list[Chart]:
 
 
 def _from_zero(values: Sequence[float]) -> Settings:
-    """An axis from zero, but for values that are all far from it (recall)."""
+    """An axis from zero, unless all values are far from it (recall)."""
     low, high = min(values), max(values)
     if high <= 1 and low > 0.5:
         floor = max(0.0, low - 0.15 * (1 - low) - 0.001)
@@ -262,8 +262,8 @@ def _bars(
 
 
 def _name_width(names: Sequence[str], width: int) -> int:
-    """Plot width beside an axis of names, so that the whole is as wide as other charts: short
-    names leave more than long ones."""
+    """Plot width next to an axis of names that makes the total as wide as other charts: short names
+    leave more room than long ones."""
     longest = max(len(line) for name in names for line in name.split(", "))
     return round(width + 40 - 6.2 * min(longest, 20))
 

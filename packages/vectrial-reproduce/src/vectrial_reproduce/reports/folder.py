@@ -23,7 +23,7 @@ MANIFEST = "reproduction.json"
 
 @dataclass(frozen=True)
 class ReproductionManifest:
-    """What a reproduction was begun with. parts: name → "dataset" and "rows"."""
+    """The options that a reproduction was begun with. parts: name → "dataset" and "rows"."""
 
     report: Reproduction
     settings: Settings
@@ -31,7 +31,7 @@ class ReproductionManifest:
 
 
 def read(folder: Path) -> ReproductionManifest:
-    """What the reproduction in a folder was begun with.
+    """The manifest of the reproduction in a folder.
 
     Raises:
         UserError: there is none.
@@ -57,7 +57,7 @@ def read(folder: Path) -> ReproductionManifest:
 
 
 def begin(folder: Path, report: Reproduction, settings: Settings, parts: list[PartPlan]) -> None:
-    """Write what a reproduction is begun with, unless it was begun before."""
+    """Write the manifest of a reproduction, unless it was begun before."""
     path = folder / MANIFEST
     if path.exists():
         return
@@ -67,8 +67,7 @@ def begin(folder: Path, report: Reproduction, settings: Settings, parts: list[Pa
 
 
 def measured(folder: Path, manifest: ReproductionManifest) -> dict[str, MeasuredPart]:
-    """What was measured of each part: in a run folder of its name, or in a bundle in such a
-    folder."""
+    """The measured parts, each from a run folder of its name, or from a bundle in such a folder."""
     found = {}
     for name, about in manifest.parts.items():
         own = folder / name

@@ -42,7 +42,7 @@ _Doubt = tuple[int, str]
 
 @cache
 def inconsistencies(report: str) -> tuple[tuple[str, ...], ...]:
-    """For each of `figures(report)`, in its order, why it cannot be believed; mostly nothing."""
+    """The reasons why each of `figures(report)`, in its order, is not credible; mostly empty."""
     every = figures(report)
     found: list[list[str]] = [[] for _ in every]
     for look in (_impossible, _unlike, _twice, _same_digits, _unsteady, _indifferent):
@@ -54,7 +54,7 @@ def inconsistencies(report: str) -> tuple[tuple[str, ...], ...]:
 def _grouped(
     every: Sequence[PublishedFigure], of: Mapping[int, Hashable]
 ) -> Iterator[list[tuple[int, PublishedFigure]]]:
-    """Figures with their place, by what `of` says of the place; those it leaves out in none."""
+    """Figures with their positions, grouped by `of`; positions missing in it are left out."""
     groups: dict[Hashable, list[tuple[int, PublishedFigure]]] = defaultdict(list)
     for at, key in of.items():
         groups[key].append((at, every[at]))
@@ -71,12 +71,12 @@ def _rounding(figure: PublishedFigure) -> float:
 
 
 def _decimals(figure: PublishedFigure) -> str:
-    """The digits after the point."""
+    """The digits after the decimal point."""
     return f"{figure.value!r}".partition(".")[2] if figure.value % 1 else ""
 
 
 def _impossible(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """Rows whose figures contradict each other."""
+    """Doubts about rows whose figures contradict each other."""
     rows = {at: (f.experiment, f.store, _settings(f)) for at, f in enumerate(every)}
     for row in _grouped(every, rows):
         values, rounding = dict[str, float | None](), 1e-6
@@ -94,14 +94,14 @@ def _impossible(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
 
 
 def _dim(dataset: str) -> int:
-    """Its dimension: the number in the name of every dataset of the reports."""
+    """The dimension of a dataset: the number in the name of every dataset of the reports."""
     found = re.search(r"-(\d+)", dataset)
     assert found is not None, dataset
     return int(found[1])
 
 
 def _unlike(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """One thing with two values in two places."""
+    """Doubts about a quantity with different values in two places."""
     same = {
         at: (f.store, f.metric, f.unit, _settings(_unsharded(f), frozenset({"queries"})))
         for at, f in enumerate(every)
@@ -115,7 +115,7 @@ def _unlike(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
 
 
 def _unsharded(figure: PublishedFigure) -> PublishedFigure:
-    """One shard is what everything has that says nothing of shards."""
+    """The figure without "one shard", which is the default of figures that name none."""
     kept = {n: v for n, v in figure.params.items() if (n, v) != ("shards", 1)}
     return replace(figure, params=kept)
 
@@ -125,7 +125,7 @@ def _place(figure: PublishedFigure) -> str:
 
 
 def _twice(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """A series over clients filed under two settings: three values or more, all the same."""
+    """Doubts about a series over clients filed under two settings: three or more equal values."""
     of = {
         at: (f.experiment, f.store, f.metric, _settings(f, frozenset({"clients", "queries"})))
         for at, f in enumerate(every)
@@ -146,7 +146,7 @@ def _all_alike(
     one: Mapping[Scalar, tuple[int, PublishedFigure]],
     other: Mapping[Scalar, tuple[int, PublishedFigure]],
 ) -> bool:
-    """Equal up to what they are rounded to, and of one kind."""
+    """True if the values are equal up to rounding, and of the same store and metric."""
     return all(
         a.store == b.store
         and a.metric == b.metric
@@ -156,7 +156,7 @@ def _all_alike(
 
 
 def _same_digits(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """Values of one store that were measured apart, and end alike: typed, or made of another."""
+    """Doubts about separate values of a store with equal last digits: typed, or derived."""
     of = {
         at: (f.store, f.metric, _decimals(f))
         for at, f in enumerate(every)
@@ -172,7 +172,7 @@ def _same_digits(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
 def _builds(
     every: Sequence[PublishedFigure],
 ) -> dict[str, dict[Hashable, list[tuple[int, PublishedFigure]]]]:
-    """Times of creating a collection, by store and by what was built."""
+    """Times to create a collection, by store and by what was built."""
     builds: dict[str, dict[Hashable, list[tuple[int, PublishedFigure]]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -183,7 +183,7 @@ def _builds(
 
 
 def _unsteady(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """A build whose time depends on how it was searched afterwards."""
+    """Doubts about a build whose time depends on the searches made afterwards."""
     for own in _builds(every).values():
         for group in own.values():
             least = min(f.value for _, f in group)
@@ -200,7 +200,7 @@ def _unsteady(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
 
 
 def _indifferent(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
-    """Builds of one store that take the same time whatever is built, where others' do not."""
+    """Doubts about builds of one store that all take the same time, unlike others' builds."""
     for own in _builds(every).values():
         usual = [median(f.value for _, f in group) for group in own.values()]
         if len(usual) >= _SHARED and max(usual) <= _INDIFFERENT * min(usual):

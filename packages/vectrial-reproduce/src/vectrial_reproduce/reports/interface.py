@@ -20,8 +20,8 @@ _LEAD = (
 
 
 def section(cells: Sequence[ComparedFigure], palette: Palette) -> Iterator[Section]:
-    """A table with a row for each system and metric; nothing where no figure was measured
-    through two clients."""
+    """A table with a row for each system and metric; empty if no figure was measured through two
+    clients."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for cell in cells:
         cost = None if figure_text.is_recall(cell.figure.metric) else cell.cost

@@ -16,9 +16,9 @@ KEYS = (
 
 
 def as_json(cell: ComparedFigure) -> dict[str, Any]:
-    """One cell as an object with `KEYS`, then the rows loaded, the figure's source, the store that
-    was measured, how many repeats lie between what, and the same cell through the report's own
-    client, or null."""
+    """One cell as an object with `KEYS`, then the rows loaded, the figure's source, the measured
+    store, the number and range of repeats, and the same cell through the report's own client, or
+    null."""
     figure = cell.figure
     instead = f"{cell.stand_in} stands in for {figure.params['dataset']}" if cell.stand_in else ""
     spread = cell.spread

@@ -14,7 +14,7 @@ from vectrial_reproduce.reports.published import PublishedFigure
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """A part that was measured: its run, and how many rows were loaded of which dataset."""
+    """A measured part: its run, and how many rows of which dataset were loaded."""
 
     run: RunData
     dataset: str
@@ -35,7 +35,8 @@ def points_at(
     faithful: bool,
 ) -> list[Point]:
     """The points measured at the figure's settings, the one preferred by `where` and `same_load`
-    first. faithful: at those of the report's method, which may be others than it published."""
+    first. faithful: at the settings of the report's method, which may differ from the published
+    ones."""
     rows = int(figure.params.get("rows", part.rows))
     asks = [ask for ask in part.asks if ask.experiment == measure.experiment]
     sizes, once = any(ask.sizes for ask in asks), any(ask.once for ask in asks)
@@ -73,7 +74,7 @@ def points_at(
 
 
 def _on_same_load(points: Sequence[Point], measure: Measure, run: RunData) -> list[Point]:
-    """Those measured in one trial with what the measure names, if it names anything."""
+    """The points measured in one trial with the measure's `same_load`; empty if it has none."""
     if not measure.same_load:
         return []
     wanted = measure.same_load.items()
@@ -90,7 +91,7 @@ def _on_same_load(points: Sequence[Point], measure: Measure, run: RunData) -> li
 
 
 def _has(params: Mapping[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
-    """True if parameters have these values, or of a tuple one of them."""
+    """True if parameters have these values, or one of the values of a tuple."""
     return all(
         params.get(name) in (value if isinstance(value, tuple) else (value,))
         for name, value in wanted
@@ -98,12 +99,12 @@ def _has(params: Mapping[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
 
 
 def needs_their_phase(asks: Sequence[Ask], measure: Measure, arm: Arm) -> bool:
-    """True if the report's method asks a store for a phase that no other stands for."""
+    """True if the report's method needs a phase from a store that no other phase can replace."""
     return any(ask.faithful_of.get(arm.store, {}).get(measure.faithful_phase) for ask in asks)
 
 
 def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
-    """Parameters that the report's own method sets otherwise for a system than it published."""
+    """Parameters that the report's own method sets for a system unlike what it published."""
     if arm.faithful is not None:
         yield from arm.params
     for ask in asks:
@@ -112,7 +113,7 @@ def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
 
 
 def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """True if all parameters that both name are equal; filters are equal if both are set."""
+    """True if all parameters that both have are equal; filters are equal if both are set."""
     return all(
         (bool(ours[name]) if name == "filter" else ours[name]) == value
         for name, value in published.items()

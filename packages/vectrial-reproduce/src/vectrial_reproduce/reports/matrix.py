@@ -35,9 +35,9 @@ _NODES = 3
 class Support:
     """The support of one store for one experiment.
 
-    kinds: of index it works with; none: it does not work. reason: why not, with the others or
-    through the store's default lane. whole: it works with every kind. lane: through which it does,
-    where it does not through the default one.
+    kinds: kinds of index that it works with; empty: it does not work. reason: why it does not work
+        with the others, or through the store's default lane. whole: it works with every kind. lane:
+        the lane through which it works, if not the default one.
     """
 
     kinds: tuple[str, ...]
@@ -47,8 +47,8 @@ class Support:
 
 
 def support(store: type[Store], experiment: str) -> Support:
-    """As the planner decides it, for every kind of index of the store, through its default lane;
-    through another where that has none."""
+    """The planner's decision for every kind of index of the store, through its default lane, or
+    through another if the default lane supports none."""
     usual = _support(store, experiment, None)
     if usual.kinds:
         return usual
@@ -69,7 +69,7 @@ def _support(store: type[Store], experiment: str, lane: Lane | None) -> Support:
 
 
 def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) -> str | None:
-    """Reason why the planner refuses, or None. lane: if None, the store's default."""
+    """Reason why the planner refuses, or None. lane: if None, the store's default lane."""
     can = store.capabilities.under(kind)
     metric = next(metric for metric in Metric if metric in can.scores)
     fields = tuple(Field(str(t), t) for t in FieldType if t in can.field_types)
@@ -101,8 +101,8 @@ def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) 
 
 
 def planned(reports: Iterable[Reproduction] | None = None) -> dict[str, str]:
-    """Experiments that the reports (by default all of them) ask for and that are not written yet,
-    each with what is told in its place."""
+    """Experiments that the reports (by default all of them) need and that are not written yet, each
+    with its explanation."""
     if reports is None:
         reports = REPRODUCTIONS.values()
     wanting = [one for report in reports for one in report.not_yet.values()]
@@ -147,7 +147,7 @@ def markdown() -> str:
 
 
 def _missing(names: Iterable[str]) -> list[str]:
-    """Stores that the reports name and that are not here."""
+    """Stores that the reports name and that are not available here."""
     named = {a.store for report in REPRODUCTIONS.values() for p in report.parts for a in p.arms}
     return sorted(named - set(names))
 

@@ -41,7 +41,7 @@ def placement_of(report: Reproduction, *, limited: bool) -> Placement:
 
 
 def check_memory(plan: Plan, total_bytes: int | None = None, root: Path = ROOT) -> None:
-    """Check that the limit of a plan's servers can be set here, and means something.
+    """Check that the memory limit of a plan's servers can be set here and is effective.
 
     Args:
         total_bytes: memory of this machine; measured unless given.
@@ -81,8 +81,8 @@ def _providers(plan: Plan) -> set[Provider]:
 def memory_in_words(
     report: Reproduction, measured: Mapping[str, MeasuredPart], *, limited: bool
 ) -> str:
-    """What limited the memory of the servers here, and of the report's; empty where it does not
-    say. limited: whether `--memory-limit` was given."""
+    """The memory limits of the servers here and of the report's, in words; empty if the report does
+    not state any. limited: whether `--memory-limit` was given."""
     if not report.server_memory:
         return ""
     if not limited:
@@ -93,7 +93,7 @@ def memory_in_words(
 
 
 def _limits(run: RunData) -> Iterator[str]:
-    """A sentence for each store of a run; none of those where the limit was set."""
+    """A sentence for each store of a run for which the limit was not set."""
     for trial in run.trials:
         if not trial.phases:
             continue

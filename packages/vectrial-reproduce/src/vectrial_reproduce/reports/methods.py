@@ -21,10 +21,10 @@ _NOTE = (
 
 
 def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> Table | None:
-    """A row for each system and metric; None where no figure was measured in both ways.
+    """A row for each system and metric; None if no figure was measured with both methods.
 
-    name: of the table. pairs: each published figure by the report's method, and by Vectrial's.
-        Times of a system that lacks what the report's had are left out, and those of a few calls.
+    name: name of the table. pairs: each published figure by the report's method, and by Vectrial's.
+        Times of a system that lacks what the report's had, or of a few calls, are left out.
     """
     groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for theirs, ours in pairs:

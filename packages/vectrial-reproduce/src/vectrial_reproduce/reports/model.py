@@ -19,22 +19,22 @@ Scalar = bool | int | float | str
 class Arm:
     """A system of the report, and the store and index here that stand for it.
 
-    published: its name in the report. params: build parameters; a list is a grid. faithful: those
-        where the report's own method is repeated; None: the same.
-    note: what differs between the two, for all figures. of: published metric → what differs in it
-        alone; of_ours: where its own method is not repeated; of_filtered: of all figures but those
-        of searches without a filter.
-    grows: published metrics that are linear in the rows here, where they are not elsewhere; `of`
-        says why. unlike: published metric → why there is no ratio where other numbers of rows were
-        loaded; unlike_ours: where its own method is not repeated.
-    here: what it is, in a few words, where the store is not that system as the report had it; it
-        stands beside the system's name in every table and figure.
-    lacks: what the report's system had and this one does without, such as a network, so that its
-        times are not compared with those of other systems.
-    through: the client by which this arm calls the system, as the report did; another arm is the
-        same system by its own client or on the wire, where this is empty.
-    nodes: of the cluster that stands for it. given: published parameters of its figures, where the
-        report calls several systems by one name.
+    published: its name in the report. params: build parameters; a list is a grid. faithful: build
+        parameters if the report's own method is repeated; None: the same.
+    note: how the two differ, for all figures. of: published metric → how they differ in that metric
+        alone; of_ours: if the report's own method is not repeated; of_filtered: for all figures
+        except those of searches without a filter.
+    grows: published metrics that are linear in the rows here, but not elsewhere; `of` says why.
+        unlike: published metric → why there is no ratio if other numbers of rows were loaded;
+        unlike_ours: if the report's own method is not repeated.
+    here: short description of the store, if it is not that system as the report had it; it follows
+        the system's name in every table and figure.
+    lacks: what the report's system had and this one lacks, such as a network, so that its times are
+        not compared with those of other systems.
+    through: the client by which this arm calls the system, as the report did; if empty, it uses its
+        own client or the wire. Both arms may exist for one system.
+    nodes: nodes of the cluster that stands for it. given: published parameters of its figures, if
+        the report has several systems under one name.
     """
 
     published: str
@@ -58,12 +58,12 @@ class Arm:
 
 @dataclass(frozen=True)
 class Ask:
-    """One of our experiments with its settings.
+    """An experiment of ours with its settings.
 
     sizes: a setting that is a list of published numbers of rows, which are scaled.
-    faithful: settings that replace these where the report's own method is repeated. faithful_of:
-        store → settings that replace those for it alone.
-    once: of a grid of build parameters only the first is asked, since nothing depends on them.
+    faithful: settings that replace these if the report's own method is repeated. faithful_of: store
+        → settings that replace those for this store alone.
+    once: only the first combination of a build grid is measured, since nothing depends on it.
     """
 
     experiment: str
@@ -84,25 +84,24 @@ class Ask:
 class Measure:
     """Mapping of a published metric to our results.
 
-    covers: parts of the report (`Figure.experiment`) and their metric that this is for.
+    covers: parts of the report (`Figure.experiment`) and their metric that this applies to.
     given: published parameters that must hold.
     experiment, phase, metric: ours. minus: metrics of ours to subtract.
-    faithful: our metric where the report's method is repeated; nothing is subtracted then.
-    faithful_phase: our phase then, of stores that have it: where the client reads every row; of
-        those that are asked for it by that name, no other.
-    where: parameters of ours that must hold; of a tuple the first that was measured.
-    same_load: parameters of ours; of several points that of the trial in which these were measured
-        as well, and so on the same load.
-    per_row: reason why the value is linear in the rows, so that the ratio is that of the values
-        per row; a rate falls so. of_graphs: reason why it is not where the index is a graph: there
-        is no ratio then unless as many rows were loaded.
-    scans: it is linear where the index compares with every row.
+    faithful: our metric if the report's method is repeated; then nothing is subtracted.
+    faithful_phase: our phase in that case, for stores that have it: there, the client reads every
+        row. Stores with settings of that name use no other phase.
+    where: parameters of ours that must hold; for a tuple, the first value that was measured.
+    same_load: parameters of ours; among several points, select the one of a trial in which these
+        were measured as well, and so on the same load.
+    per_row: reason why the value is linear in the rows, so that the ratio is that of the values per
+        row; a rate falls accordingly. of_graphs: reason why it is not if the index is a graph: then
+        there is no ratio unless as many rows were loaded.
+    scans: it is linear if the index compares with every row.
     unlike: reason why the two figures cannot be divided: there is no ratio.
-    recall: that of the same answers is shown beside it, or their agreement with an exact fusion.
-    note: what to know about the comparison. fewer: and where fewer rows were loaded. chosen: value
-        that `where` found → what to know of that one. In all of them "; " parts footnotes.
-    absent: why a store may have nothing to compare; faithful_absent: why it may not have the
-        `faithful_phase`.
+    recall: show the same answers' recall next to it, or their agreement with an exact fusion.
+    note: remark on the comparison. fewer: further remark if fewer rows were loaded. chosen: value
+        that `where` found → remark on that value. In all of them "; " separates footnotes.
+    absent: why a store may have nothing to compare; faithful_absent: or no `faithful_phase`.
     """
 
     covers: tuple[str, str]
@@ -129,15 +128,15 @@ class Measure:
 
 @dataclass(frozen=True)
 class Part:
-    """Everything measured on one dataset with one k: one suite.
+    """All measurements on one dataset with one k: one suite.
 
-    dataset: as the figures call it. only: other published parameters of this part's figures.
-    sources: names of datasets here, best first; the last can be made without the network.
-        `{rows}` becomes the number of rows.
-    rows, queries: at scale 1. least, least_queries: below which nothing is scaled; fewer queries
-        say little of a tail.
-    metadata: whether the columns of the dataset are loaded, as the report did.
-    instead_of: a store; the part is measured only where that one cannot run, in its place.
+    dataset: its name in the figures. only: other published parameters of this part's figures.
+    sources: names of datasets here, best first; the last can be made without the network. `{rows}`
+        becomes the number of rows.
+    rows, queries: numbers at scale 1. least, least_queries: minimum for scaling; fewer queries say
+        little about a tail.
+    metadata: load the columns of the dataset, as the report did.
+    instead_of: a store; the part is measured only if that store cannot run, in its place.
     """
 
     name: str
@@ -158,8 +157,8 @@ class Part:
     instead_of: str = ""
 
     def size(self, published: int, rows: int) -> int:
-        """A published number of rows where `rows` are loaded instead of all: itself where it fits,
-        all that are loaded where only smaller ones do; its share where none of the part does."""
+        """The size to use for a published number of rows if `rows` are loaded instead of all: the
+        same if it fits; all loaded rows if only smaller ones fit; its share if none fits."""
         sizes = [size for ask in self.asks for own in ask.sizes.values() for size in own]
         if min(sizes, default=published) <= rows:
             return min(published, rows)
@@ -182,8 +181,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Note:
-    """A difference of method. faithful: what `--faithful` does about it: that it repeats theirs,
-    or that it does not and why."""
+    """A difference of method. faithful: what `--faithful` does about it: that it repeats the
+    report's method, or why it does not."""
 
     about: str
     theirs: str
@@ -195,9 +194,9 @@ class Note:
 class DrawnSeries:
     """Source of a drawing's measured series, if not the cells: points of a part's run.
 
-    x, metric: metrics of ours, or "rows" for x; times: what the metric is multiplied by.
-    moments: the phase whose metrics are moments along x, of `report.charts.moments.MOMENTS`; empty
-        where there is none.
+    x, metric: metrics of ours, or "rows" for x; times: factor for the metric.
+    moments: the phase whose metrics are moments along x, see `report.charts.moments.MOMENTS`; empty
+        if there is none.
     """
 
     part: str
@@ -213,20 +212,20 @@ class DrawnSeries:
 class Drawing:
     """A figure of the report, drawn again.
 
-    source: which figure of the report, or of what it is drawn where the report has none.
+    source: which figure of the report it is, or what it is drawn from if the report has none.
     about: the part of the report (`published.Figure.experiment`) that it belongs to.
     kind: "line" over one number; "bar" for each value of x; "share" of each metric in their sum;
         "tradeoff" of the first metric (x) against the second, a line over one number.
-    x: published parameters. x_title, y_title: of the axes, with units.
-    metrics: published ones; one, or all those that have a share. given, stores: which of them.
-    split: a parameter that parts a system's figures into series of their own, named by `names`.
-    logs: of "x", "y", those that are logarithmic.
-    unit: that times are brought to; empty leaves them as published.
-    times: dataset → what its values are multiplied by. per_row: values are divided by the rows
-        (after `times`, and then times 1000). rate: values are times, and drawn as how many of them
-        fit a second. limit: a value that the report draws a line at.
-    names: how values of parameters are called. derived: how values follow from the published
-        ones. note: what to know. curve: where the measured series is, if not in the cells.
+    x: published parameters. x_title, y_title: titles of the axes, with units.
+    metrics: published metrics; one, or all that have a share. given, stores: selection.
+    split: a parameter that splits a system's figures into separate series, named by `names`.
+    logs: logarithmic axes among "x", "y".
+    unit: unit to which times are converted; empty leaves them as published.
+    times: dataset → factor for its values. per_row: values are divided by the rows (after `times`,
+        and then times 1000). rate: values are times, drawn as how many of them fit into a second.
+        limit: value at which the report draws a line.
+    names: names of parameter values. derived: how values follow from the published ones. note:
+        remark for the reader. curve: source of the measured series, if not the cells.
     """
 
     name: str
@@ -256,8 +255,8 @@ class Drawing:
 @dataclass(frozen=True)
 class ClaimSide:
     """One side of a claim's pairs: the figures of a part of the report (`Figure.experiment`) with
-    these published parameters, of which a tuple is any of its values. stores: of these systems
-    alone; empty: of the same on both sides. metric: in place of the claim's."""
+    these published parameters, where a tuple allows any of its values. stores: only these systems;
+    empty: the same system on both sides. metric: replaces the claim's metric."""
 
     part: str
     given: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
@@ -265,7 +264,7 @@ class ClaimSide:
     metric: str = ""
 
     def has(self, params: Mapping[str, Scalar]) -> bool:
-        """True if parameters of a figure are those of this side."""
+        """True if a figure's parameters belong to this side."""
         return all(
             params.get(name) in (value if isinstance(value, tuple) else (value,))
             for name, value in self.given.items()
@@ -274,9 +273,9 @@ class ClaimSide:
 
 @dataclass(frozen=True)
 class RunReading:
-    """One value in a committed run, for a conclusion that no published figure has.
+    """One value in a committed run, for a conclusion without a published figure.
 
-    result: the folder of its bundle below docs/results. where: parameters of ours that must hold.
+    result: folder of its bundle below docs/results. where: parameters of ours that must hold.
     """
 
     result: str
@@ -301,15 +300,15 @@ class Absence(Enum):
 class Claim:
     """A conclusion of a report.
 
-    text: the conclusion. metric: the published one that is larger on the first side of a pair than
-        on the second, where all parameters but those of the sides are equal. beside: two more
-        sides; the ratio of the first two is then larger than that of these. against: a number in
-        place of the second side.
-    least, most: how many times as large the first is, as the report says.
-    readings: pairs of values in committed runs, or of a value and a number, where no figure was
-        published of it; the first is the larger one.
-    absent: why nothing decides it, where neither figures nor readings do, as a sentence.
-    note: what to know about it.
+    text: the conclusion. metric: the published metric that is larger on the first side of a pair
+        than on the second, with all parameters equal except those of the sides. beside: two more
+        sides; then the ratio of the first two sides is larger than the ratio of these. against: a
+        number instead of the second side.
+    least, most: how many times as large the first is, according to the report.
+    readings: pairs of values in committed runs, or of a value and a number, if no figure was
+        published; the first is the larger one.
+    absent: why nothing decides it, if neither figures nor readings do, as a sentence.
+    note: remark for the reader.
     """
 
     text: str
@@ -329,7 +328,7 @@ class Claim:
 class NotYet:
     """Reason why nothing here measures a part of a report.
 
-    experiment: the one that would, which is not written yet; empty where none is wanting.
+    experiment: the experiment that would, which is not written yet; empty if none is missing.
     """
 
     why: str
@@ -340,10 +339,9 @@ class NotYet:
 class Reproduction:
     """A published report.
 
-    document: where it was published. machine: that it was measured on. scale: the default.
-    server_memory: that its systems had, as `Placement.server_memory`; empty where it is not said.
-    not_yet: part of the report, or "part.metric" → why nothing here measures it, for what no
-        measure covers.
+    document: where it was published. machine: the report's machine. scale: the default.
+    server_memory: its systems' memory, like `Placement.server_memory`; empty if not stated.
+    not_yet: part of the report, or "part.metric" → why nothing here measures it.
     claims: its conclusions that are judged here.
     """
 

@@ -58,7 +58,7 @@ def build(
     measured: Mapping[str, MeasuredPart],
     layout: Layout = Layout.COLUMNS,
 ) -> Report:
-    """Everything that is shown of a reproduction; figures in all layouts but `LIST`."""
+    """The report page of a reproduction; with figures in all layouts except `LIST`."""
     drawings = () if layout is Layout.LIST else DRAWINGS.get(report.name, ())
     plots = [plot(drawing, report, cells, measured) for drawing in drawings]
     stores = list(dict.fromkeys(cell.figure.store for cell in cells))
@@ -120,7 +120,7 @@ def _parts(
     measured: Mapping[str, MeasuredPart],
     layout: Layout,
 ) -> Iterator[Section]:
-    """A section for each part of the report: its tables, what the runs have beside them, then its
+    """A section for each part of the report: its tables, further results of the runs, then its
     figures."""
     more = further(measured)
     for experiment in dict.fromkeys(cell.figure.experiment for cell in cells):
@@ -153,7 +153,7 @@ def drawn(page: Report, folder: Path) -> Report:
 
 
 def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
-    """A figure with its data as a table, and what of it is not drawn."""
+    """A figure with its data as a table, and the points that are not drawn."""
     drawing = one.drawing
     title = drawing.title
     if not one.dots:
@@ -193,8 +193,8 @@ def _caption(one: Plot, palette: Palette) -> Iterator[str]:
 
 
 def _fewer(one: Plot) -> str:
-    """'118,351 rows instead of 1,183,514', where all marks have the same and do not tell them;
-    nothing where as many were loaded as there."""
+    """'118,351 rows instead of 1,183,514', if all marks have the same rows and do not show them;
+    empty if the numbers are equal."""
     theirs = {dot.rows for dot in one.dots if dot.published and dot.rows}
     ours = {dot.rows for dot in one.measured if dot.rows}
     if "rows" in one.drawing.x or len(ours) != 1 or theirs == ours:
@@ -204,7 +204,7 @@ def _fewer(one: Plot) -> str:
 
 
 def _left_out(one: Plot) -> tuple[str, ...]:
-    """The measured points that are not drawn, and why; all of a store in one sentence."""
+    """The measured points that are not drawn, with reasons; one sentence for each store."""
     some = {dot.system for dot in one.measured}
     reasons = Counter(missing.system for missing in one.missing)
     said = []
@@ -220,7 +220,7 @@ def _left_out(one: Plot) -> tuple[str, ...]:
 
 
 def _spoken(one: Plot, palette: Palette) -> str:
-    """The figure in words, for who cannot see it."""
+    """The figure in words, for readers who cannot see it."""
     drawing = one.drawing
     lines: dict[tuple[str, bool, str], list[Dot]] = {}
     for dot in one.dots:

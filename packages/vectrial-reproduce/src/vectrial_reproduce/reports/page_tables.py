@@ -125,9 +125,9 @@ def ran(about: ReportConditions) -> Iterator[Section]:
 
 
 def further(measured: Mapping[str, MeasuredPart]) -> Mapping[str, Sequence[Block]]:
-    """By part of the report, what its own figures do not ask but the runs have: how well anomalies
-    were told, what every step of a load with indexes and without took, when loads were
-    acknowledged, found and indexed, and what the files hold."""
+    """Further results of the runs that the report's figures do not need, by part of the report: how
+    well anomalies were detected, the duration of every step of a load with and without indexes,
+    when loads were acknowledged, found and indexed, and the contents of the files."""
     sections = {
         name: [block for one in measured.values() for block in _section(slug, one.run)]
         for name, slug in _SECTIONS.items()
@@ -175,12 +175,12 @@ def _kinds(name: str, one: MeasuredPart) -> list[Table]:
 
 
 def _plain(tables: Sequence[Table]) -> list[Table]:
-    """Tables of a run, without its series, which this page has no looks of."""
+    """Tables of a run without its series, for which this page has no looks."""
     return [replace(t, rows=tuple(replace(row, series=None) for row in t.rows)) for t in tables]
 
 
 def words(name: str) -> str:
-    """A name of a published metric or part, for people."""
+    """Readable name of a published metric or part."""
     return name.replace("_", " ")
 
 
@@ -277,7 +277,7 @@ def _setting(value: Scalar | None) -> doc.Cell:
 def _three(
     cell: ComparedFigure, notes: tuple[str, ...], *, own_unit: bool
 ) -> tuple[doc.Cell, doc.Cell, doc.Cell]:
-    """Published, measured and their ratio or difference; `own_unit`: with the unit of this cell."""
+    """Published, measured, and their ratio or difference. own_unit: with this cell's unit."""
     metric, unit = cell.figure.metric, figure_text.unit(cell.figure) if own_unit else ""
     published = doc.Cell(f"{figure_text.printed(cell.figure.value)}{unit}", cell.figure.value)
     if cell.measured is None:
@@ -300,7 +300,7 @@ def _slug(title: str) -> str:
 
 
 def method(report: Reproduction) -> Section:
-    """The method of the report beside the one used here."""
+    """The method of the report next to the one used here."""
     title = "What the report did, and what is done here"
     heads = columns(
         about="About", theirs="What the report did", ours="What is done here",

@@ -22,10 +22,10 @@ from vectrial_reproduce.reports.model import Arm, Ask, Part, Reproduction, Scala
 class Settings:
     """The options of a reproduction.
 
-    scale: share of the report's rows. stores: only these (none: all). faithful: by the report's
-        own method where it differs from ours. only: names of parts; none: all.
+    scale: share of the report's rows. stores: only these stores; empty: all. faithful: use the
+        report's own method where it differs from ours. only: names of parts; empty: all.
     memory_limit: servers have no more memory than the report's systems had.
-    builds: of a grid of build parameters only these values, by name.
+    builds: only these values of a grid of build parameters, by name.
     """
 
     scale: float
@@ -39,7 +39,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class PartPlan:
-    """A part with what it is measured with; no suite where no store of it is there."""
+    """A part with the suite that measures it; no suite if none of its stores is available."""
 
     part: Part
     dataset: str
@@ -52,11 +52,11 @@ def plan_parts(
 ) -> list[PartPlan]:
     """Every part of a report as a suite.
 
-    kinds: the stores there are, by name.
+    kinds: the available stores, by name.
 
     Raises:
-        UserError: a store that the report does not name, a part or a build that it has not, a scale
-            out of bounds, or a memory limit where the report does not say what its systems had.
+        UserError: a store that the report does not name, a part or a build that it lacks, a scale
+            out of bounds, or a memory limit if the report does not say what its systems had.
     """
     if not 0 < settings.scale <= 1:
         raise UserError(
@@ -138,7 +138,7 @@ def _plan(
 
 
 def _works(store: str, kinds: Mapping[str, type[Store]]) -> bool:
-    """True unless the store cannot run here, or is none."""
+    """True if the store exists and can run here."""
     return store in kinds and registry.availability(kinds[store]).works is not False
 
 
@@ -157,7 +157,7 @@ def is_requested(arm: Arm, stores: Collection[str]) -> bool:
 
 
 def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
-    """The dataset's name, and how many of its rows and queries are used."""
+    """The dataset's name, and the numbers of its rows and queries that are used."""
     rows = min(part.rows, max(part.least, round(part.rows * scale)))
     here = set(library.names())
     name = _limited(part, rows, here)
@@ -174,8 +174,8 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
 
 
 def _limited(part: Part, rows: int, here: Collection[str]) -> str:
-    """The first source in the library that has enough rows; else the largest; empty
-    where the last source, which can be made, has more."""
+    """The first source in the library that has enough rows, or else the largest; empty if the last
+    source, which can be made, has more."""
     held = {source: library.load(source).rows for source in part.sources if source in here}
     enough = next((source for source, its in held.items() if its >= rows), "")
     if enough or not held:
@@ -187,8 +187,8 @@ def _limited(part: Part, rows: int, here: Collection[str]) -> str:
 
 
 def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator[StoreRef]:
-    """An arm with its grid. Where some experiments are asked once, the grid's first combination
-    stands alone, and the others are not asked them."""
+    """An arm with its grid. If some experiments are measured once, the grid's first combination
+    stands alone, and the others leave these experiments out."""
     lane = Lane.SDK if faithful and kind.kind == "server" else None
     params: dict[str, Any] = dict(arm.params)
     if faithful and arm.faithful is not None:
@@ -214,8 +214,8 @@ def _stores(part: Part, arm: Arm, kind: type[Store], faithful: bool) -> Iterator
 def _experiments(
     part: Part, ask: Ask, rows: int, arms: Iterable[Arm], faithful: bool
 ) -> Iterator[ExperimentRef]:
-    """An ask: once for all stores, or where the report's method has settings of a store's own, for
-    each of these and for the others."""
+    """The experiments of an ask: one for all stores; if the report's method has settings for single
+    stores, one for each of these and one for the others."""
     stores = [arm.store for arm in arms]
     own = [[store] for store in stores if faithful and store in ask.faithful_of]
     others = [store for store in stores if [store] not in own]

@@ -33,9 +33,9 @@ _COLUMNS = ("experiment", "store", "params", "metric", "value", "unit", "source"
 class PublishedFigure:
     """One published figure.
 
-    experiment: the part of the report it belongs to. store: as the report calls it.
+    experiment: the part of the report it belongs to. store: its name in the report.
     source: the table, figure or file of the report that has it.
-    note: what to know before believing it; empty where nothing is.
+    note: caveat for the reader; empty if there is none.
     """
 
     report: str
@@ -50,12 +50,12 @@ class PublishedFigure:
 
     @property
     def comparable_value(self) -> float:
-        """The value, of a time in seconds: two of one metric may have been published in different
-        units."""
+        """The value, with times in seconds: figures of one metric may have been published in
+        different units."""
         return self.in_comparable_unit(self.value)
 
     def in_comparable_unit(self, value: float) -> float:
-        """A value in this figure's unit, of a time in seconds."""
+        """A value given in this figure's unit, with times converted to seconds."""
         return value * SECONDS.get(self.unit, 1.0)
 
 

@@ -19,7 +19,7 @@ from vectrial_reproduce.reports.planning import Settings
 
 @dataclass(frozen=True)
 class ReportResult:
-    """What was measured of a report. measured: by the name of the part."""
+    """The measurements for a report. measured: measured parts by name."""
 
     report: Reproduction
     settings: Settings
@@ -28,12 +28,12 @@ class ReportResult:
     measured: Mapping[str, MeasuredPart]
 
     def page(self, layout: Layout) -> Report:
-        """Everything that is shown of it."""
+        """The report page of the result."""
         return build(self.report, self.cells, self.conditions, self.measured, layout)
 
 
 def result_of(place: Path, known: Collection[str]) -> ReportResult:
-    """The result in a folder. known: names of the stores there are.
+    """The result in a folder. known: names of the available stores.
 
     Raises:
         UserError: there is no reproduction in the folder.

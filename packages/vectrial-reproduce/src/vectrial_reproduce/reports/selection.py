@@ -13,7 +13,7 @@ from vectrial_reproduce.reports.planning import PartPlan
 
 @dataclass(frozen=True)
 class Selection:
-    """Only these stores and parts; none: all of them."""
+    """A selection of stores and parts; empty: all of them."""
 
     stores: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
@@ -26,9 +26,9 @@ class Selection:
 
 
 def select(plans: Sequence[PartPlan], stores: Sequence[str], parts: Sequence[str]) -> Selection:
-    """These stores and parts of a reproduction.
+    """Select these stores and parts of a reproduction.
 
-    plans: of all its parts, as it was begun.
+    plans: plans of all its parts, as it was begun.
 
     Raises:
         UserError: it was begun without such a store or part.

@@ -20,7 +20,8 @@ _LONG = 40
 
 @dataclass(frozen=True)
 class TableLine:
-    """One row of a table: a system at a setting (published parameters), its cells by metric."""
+    """One row of a table: a system at a setting (published parameters), with its cells by
+    metric."""
 
     store: str
     setting: Mapping[str, Scalar]
@@ -36,7 +37,7 @@ class TableLine:
 class ReportTable:
     """One table of a part of the report: a column for each published metric.
 
-    metrics: each with its unit, empty where rows have different ones and every cell says its own.
+    metrics: each with its unit, which is empty if rows differ and every cell states its own.
     """
 
     experiment: str
@@ -51,13 +52,13 @@ class ReportTable:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The parameters in which its rows differ."""
+        """The parameters in which the table's rows differ."""
         return tuple(dict.fromkeys(name for line in self.lines for name in line.setting))
 
     @cached_property
     def of_metrics(self) -> Mapping[str, tuple[str, ...]]:
-        """Notes on a whole column: on all that was measured in it, or on all where
-        nothing was."""
+        """Notes on a whole column: shared by all its measured cells, or by all cells if nothing was
+        measured."""
         found = {}
         for metric, _ in self.metrics:
             held = [line.cells[metric] for line in self.lines if metric in line.cells]
@@ -66,7 +67,7 @@ class ReportTable:
         return found
 
     def of_line(self, line: TableLine) -> tuple[str, ...]:
-        """Notes on every cell of a row, besides those on its columns."""
+        """Notes on every cell of a row, except notes on its columns."""
         return _shared(self._beyond_column(line, metric) for metric in line.cells)
 
     def of_cell(self, line: TableLine, metric: str) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> ReportTable
 def _by_client(
     cells: Sequence[ComparedFigure],
 ) -> Iterator[tuple[ComparedFigure, tuple[tuple[str, Scalar], ...]]]:
-    """Every cell, with the client as a setting where the system was called through two."""
+    """Every cell, with the client as a setting if the system was called through two clients."""
     for cell in cells:
         if cell.through is None:
             yield cell, ()
@@ -125,8 +126,8 @@ def _by_client(
 
 
 def parted(sheet: ReportTable) -> list[ReportTable]:
-    """A table for each system, called after it, where a long one has them one after the other; else
-    the one."""
+    """A table for each system, named after it, if a long table lists them one after the other;
+    otherwise the table itself."""
     stores = list(dict.fromkeys(line.store for line in sheet.lines))
     own = {store: tuple(line for line in sheet.lines if line.store == store) for store in stores}
     whole = [line for lines in own.values() for line in lines]
@@ -144,7 +145,7 @@ def parted(sheet: ReportTable) -> list[ReportTable]:
 
 
 def _metrics(cells: Sequence[ComparedFigure]) -> tuple[tuple[str, str], ...]:
-    """The metrics of a table with the unit of all figures of each, or none."""
+    """The metrics of a table, each with the unit that all its figures share, or none."""
     units: dict[str, set[str]] = {}
     for cell in cells:
         units.setdefault(cell.figure.metric, set()).add(cell.figure.unit)
@@ -152,7 +153,7 @@ def _metrics(cells: Sequence[ComparedFigure]) -> tuple[tuple[str, str], ...]:
 
 
 def _same(figures: Sequence[PublishedFigure]) -> frozenset[str]:
-    """Parameters that say nothing about a row: in the title, or the same in every row."""
+    """Parameters that do not distinguish rows: in the title, or the same in every row."""
     first, *others = figures
     same = {n for n, v in first.params.items() if all(f.params.get(n) == v for f in others)}
     return frozenset({*_TITLED, *same})
@@ -163,8 +164,8 @@ def _setting(figure: PublishedFigure, shared: frozenset[str]) -> tuple[tuple[str
 
 
 def _ordered(lines: Sequence[TableLine]) -> list[TableLine]:
-    """Rows of each system by their settings' numbers, as they come in files only by name; the
-    systems take turns as in the report."""
+    """Rows of each system sorted by the numbers in their settings, which files sort only by name;
+    the systems keep the report's order."""
     ranks: dict[str, dict[Scalar | None, float]] = {}
     for name in dict.fromkeys(name for line in lines for name in line.setting):
         values = dict.fromkeys(line.setting.get(name) for line in lines)
@@ -184,7 +185,7 @@ def _ordered(lines: Sequence[TableLine]) -> list[TableLine]:
 
 
 def _shared(notes: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """The notes that all have, where there are several to share them."""
+    """The notes that all cells have, if there are several cells."""
     held = list(notes)
     if len(held) < 2:
         return ()

@@ -32,7 +32,7 @@ class ClaimVerdict(Enum):
 
 
 class ClaimOutcome(Enum):
-    """What came of a claim."""
+    """The outcome of a claim."""
 
     HOLDS = "holds"
     IN_SIZE = "holds, but not in size"
@@ -44,8 +44,8 @@ class ClaimOutcome(Enum):
 
 @dataclass(frozen=True)
 class PairValue:
-    """One value of a pair. published: None where the report has no figure of it. why: it has no
-    value that counts. cell: the figure that it is of."""
+    """One value of a pair. published: None if the report has no figure of it. why: why it has no
+    value that counts. cell: the figure that it belongs to."""
 
     value: float | None
     published: float | None = None
@@ -79,9 +79,9 @@ def quantity(cell: ComparedFigure) -> PairValue:
 
 @dataclass(frozen=True)
 class Pair:
-    """Values of which those `over` are larger than those `under`, multiplied.
+    """Values claimed to have a larger product in `over` than in `under`.
 
-    least, most: as of `Claim`. again: what was measured for them was measured for another pair.
+    least, most: see `Claim`. again: the same measurements were used for another pair.
     """
 
     over: tuple[PairValue, ...]
@@ -92,49 +92,49 @@ class Pair:
 
     @property
     def values(self) -> tuple[PairValue, ...]:
-        """All of them."""
+        """All values of the pair."""
         return (*self.over, *self.under)
 
     @property
     def cells(self) -> tuple[ComparedFigure, ...]:
-        """The figures among them."""
+        """The figures among the values."""
         return tuple(one.cell for one in self.values if one.cell is not None)
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that they are of."""
+        """The systems that the figures belong to."""
         return tuple(dict.fromkeys(cell.figure.store for cell in self.cells))
 
     @property
     def published(self) -> float | None:
-        """The published ratio; None where there is none."""
+        """The published ratio; None if there is none."""
         return _ratio([q.published for q in self.over], [q.published for q in self.under])
 
     @property
     def measured(self) -> float | None:
-        """The measured ratio; None unless all that is needed is valid and comparable."""
+        """The measured ratio; None unless all required values are valid and comparable."""
         if self.unlike:
             return None
         return _ratio([q.value for q in self.over], [q.value for q in self.under])
 
     @property
     def rows(self) -> int:
-        """Most rows that one of them was measured on."""
+        """Largest number of rows among the values."""
         return max((q.rows for q in self.values if q.rows), default=0)
 
     @property
     def repeats(self) -> int:
-        """Repeats of the one that has fewest."""
+        """Smallest number of repeats among the measured values."""
         return min((1 if q.spread is None else q.spread.n for q in self._measured), default=1)
 
     @property
     def _measured(self) -> list[PairValue]:
-        """Without numbers that the report gives."""
+        """The values, without numbers given by the report."""
         return [q for q in self.values if q.rows is not None or q.spread is not None]
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """Whether the claim is so here."""
+        """The verdict on whether the claim holds here."""
         ratio = self.measured
         if ratio is None:
             return ClaimVerdict.NONE
@@ -150,7 +150,7 @@ class Pair:
         return ClaimVerdict.YES if ratio >= self.least else ClaimVerdict.LESS
 
     def _is_near(self, ratio: float, bound: float) -> bool:
-        """True if what was measured does not decide on which side of a bound the ratio is."""
+        """True if the measurement does not decide on which side of a bound the ratio lies."""
         if self.repeats >= LEAST_REPEATS:
             low = _ratio([_end(q, "low") for q in self.over], [_end(q, "high") for q in self.under])
             high = _ratio(
@@ -169,18 +169,18 @@ class Pair:
 
     @property
     def why(self) -> str:
-        """Why there is no measured ratio."""
+        """Reason why there is no measured ratio."""
         return next((q.why for q in self.values if q.why), self.unlike)
 
     @property
     def absence(self) -> str:
-        """Why there is no ratio: its figures were not measured, or they are not compared."""
+        """Reason why there is no ratio: its figures were not measured, or are not compared."""
         measured = all(cell.measured is not None for cell in self.cells)
         return f"not {'compared' if measured else 'measured'}: {in_words(self.why)}"
 
     @property
     def unlike(self) -> str:
-        """Why the times of two systems are not compared, since one lacks what the other has."""
+        """Reason why the times of two systems are not compared: one lacks what the other has."""
         lacks = {cell.figure.store: cell.lacks for cell in self.cells}
         if len(set(lacks.values())) < 2:
             return ""
@@ -195,12 +195,12 @@ def _ratio(over: Sequence[float | None], under: Sequence[float | None]) -> float
 
 
 def _end(of: PairValue, which: str) -> float | None:
-    """An end of the range of its repeats; itself of a number."""
+    """An end of the range of a value's repeats; for a number, the number itself."""
     return of.value if of.spread is None else float(getattr(of.spread, which))
 
 
 def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
-    """The pairs of figures that a claim is about, in the order of the first."""
+    """The pairs of figures that a claim is about, in the order of their first figures."""
     if claim.first is None:
         return []
     first = list(_of(claim, claim.first, cells))
@@ -234,7 +234,7 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
 def _of(
     claim: Claim, side: ClaimSide, cells: Sequence[ComparedFigure]
 ) -> Iterator[tuple[tuple[object, ...], ComparedFigure]]:
-    """The figures of a side, each with what it shares with its counterparts."""
+    """The figures of a side, each with the key that it shares with its counterparts."""
     for cell in cells:
         figure = cell.figure
         there = (figure.experiment, figure.metric) == (side.part, side.metric or claim.metric)
@@ -249,7 +249,7 @@ def judged(found: Sequence[Pair]) -> list[Pair]:
 
 
 def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
-    """The verdict on a claim, out of those on its pairs; None where no pair has one."""
+    """The outcome of a claim from the verdicts on its pairs; None if no pair has one."""
     verdicts = [pair.verdict for pair in judged(found)]
     if not verdicts:
         return None
@@ -271,7 +271,7 @@ def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
 
 
 def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
-    """What came of a claim in one of the words of the page of conclusions, and a sentence of it."""
+    """The outcome of a claim as a word for the page of conclusions, and a sentence on it."""
     came = outcome(found)
     if came is not None:
         return came.value, details(found)
@@ -294,7 +294,7 @@ def _sentence(why: str) -> str:
 
 
 def in_words(why: str, store: str = "the store") -> str:
-    """A reason as a sentence: of a failed gate the checks by what they demand."""
+    """A reason as a sentence; a failed gate is described by what its checks demand."""
     failed = [name for name in re.findall(r"(?:^|; |: )([a-z_]+): ", why) if name in CHECKS]
     if not failed:
         return why

@@ -107,7 +107,7 @@ def serve(
 
 
 def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
-    """Serve until a signal. ending: set then, so that streams of events end."""
+    """Serve until a signal. ending: set on the signal, so that event streams end."""
     import uvicorn
 
     from vectrial_web.serve.connections import limited
@@ -125,7 +125,7 @@ def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
 
 
 def token_of(file: Path | None) -> str | None:
-    """The token from the file, else from the environment; None without either.
+    """The token from the file, otherwise from the environment; None without either.
 
     Raises:
         UserError: it cannot be read, or it is too short.

@@ -28,14 +28,14 @@ def page(document: Document) -> html.HtmlPage:
 def rendered(
     document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The answer that shows a document."""
+    """The response that shows a document."""
     return answer(page(document), status, headers)
 
 
 def answer(
     page: html.HtmlPage, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The answer that shows a page, under the policy that it needs."""
+    """The response that shows a page, with the content policy that it needs."""
     policy = {"content-security-policy": page.policy}
     return Response(
         page.text, status, {**(headers or {}), **policy}, media_type="text/html; charset=utf-8"
@@ -43,7 +43,7 @@ def answer(
 
 
 def file(content: bytes, name: str) -> Response:
-    """A file to be kept. No name of ours has a character that a header cannot hold."""
+    """A file to download. Our file names contain only characters that a header can hold."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
     headers = {"content-disposition": f'attachment; filename="{safe}"'}
     return Response(content, headers=headers, media_type=MEDIA[name.rpartition(".")[2]])

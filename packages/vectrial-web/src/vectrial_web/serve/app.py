@@ -54,7 +54,7 @@ _ICON = (
 
 
 def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) -> ASGIApp:
-    """The application. ending: set when it is to be left, so that no page is waited for."""
+    """The application. ending: set when it is to stop, so that no page is waited for."""
     start = StartPages(runs, access, Launcher(runs))
     pages = _Pages(runs, access, start)
     streams = Streams(runs, access, threading.Event() if ending is None else ending)
@@ -80,7 +80,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
 
 
 def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
-    """The routes of a document: itself, its figures, its tables."""
+    """The routes of a document, its figures and its tables."""
     drawn: LruCache[html.HtmlPage] = LruCache(_KEPT)
 
     def page(request: Request) -> Response:
@@ -115,7 +115,7 @@ def _login(status: int = 200, **context: str) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """A page for what cannot be shown, with the reason."""
+    """A page with the reason why something cannot be shown."""
     if isinstance(error, HTTPException):
         status, message = error.status_code, str(error.detail)
     else:
@@ -126,7 +126,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _not_understood(request: Request, error: Exception) -> Response:
-    """A run that holds what no run does: that costs its page."""
+    """A page with the fault of a run whose content is not understood."""
     return _refused(request, fault(error, request.path_params.get("run", "")))
 
 
@@ -143,7 +143,7 @@ class _Pages:
         self._trials: LruCache[tuple[Report, Mapping[str, list[str]]]] = LruCache(_KEPT)
 
     def index(self, request: Request) -> Response:
-        """The list."""
+        """The list of runs."""
         every = self._runs.listing()
         chosen = {key: request.query_params.get(key, "") for key in ("q", *_FILTERS)}
         choices = {key: sorted({one for run in every for one in of(run)}, key=str.lower)
@@ -161,7 +161,7 @@ class _Pages:
         return answers.rendered(Document(report, At("/"), "index.html.j2", context))
 
     def run(self, request: Request) -> Document:
-        """A run's report, or how far it is."""
+        """A run's report, or its progress."""
         run = self._found(request)
         address = run_address(run.id)
         if run.state == "running":
@@ -204,7 +204,7 @@ class _Pages:
         return Document(report, At(f"{address}/trials/{number}", (address,), crumbs, links))
 
     def values(self, request: Request) -> Document:
-        """The values that a figure was made of."""
+        """The values from which a figure was made."""
         run = self._found(request)
         phases = [_number(one) for one in request.query_params.get("phases", "").split(",")]
         metric = request.query_params.get("metric", "")
@@ -217,7 +217,7 @@ class _Pages:
         return Document(report, at)
 
     def data(self, request: Request) -> Response:
-        """A file of what was measured."""
+        """A file of measurements."""
         run, name = self._found(request), request.path_params["name"]
         if name not in DATA:
             raise HTTPException(404, f"there is no such file; there are {', '.join(DATA)}")
@@ -227,7 +227,7 @@ class _Pages:
             raise HTTPException(404, f"the run holds no {name}") from None
 
     def log(self, request: Request) -> Response:
-        """A log."""
+        """A log of a run."""
         run, name = self._found(request), request.path_params["name"]
         log = logs_of(run.folder).get(name)
         if log is None:
@@ -241,7 +241,8 @@ class _Pages:
         return run
 
     def compare(self, request: Request) -> Document:
-        """Two sides, once they are chosen; the form that chooses them always."""
+        """The comparison of two sides once they are chosen, always with the form that chooses
+        them."""
         form = request.query_params
         chosen = [*form.getlist("run"), "", ""]
         a, b = (form.get(name) or chosen[i] for i, name in enumerate("ab"))
@@ -290,7 +291,7 @@ class _Pages:
 
 
 def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
-    """Numbers of a form, which are from 0 to 1 when multiplied by `unit`."""
+    """Numbers from a form, which must be from 0 to 1 when multiplied by `unit`."""
     try:
         found = tuple(float(one) * unit for one in given.replace(",", " ").split())
     except ValueError:
@@ -301,7 +302,7 @@ def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
 
 
 def _threshold(given: str) -> float:
-    """One number of a form, in percent, as a share."""
+    """A number in percent from a form, as a share."""
     name = "threshold in percent"
     found = _shares(given, name, 0.01)
     if len(found) != 1:
@@ -346,7 +347,7 @@ def _matches(run: ListedRun, parameters: dict[str, str]) -> bool:
 
 
 def _number(given: str) -> int:
-    """A number of an address; 0 for anything else."""
+    """A number from an address; 0 for any other text."""
     return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
 
 

@@ -45,7 +45,7 @@ HEADERS = {
 
 
 def loopback(host: str) -> bool:
-    """True for an address that only this machine sees."""
+    """True for an address that only this machine can reach."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -56,8 +56,8 @@ def loopback(host: str) -> bool:
 class Access:
     """The rules of who may see the pages.
 
-    local: loopback alone is listened to. names: host names besides. token: None where none is
-        asked for.
+    local: the server listens on loopback alone. names: further host names. token: None if no token
+        is required.
     """
 
     local: bool = True
@@ -68,8 +68,8 @@ class Access:
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=_TRIES), repr=False)
 
     def host_is_ours(self, host: str) -> bool:
-        """True for a host (and port) that is ours. Since DNS rebinding takes a name, any literal
-        address is right where other machines may connect."""
+        """True for a host (and port) that is ours. Any literal address is accepted if other
+        machines may connect, since DNS rebinding needs a name."""
         name = _without_port(host).lower()
         if name == "localhost" or name in {one.lower() for one in self.names}:
             return True
@@ -80,19 +80,19 @@ class Access:
         return address.is_loopback or not self.local
 
     def token_is_right(self, given: str) -> bool:
-        """In a time that does not tell how much of it was right."""
+        """True if the token is right, in a time that does not reveal how much of it is right."""
         return self.token is not None and hmac.compare_digest(_hash(given), _hash(self.token))
 
     def enough_wrong(self) -> bool:
-        """True when too many wrong tokens were tried in the last minute."""
+        """True if too many wrong tokens were tried in the last minute."""
         return len(self._wrong) == _TRIES and time.monotonic() - self._wrong[0] < 60
 
     def was_wrong(self) -> None:
-        """A wrong token was tried."""
+        """Record that a wrong token was tried."""
         self._wrong.append(time.monotonic())
 
     def begin(self) -> str:
-        """A new session."""
+        """Begin a session; returns its secret."""
         now = time.monotonic()
         for old in [key for key, ends in self._sessions.items() if ends < now]:
             del self._sessions[old]
@@ -101,17 +101,17 @@ class Access:
         return session
 
     def end(self, session: str) -> None:
-        """A session is over."""
+        """End a session."""
         self._sessions.pop(_hash(session), None)
 
     def from_this_machine(self, headers: Headers) -> bool:
-        """True if only this machine connects, and by a name that only this machine has: a proxy
-        that others reach asks by another one."""
+        """True if only this machine can connect, and did so by a name that only it has: a proxy
+        that others reach uses another name."""
         return self.local and loopback(_without_port(headers.get("host", "")).lower().strip("[]"))
 
     def form_token(self, headers: Headers) -> str:
-        """The token of the forms of a session: another site cannot read it, nor guess it. Without a
-        token to say there is one session."""
+        """The token of a session's forms, which another site can neither read nor guess. If no
+        login token is required, there is a single session."""
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "") if self.token else ""
         return hmac.new(self._form_key, _hash(session), hashlib.sha256).hexdigest()
 
@@ -177,7 +177,7 @@ class Guard:
 
 
 def place_within(place: str) -> str:
-    """A path of ours to go on to, whatever was asked: never another host."""
+    """A safe path on this site to continue to, whatever was requested: never another host."""
     plain = place.isascii() and place.isprintable() and "\\" not in place
     return place if plain and place.startswith("/") and not place.startswith("//") else "/"
 

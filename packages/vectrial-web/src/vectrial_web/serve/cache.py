@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[T]):
-    """The `most` values that were last used; one is made at a time."""
+    """A cache of the `most` last used values; one value is made at a time."""
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, threading.RLock()
         self._values: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value under the key; made where there is none."""
+        """The value under the key, made if there is none."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = make()

@@ -24,7 +24,8 @@ _DRAWN = (0.1, 10.0)
 
 
 def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
-    """The ratio of B to A of every verdict, with its interval, beside a line at no change."""
+    """Figure of the ratio of B to A for every verdict, with its interval, and a line at no
+    change."""
     rows = [_drawn(verdict) for verdict in verdicts]
     kinds = [kind for kind in _INKS if any(row["kind"] == str(kind) for row in rows)]
 

@@ -17,8 +17,8 @@ from vectrial.suite import shipped
 
 @dataclass(frozen=True)
 class StoreChoice:
-    """A store. indexes: their kinds, its default first. works: False with the reason; None with
-    what its first use makes."""
+    """A store in the form. indexes: kinds of its indexes, the default first. works: False if it
+    does not work, with the reason; None if its first use prepares something, with what that is."""
 
     name: str
     indexes: tuple[str, ...]
@@ -37,8 +37,8 @@ class ExperimentChoice:
 
 
 def suites(root: Path) -> dict[str, Path]:
-    """Suite files by the name that a form has for each: those in the folder served, the newest
-    first, then the shipped ones. A link that leads out of its folder is none."""
+    """Suite files by their names in a form: first the suites in the folder served, newest first,
+    then the shipped ones. Links that lead out of their folder are left out."""
     own = [path for path in root.glob("*.toml") if is_own(root, path)]
     own.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     with_vectrial = {f"suites/{path.name}": path for path in shipped.files().values()}
@@ -46,8 +46,8 @@ def suites(root: Path) -> dict[str, Path]:
 
 
 def stores() -> list[StoreChoice]:
-    """Every store: those that work here, then those that something is made for on first use, then
-    those that do not work."""
+    """Every store: first the stores that work here, then those that prepare something on first use,
+    then those that do not work."""
     order = (True, None, False)
     found = [_store(name) for name in registry.names()]
     return sorted(found, key=lambda one: (order.index(one.works), one.name))
@@ -79,7 +79,7 @@ def _parameters(defaults: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def datasets() -> dict[str, str]:
-    """Datasets by name with a word about each: those of the library first."""
+    """Datasets by name with a short description, those of the library first."""
     here = library.names()
     found = dict.fromkeys(sorted(here), "in the library")
     for entry in catalog.entries():

@@ -46,8 +46,8 @@ def limited(
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed when its request does not arrive in time, or when there are too
-    many and it has sent no request for the longest time."""
+    """A connection that is closed if its request does not arrive in time, or if there are too many
+    connections and it has been without a request for the longest time."""
 
     #: Those whose request has not arrived, the oldest first.
     waiting: ClassVar[dict[_Connection, None]]
@@ -79,7 +79,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request, or has too long a header."""
+        """Answer a malformed request, or one with too long a header."""
         buffered, _ = self.conn.trailing_data
         if len(buffered) < (self.config.h11_max_incomplete_event_size or 0):
             super().send_400_response(msg)
@@ -90,7 +90,7 @@ class _Connection(H11Protocol):
         self.transport.close()
 
     def give_up(self) -> None:
-        """Close it at once; what is not sent yet is not waited for."""
+        """Close the connection at once, without waiting for unsent data."""
         self._waited()
         self.connections.discard(self)
         self.transport.abort()

@@ -58,7 +58,7 @@ def _json(table: Table, header: Sequence[str], rows: Sequence[Sequence[Any]]) ->
 
 
 def _column(values: Sequence[Any]) -> pa.Array[Any]:
-    """Numbers where all are numbers, else text."""
+    """A column of numbers if all values are numbers, otherwise of text."""
     known = [value for value in values if value is not None]
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in known):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
@@ -113,7 +113,7 @@ def _table(name: str, folder: Path) -> bytes:
 
 
 def tables_of(reader: RunReader, names: Sequence[str]) -> dict[str, bytes]:
-    """Tables of an open run as Parquet, by the name of the file."""
+    """Tables of an open run as Parquet, by file name."""
     return {f"{name}.parquet": _parquet(reader.table(name)) for name in names}
 
 
@@ -137,6 +137,6 @@ DATA: Mapping[str, Callable[[Path], bytes]] = {
 
 
 def logs_of(folder: Path) -> dict[str, Path]:
-    """The run's logs by name. A link that leads out of the run is none of them."""
+    """The run's logs by name. Links that lead out of the run are left out."""
     inside = folder / "logs"
     return {path.name: path for path in sorted(inside.glob("*.log")) if is_own(inside, path)}

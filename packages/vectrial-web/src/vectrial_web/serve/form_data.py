@@ -12,7 +12,7 @@ _MOST_FIELDS = 500
 
 
 def is_own(request: Request) -> bool:
-    """True for a form that one of our own pages, or no page at all, sent."""
+    """True for a form sent by one of our own pages, or by no page at all."""
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 

@@ -40,8 +40,8 @@ _LINES = 60
 class Started(BaseModel):
     """A process that a page started.
 
-    pid, created: of the process; created: seconds since 1970, by which it is told from a later one
-        of the same number. root: the folder served. log: what it prints. says: what it does.
+    pid, created: of the process; created: seconds since 1970, which tells it from a later process
+        with the same pid. root: the folder served. log: its output. says: what it does.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,7 +54,7 @@ class Started(BaseModel):
 
     @property
     def name(self) -> str:
-        """Its name in forms."""
+        """Name of the process in forms."""
         return f"{self.pid}-{self.created!r}"
 
 
@@ -67,7 +67,7 @@ class OngoingRun:
 
 
 class RunUnderWay(UserError):
-    """A second run was asked for while one is under way."""
+    """A second run was requested while one is under way."""
 
     def __init__(self, busy: OngoingRun) -> None:
         super().__init__(f"{busy.what}: a second one would disturb its measurements")
@@ -93,8 +93,8 @@ class Launcher:
         return ""
 
     def start(self, suite: Suite, text: str) -> None:
-        """Start a run of a suite. Its text is written beside the folder of the run, as are the
-        lines that the run prints.
+        """Start a run of a suite. Its text and the lines that the run prints are written next to
+        the folder of the run.
 
         Raises:
             RunUnderWay: another run is under way.
@@ -123,8 +123,8 @@ class Launcher:
             self._launch(arguments, log, f"vectrial run --resume {run.name}")
 
     def stop(self, name: str) -> bool:
-        """Send SIGINT to the process of that name, as Ctrl-C does; False if it has ended, or if
-        another one was started since."""
+        """Send SIGINT to the process with this name, as Ctrl-C does; False if it has ended, or if
+        another process was started since."""
         started = self.started()
         if started is None or started.name != name:
             return False
@@ -141,7 +141,7 @@ class Launcher:
         return True
 
     def started(self) -> Started | None:
-        """The process that was started last; it may have ended."""
+        """The process that was started last, which may have ended."""
         try:
             return Started.model_validate_json(self._note.read_bytes())
         except (OSError, ValidationError):
@@ -155,8 +155,8 @@ class Launcher:
         return same_process(started.pid, started.created) is not None
 
     def run_of(self, started: Started) -> ListedRun | None:
-        """The run that the process measures or measured; None before it has begun, or if it is in
-        another folder."""
+        """The run that the process measures or measured; None before the run has begun, or if it is
+        in another folder."""
         for run in self._runs.listing():
             status = read_status(run.folder)
             if status and status.pid == started.pid and status.began > started.created - 1:
@@ -171,7 +171,7 @@ class Launcher:
         return started if self.alive(started) else None
 
     def busy(self) -> OngoingRun | None:
-        """The run under way, if there is one: of a page, or in the folder served."""
+        """The run under way, if there is one: started by a page, or in the folder served."""
         started = self.started()
         if started is not None and self.alive(started):
             if started.root == self._runs.root:
@@ -190,7 +190,7 @@ class Launcher:
             return ""
 
     def end(self, started: Started) -> str:
-        """How the process ended; empty if it has not, or if another process started it."""
+        """How the process ended; empty if it still runs, or if another process started it."""
         child = self._child
         code = None if child is None or child.pid != started.pid else child.poll()
         if code is None:
@@ -198,7 +198,7 @@ class Launcher:
         return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
 
     def _alone(self) -> ExitStack:
-        """Hold the right to start a run; no other page and no other `vectrial serve` has it.
+        """Hold the exclusive right to start a run, among all pages and `vectrial serve` processes.
 
         Raises:
             RunUnderWay: a run is under way.
@@ -233,7 +233,7 @@ class Launcher:
 
 
 def _private(path: Path, mode: Literal["xb", "ab"]) -> BinaryIO:
-    """A file of ours that only its owner can read, as those of runs; no link is followed.
+    """Open a file that only its owner can read, like those of runs; no link is followed.
 
     Raises:
         UserError: it cannot be written.

@@ -28,7 +28,7 @@ _FULL = "retry: 30000\nevent: full\ndata: {}\n\n"
 
 
 class Streams:
-    """The streams of events."""
+    """The event streams."""
 
     def __init__(self, runs: Runs, access: Access, ending: threading.Event) -> None:
         self._runs, self._access, self._ending, self._open = runs, access, ending, 0
@@ -69,7 +69,7 @@ class Streams:
         every_s: float,
         known: tuple[str, str] | None,
     ) -> Response:
-        """known: what was told to the page already."""
+        """A stream of the events that `look` finds. known: the event that the page already has."""
         if self._open >= _MOST:
             return Response(_FULL, media_type="text/event-stream")
 
@@ -99,7 +99,7 @@ class Streams:
 
 
 def version_of(listing: Iterable[ListedRun]) -> str:
-    """Another one whenever a page of these runs is to be made anew."""
+    """A hash that changes whenever a page of these runs must be rebuilt."""
     states = [(run.id, run.state, run.changed if run.summary else 0) for run in listing]
     return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
 

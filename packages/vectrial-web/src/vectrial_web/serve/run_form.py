@@ -31,8 +31,8 @@ _ENTRY = re.compile(r"\b(datasets|stores|experiments)\[\d+\]")
 class Filled:
     """A form as it was filled in.
 
-    kind: "file", of a suite file, or "parts", of what a suite is made of. suite: name of the file.
-    indexes: kind of index by store. seen: digest of the suite whose plan was shown.
+    kind: "file" for a suite file, or "parts" for a suite made from parts. suite: name of the file.
+        indexes: kind of index by store. seen: digest of the suite whose plan was shown.
     """
 
     kind: Literal["file", "parts"] = "parts"
@@ -68,7 +68,7 @@ class Filled:
         )
 
     def fields(self) -> list[tuple[str, str]]:
-        """The names and values of the fields, to send them again."""
+        """Names and values of the fields, for sending the form again."""
         if self.kind == "file":
             own = [("suite", self.suite)]
         else:
@@ -80,7 +80,7 @@ class Filled:
 
 
 class FormFaults(Exception):
-    """A form that makes no run. fields: messages by field; "" of the form as a whole."""
+    """A form that makes no run. fields: messages by field; "" for the form as a whole."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
         super().__init__("; ".join(fields.values()))
@@ -89,8 +89,8 @@ class FormFaults(Exception):
 
 @dataclass(frozen=True)
 class Planned:
-    """The suite of a form and its plan. text: of its file. notes: to be read before it is started,
-    a sentence each. fault: why this machine cannot measure it; empty if it can."""
+    """The suite of a form and its plan. text: text of the suite's file. notes: sentences to read
+    before the start. fault: why this machine cannot measure it; empty if it can."""
 
     suite: Suite
     text: str
@@ -100,7 +100,7 @@ class Planned:
 
     @property
     def digest(self) -> str:
-        """The same for the same suite."""
+        """Digest of the suite, equal for equal suites."""
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
 
@@ -127,7 +127,7 @@ def planned(filled: Filled, root: Path) -> Planned:
 
 
 def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
-    """A plan with what is to be known before it is started here.
+    """A plan with the notes to read before it is started here.
 
     Raises:
         VectrialError: what the environment says of a store's server makes no sense.
@@ -142,7 +142,7 @@ def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
 
 
 def _downloads(plan: Plan) -> Iterator[str]:
-    """What is fetched before anything is measured."""
+    """Notes on downloads that come before the measurement."""
     here = library.names()
     for name in dict.fromkeys(ref.name for ref in plan.datasets):
         if name not in here and (size_mb := catalog.entry(name).cost.download_mb):
@@ -191,7 +191,7 @@ def _of_parts(filled: Filled) -> tuple[Suite, str]:
 
 
 def _contender(name: str, index: str | None) -> Contender:
-    """A store with the kind of index that was chosen, or its default.
+    """A store with the chosen kind of index, or its default.
 
     Raises:
         FormFaults: there is no such store, or it has no such index.
@@ -220,13 +220,13 @@ def _number_field(name: str, text: str) -> dict[str, object]:
 
 
 def _number(text: str) -> object:
-    """A number of a form; a text that is none as it is, which the suite's model refuses."""
+    """A number from a form. Other text is returned unchanged, and the suite's model refuses it."""
     plain = text.replace(",", "").replace("_", "")
     return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 20 else text
 
 
 def _field_at(path: Sequence[str | int]) -> str:
-    """The field of the form that a part of a suite comes from."""
+    """The form field that sets a part of a suite."""
     match path:
         case ("datasets", _, "rows"):
             return "rows"
@@ -238,7 +238,7 @@ def _field_at(path: Sequence[str | int]) -> str:
 
 
 def _message(error: VectrialError) -> str:
-    """Without the place, which the field is."""
+    """The error's message without its place, since the field is the place."""
     if not isinstance(error, UserError):
         return str(error)
     return f"{error.what} ({error.remedy})" if error.remedy else error.what

@@ -43,7 +43,8 @@ State = Literal["finished", "interrupted", "running", "unread", "unreadable"]
 
 
 class Summary(BaseModel):
-    """A run in the list. counts: trials by status; wrong: stores that failed the gate."""
+    """Summary of a run in the list. counts: trials by status; wrong: stores that failed the
+    gate."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -60,8 +61,8 @@ class Summary(BaseModel):
 
 
 class _Known(BaseModel):
-    """A summary, or why there is none, and the files it was read from: (mtime in ns, bytes).
-    written: it was being written. passing: the reason may be gone another time."""
+    """A summary, or the reason why there is none, and the files it was read from: (mtime in ns,
+    bytes). written: the run was being written. passing: the reason may be temporary."""
 
     files: tuple[tuple[int, int], ...]
     summary: Summary | None
@@ -75,8 +76,8 @@ _KEPT = TypeAdapter(tuple[int, dict[str, _Known]])
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run of the listing. id: for addresses. name: its place below the root. why: the reason of a
-    bad state. status: of a run that is under way."""
+    """A run of the listing. id: id for addresses. name: its path below the root. why: the reason of
+    a bad state. status: status of a run that is under way."""
 
     id: str
     folder: Path
@@ -89,12 +90,12 @@ class ListedRun:
 
     @property
     def title(self) -> str:
-        """The suite's name, or the folder's while that is not known."""
+        """The suite's name, or the folder's name until that is known."""
         return self.summary.suite if self.summary else self.folder.name
 
     @property
     def at(self) -> float:
-        """Seconds since 1970: when it began, as far as is known."""
+        """When the run began, in seconds since 1970, as far as known."""
         return self.summary.started if self.summary else self.changed
 
 
@@ -102,7 +103,7 @@ class Runs:
     """The runs below a folder."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is read yet.
+        """Prepare the listing; nothing is read yet.
 
         Raises:
             UserError: there is no such folder.
@@ -122,7 +123,7 @@ class Runs:
         self._reader: threading.Thread | None = None
 
     def listing(self) -> list[ListedRun]:
-        """Every run, the newest first; those that are not read yet are read meanwhile."""
+        """Every run, newest first; unread runs are read in the background."""
         found = [self._run(folder) for folder in _folders(self.root)]
         self._places = {run.id: run.folder for run in found}
         self._look_into(found)
@@ -141,7 +142,7 @@ class Runs:
         return run
 
     def read_all(self) -> None:
-        """Read whatever is unread, and return when that is done."""
+        """Read all unread runs, and return when that is done."""
         self._wait()  # for one that may have looked at a run before what is to be read came
         self.listing()
         self._wait()
@@ -169,7 +170,7 @@ class Runs:
         return ListedRun(run_id, folder, name, state, known.summary, changed=changed)
 
     def _look_into(self, found: list[ListedRun]) -> None:
-        """Read what is unread, and again what another process had open: closing it changes no
+        """Read unread runs, and reread runs that another process had open: closing a run changes no
         file."""
         left = [r for r in found if r.state == "unread" or (r.state == "running" and not r.status)]
         with self._lock:
@@ -198,7 +199,7 @@ class Runs:
 
 
 def _look(folder: Path) -> _Known:
-    """The summary of a run, or why there is none."""
+    """The summary of a run, or the reason why there is none."""
     files = _files(folder)
     try:
         return _Known(files=files, summary=summary_of(folder))
@@ -251,7 +252,7 @@ def summary_of(folder: Path) -> Summary:
 
 
 def under_way(status: Status) -> bool:
-    """True while the process that wrote this still runs."""
+    """True if the process that wrote this status still runs."""
     if status.ended:
         return False
     try:
@@ -296,7 +297,7 @@ def _walk(root: Path, folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Not so of what cannot be looked at, such as a link to itself."""
+    """True for a folder; False if the entry cannot be read, such as a link to itself."""
     try:
         return entry.is_dir()
     except OSError:
@@ -315,7 +316,7 @@ def _files(folder: Path) -> tuple[tuple[int, int], ...]:
 
 
 def _id(root: Path, folder: Path) -> str:
-    """Readable, and one of its own for every place below the root."""
+    """A readable id that is unique for every path below the root."""
     name = folder.relative_to(root).as_posix()
     plain = re.sub(r"[^A-Za-z0-9-]+", "-", folder.name).strip("-")[:60]
     return f"{plain}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"

@@ -16,7 +16,8 @@ _MOST = 4096
 
 
 def routes(access: Access, page: Callable[..., Response]) -> list[Route]:
-    """`/login` and `/logout`. page: draws the form from a status, `wrong` and `after`."""
+    """The routes `/login` and `/logout`. page: draws the form from a status, `wrong` and
+    `after`."""
 
     def form(request: Request) -> Response:
         after = place_within(request.query_params.get("next", "/"))

@@ -40,13 +40,13 @@ _NOT_LOCAL = (
 
 
 class StartPages:
-    """The form that starts a run, and what follows."""
+    """The form that starts a run, and the pages that follow."""
 
     def __init__(self, runs: Runs, access: Access, launcher: Launcher) -> None:
         self._runs, self._access, self._launcher = runs, access, launcher
 
     def routes(self) -> list[Route]:
-        """Their addresses."""
+        """The routes of these pages."""
         return [
             Route(NEW, self._form, methods=["GET"]),
             Route(NEW, self._sent(self._plan_or_start), methods=["POST"]),
@@ -61,7 +61,7 @@ class StartPages:
         return self._launcher.off if self._access.from_this_machine(request.headers) else _NOT_LOCAL
 
     def stop_form(self, request: Request, run: ListedRun) -> Mapping[str, str] | None:
-        """The fields of the form that stops a run under way; None if that is not for this page."""
+        """The fields of the form that stops a run under way; None if this page may not stop it."""
         if self.off(request) or (started := self._launcher.stoppable(run)) is None:
             return None
         return {"process": started.name, **self._token(request)}
@@ -70,7 +70,7 @@ class StartPages:
         return {"form": self._access.form_token(request.headers)}
 
     def _sent(self, act: _Act) -> Callable[[Request], Awaitable[Response]]:
-        """The answer to a form that one of our own pages sent; 403 to any other."""
+        """The response to a form that one of our own pages sent; 403 to any other."""
 
         async def answer(request: Request) -> Response:
             if why := self.off(request):
@@ -130,7 +130,7 @@ class StartPages:
         return RedirectResponse(STARTED, status_code=303)
 
     def _started(self, request: Request) -> Response:
-        """The way to the run that was started last; what its process says while there is none."""
+        """Redirect to the run started last; its process's output while there is no run yet."""
         started = self._launcher.started()
         if self.off(request) or started is None or started.root != self._runs.root:
             return RedirectResponse(NEW, status_code=303)
@@ -154,7 +154,7 @@ class StartPages:
         return RedirectResponse(STARTED, status_code=303)
 
     def _remainder_page(self, request: Request) -> Response:
-        """What an interrupted run has left to measure."""
+        """The page of the trials that an interrupted run has left to measure."""
         run = self._interrupted(request)
         if why := self.off(request):
             return _message("No run can be continued here", why)
@@ -191,7 +191,7 @@ class StartPages:
 
 
 def _remainder_of(run: ListedRun) -> tuple[Planned, int]:
-    """The plan of what an interrupted run has not measured, and the number of trials that it has.
+    """The plan of an interrupted run's unmeasured part, and the number of its measured trials.
 
     Raises:
         UserError: it holds no suite, or this Vectrial cannot plan it.

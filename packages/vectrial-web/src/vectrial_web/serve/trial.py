@@ -41,7 +41,7 @@ _COLOURS = ("step1", "step3", "step4", "step2")
 
 
 def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] | None:
-    """The document of a trial, and the names of its logs; None where there is no such trial.
+    """The document of a trial, and the names of its logs; None if there is no such trial.
 
     Raises:
         UserError: the run cannot be read.
@@ -272,12 +272,12 @@ def _drawn(reader: RunReader, row: Mapping[str, Any]) -> str:
 
 
 def finite(value: float | None) -> float | None:
-    """A value; None where it is none that can be shown."""
+    """The value, or None if it cannot be shown."""
     return None if value is None or not math.isfinite(value) else value
 
 
 def optional(value: float | None, show: Callable[[float], str]) -> Cell:
-    """A value that may not be known."""
+    """A cell for a value that may be unknown."""
     return Cell(formatting.NOTHING, tone="absent") if value is None else plain(value, show(value))
 
 
@@ -382,7 +382,7 @@ def _errors(reader: RunReader, trial_id: int) -> Section | None:
 
 
 def _logs(reader: RunReader, folder: Path, trial: Mapping[str, Any]) -> list[Path]:
-    """The logs of the process that measured the trial, and of its server. A log has the name of the
+    """The logs of the process that measured the trial, and of its server. A log is named after the
     first trial of its process, which had the same index as all its trials."""
     same = reader.rows(
         """select key from trial where store = ? and index_kind = ? and rows = ? and repeat = ?

@@ -34,10 +34,10 @@ _PARAMS = ("index_params", "trial_params", "params")
 def values_report(
     folder: Path, metric: str, phases: Sequence[int], recall: float | None = None
 ) -> Report | None:
-    """The values of a metric in the phases that a figure was made of; None where there are none.
+    """The values of a metric in the phases from which a figure was made; None if there are none.
 
     Args:
-        recall: at which the figure was read off between these phases; None where they had it.
+        recall: recall at which the figure was interpolated between these phases, or None.
 
     Raises:
         UserError: the run cannot be read.
@@ -105,7 +105,7 @@ def _params(reader: RunReader, row: Mapping[str, Any], *keys: str, **more: Any) 
 
 
 def _state(row: Mapping[str, Any]) -> str:
-    """Of a value: its trial's, or of a trial that ended well, whether the value counts."""
+    """The state of a value: its trial's status; if the trial is ok, whether the value counts."""
     if row["status"] != "ok" or row["valid"]:
         return str(row["status"])
     return "no value" if row["value"] is None else "invalid"
@@ -114,7 +114,7 @@ def _state(row: Mapping[str, Any]) -> str:
 def trials_report(
     folder: Path, filters: Mapping[str, str]
 ) -> tuple[Report, Mapping[str, list[str]]]:
-    """All trials as a table, of those with the column values `filters`; and what each may be.
+    """A table of the trials with the column values `filters`, and each column's possible values.
 
     Raises:
         UserError: the run cannot be read.

@@ -16,12 +16,12 @@ NEW, STARTED = "/new", "/started"
 
 
 def run_address(run_id: str) -> str:
-    """The page of a run."""
+    """The address of a run's page."""
     return f"/runs/{quote(run_id, safe='')}"
 
 
 def data_address(run_id: str, name: str) -> str:
-    """A file of a run's data, or one of its logs."""
+    """The address of a file of a run's data, or of one of its logs."""
     return f"{run_address(run_id)}/{'data' if name in DATA else 'logs'}/{quote(name, safe='')}"
 
 
@@ -29,7 +29,8 @@ def data_address(run_id: str, name: str) -> str:
 class At:
     """The address of a document: a `vectrial.document.render.html.PagePlace`.
 
-    base: its address. runs: those of the runs whose trials its values come from. query: of `base`.
+    base: its address. runs: addresses of the runs that its values come from. query: query of
+        `base`.
     """
 
     base: str
@@ -40,17 +41,17 @@ class At:
 
     @property
     def served(self) -> bool:
-        """It is."""
+        """True, since the pages are served."""
         return True
 
     @property
     def home(self) -> str:
-        """The list of runs."""
+        """The address of the list of runs."""
         return "/"
 
     @property
     def kinds(self) -> Kinds:
-        """All that are made on demand."""
+        """All kinds of files, since they are made on demand."""
         return Kinds()
 
     def link(self, href: str) -> str:
@@ -58,19 +59,19 @@ class At:
         return f"/{href}"
 
     def embed(self, figure: Figure) -> str:
-        """None: others cannot reach what is served here."""
+        """Empty, since others cannot reach what is served here."""
         return ""
 
     def figure(self, figure: Figure, kind: str) -> str:
-        """A figure as 'svg' or 'png'."""
+        """The address of a figure as 'svg' or 'png'."""
         return f"{self.base}/figure/{quote(figure.name, safe='')}.{kind}{self._tail}"
 
     def table(self, table: Table, kind: str) -> str:
-        """A table as 'csv' or 'parquet'."""
+        """The address of a table as 'csv' or 'parquet'."""
         return f"{self.base}/table/{quote(table.name, safe='')}.{kind}{self._tail}"
 
     def source(self, source: Source) -> str:
-        """The trial, or the values of the phases, that a value was made of."""
+        """The address of the trial, or of the phases' values, from which a value was made."""
         run = self.runs[source.side]
         if source.trial is not None:
             return f"{run}/trials/{source.trial}"
@@ -86,8 +87,8 @@ class At:
 
 @dataclass(frozen=True)
 class Document:
-    """A report, its address and its template. key: the same for the same page, which may then be
-    cached; None for one that is made anew."""
+    """A report, its address and its template. key: equal for equal pages, which may then be cached;
+    None for a page that is always rebuilt."""
 
     report: Report
     at: At

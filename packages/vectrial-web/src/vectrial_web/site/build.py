@@ -32,8 +32,8 @@ FIGURES = 300
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """title: of the site. base_url: its address, for figures to embed; empty: none. figures: of
-    each run; None: as many as `FIGURES` allows. processes: that read runs."""
+    """Options of a site, with its title. base_url: its address, for figures to embed; empty: none.
+    figures: number per run; None: as many as `FIGURES` allows. processes: number that read runs."""
 
     title: str = "Vectrial results"
     base_url: str = ""
@@ -44,7 +44,7 @@ class SiteOptions:
 def build(
     paths: Sequence[Path], out: Path, options: SiteOptions, progress: Progress
 ) -> list[RunResult]:
-    """Write the site of all runs below the paths into a folder. Returns what came of each run.
+    """Write the site of all runs below the paths into a folder; returns the result for each run.
 
     Raises:
         UserError: there is no run, no run can be read, or the folder holds something else.
@@ -82,7 +82,7 @@ def check(out: Path) -> None:
 
 
 def _swap(root: Path, out: Path, before: Path) -> None:
-    """Put the new site in the place of the old one."""
+    """Replace the old site with the new one."""
     if out.exists():
         out.rename(before)
     try:
@@ -129,8 +129,8 @@ def _runs(
 
 
 def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
-    """The same, where a run is there as a folder and as a bundle of it too, or twice: a folder is
-    shown, which may hold more, and the others say so."""
+    """The results with each run once. If a run is also there as a bundle, or twice, a folder is
+    shown, since it may hold more, and the others say so."""
     shown: dict[tuple[str, float], RunResult] = {}
     for one in sorted(results, key=lambda result: result.source.path.is_file()):
         if one.run is not None:
@@ -147,13 +147,13 @@ def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
 
 
 def _collect_seldom() -> None:
-    """A run's objects live until its pages are written: looking for garbage among them at the usual
-    rate takes a tenth of the time."""
+    """Collect garbage less often: a run's objects live until its pages are written, and collecting
+    at the usual rate takes a tenth of the time."""
     gc.set_threshold(50_000)
 
 
 def processors() -> int:
-    """Processes that this machine has processors for."""
+    """Number of processes for the processors of this machine."""
     return min(8, len(os.sched_getaffinity(0)))
 
 

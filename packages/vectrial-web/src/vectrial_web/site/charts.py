@@ -18,8 +18,8 @@ _LEAST, _MOST = 3, 24
 
 
 def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
-    """The ranked answers of a sheet with their intervals; None where there are few, or where they
-    are no values of one metric."""
+    """Figure of a sheet's ranked answers with their intervals; None if there are few, or if they
+    are not values of one metric."""
     question = ranking.question
     ranked = [p for p in ranking.places if p.rank is not None and p.entry.values]
     if question.among or question.priced or not _LEAST <= len(ranked) <= _MOST:

@@ -41,8 +41,8 @@ Address = Callable[[Source], str]
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A run, as pages name it. started_s: since 1970. machine: in words; the same for the same
-    processor, memory and kernel. address: of its page below the root."""
+    """Facts about a run that pages show. started_s: since 1970. machine: description, equal for the
+    same processor, memory and kernel. address: address of its page below the root."""
 
     id: str
     title: str
@@ -57,10 +57,10 @@ class RunFacts:
 class StoreEntry:
     """One store's answer in one run.
 
-    question: its name. like: the terms. store, version, label: of the store; label with index and
-    nodes. setting: build and search parameters. cells: of the question's own columns, in order.
-    values: of the metric that is ranked, by repeat. base: those of the baseline. share: (count,
-    among). why: why it is not ranked; empty if it may be.
+    question: name of the question. like: the terms. store, version, label: of the store; the label
+        has index and nodes. setting: build and search parameters. cells: cells of the question's
+        own columns, in order. values: values of the ranked metric, by repeat. base: the baseline's
+        values. share: (count, among). why: why it is not ranked; empty if it may be.
     """
 
     question: str
@@ -82,13 +82,13 @@ class StoreEntry:
 
 
 def label_of(run: RunData, series: Series) -> str:
-    """The store, with its index where the run has several of it: lane and nodes are terms."""
+    """The store, with its index if the run has several of it: lane and nodes are terms."""
     kinds = {one.index_kind for one in run.labels if one.store == series.store}
     return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
 
 
 def linked(cell: Cell, address: Address) -> Cell:
-    """The cell with its address in the site, in place of its origin in the run."""
+    """The cell with its address in the site instead of its origin in the run."""
     if cell.source is None:
         return cell
     return replace(cell, source=None, href=address(cell.source))
@@ -114,7 +114,7 @@ class _Reader:
         self._disturbed = {phase.phase_id: sign.seen for sign in signs for _, phase in sign.where}
 
     def answers(self, question: Question) -> Iterator[StoreEntry]:
-        """For each series on each sheet the best point, or why there is none."""
+        """The best point for each series on each sheet, or the reason why there is none."""
         if question.priced and (found := list(self._priced(question))):
             yield from found
             return
@@ -175,7 +175,7 @@ class _Reader:
         return max(able, key=lambda p: sign * (p.value(metric.name) or 0.0), default=None)
 
     def _none(self, question: Question, like: Like, points: list[Point]) -> StoreEntry:
-        """The answer of a series of which no point counts."""
+        """The answer of a series without a point that counts."""
         state: Tone
         sound = [p for p in points if p.ranked]
         first = max(sound or points, key=lambda p: p.value("recall_mean") or 0.0)
@@ -244,7 +244,7 @@ class _Reader:
     # -- baselines -------------------------------------------------------------------------------
 
     def _base(self, question: Question, point: Point) -> Point | None:
-        """The best point of the same store, index, load and run, but for what varies."""
+        """The best point of the same store, index, load and run, except for the varied terms."""
         against = question.against
         assert against is not None
         own = self._rest(against, point)
@@ -258,7 +258,7 @@ class _Reader:
         return self._best(question, [p for p in same if key_of(against.by, p) == key])
 
     def _rest(self, against: Against, point: Point) -> tuple[Any, ...]:
-        """What a point and its baseline have in common."""
+        """The terms that a point and its baseline have in common."""
         key = against.by, point.phases[0].phase_id
         if key not in self._rests:
             trial = self._trials[point.phases[0].phase_id]
@@ -284,7 +284,7 @@ class _Reader:
         return {r: v.value for r, v in found.items() if v and v.valid and v.value is not None}
 
     def _why(self, question: Question, point: Point, values: Mapping[int, float]) -> str:
-        """Reason why a point that counts is not ranked; empty where nothing speaks against it."""
+        """Reason why a point that counts is not ranked; empty if it can be ranked."""
         seen = dict.fromkeys(
             self._disturbed[p.phase_id] for p in point.phases if p.phase_id in self._disturbed
         )
@@ -326,7 +326,7 @@ class _Reader:
         )
 
     def _resources(self, point: Point) -> tuple[Cell, ...]:
-        """What a store of a suite without prices used."""
+        """Resources that a store used, for a suite without prices."""
         count = resources.processors(self._run, point.series)
         none = absent_cell(_NO_PRICES)
         return (
@@ -356,7 +356,7 @@ _PRICES = (
 
 
 def price_columns() -> tuple[tuple[str, str, str], ...]:
-    """Of a priced question: key, heading and unit."""
+    """Columns of a priced question: key, heading and unit."""
     return _PRICES
 
 

@@ -20,7 +20,7 @@ _PLAIN = f"run{SUFFIX}"
 
 @dataclass(frozen=True)
 class Input:
-    """A run on disk. id: its folder in the site. name: its place below the path that was given."""
+    """A run on disk. id: its folder in the site. name: its path below the given path."""
 
     id: str
     path: Path
@@ -56,7 +56,7 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Runs and bundles at a path and below it. No link to a folder is followed further down."""
+    """Runs and bundles at a path and below it. Links to folders are not followed further down."""
     if path.is_file() or (path / DATABASE).is_file():
         yield path
         return

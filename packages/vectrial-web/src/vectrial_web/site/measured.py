@@ -17,8 +17,8 @@ _MOST = 120
 
 @dataclass(frozen=True)
 class Glance:
-    """A store's row in the table of a report that shows everything at a glance. sheet: its title;
-    cells: those after the store's name."""
+    """A store's row in a report's table that shows everything at a glance. sheet: title of its
+    table; cells: cells after the store's name."""
 
     run: RunFacts
     store: str

@@ -36,7 +36,7 @@ _NEWEST = 12
 
 @dataclass(frozen=True)
 class Site:
-    """Everything that the pages of many runs are made of."""
+    """The data for the pages of many runs."""
 
     title: str
     results: tuple[RunResult, ...]
@@ -48,7 +48,7 @@ class Site:
 
     @cached_property
     def rankings(self) -> dict[str, list[TermRanking]]:
-        """By the name of the question."""
+        """Rankings by name of the question."""
         return {q.name: rankings(q, self.entries) for q in QUESTIONS}
 
     @cached_property
@@ -75,8 +75,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Card:
-    """A question on the front page. page: its address. sheets: sets of terms with answers.
-    why: nothing is ranked, where there are no answers."""
+    """A question on the front page. page: its address. sheets: sets of terms with answers. why: why
+    nothing is ranked, if there are no answers."""
 
     question: str
     page: str
@@ -131,7 +131,7 @@ def _card(site: Site, question: Question) -> Card:
 
 
 def _answer(ranking: TermRanking) -> Answer | None:
-    """The answer of one sheet in short; None where nothing on it is ranked."""
+    """The short answer of one sheet; None if nothing on it is ranked."""
     question, page = ranking.question, question_page(ranking.question.name)
     href = f"{page}#table-{tables.ranking_table(ranking).name}"
     if question.against is not None:
@@ -168,7 +168,7 @@ def _answer(ranking: TermRanking) -> Answer | None:
 
 
 def _promises(ranking: TermRanking, href: str) -> Answer | None:
-    """Who kept every promise, and who did not."""
+    """Short answer that names the stores that kept every promise, and those that did not."""
     judged = [p.entry for p in ranking.places if not p.entry.why]
     if not judged:
         return None

@@ -16,22 +16,22 @@ HOME, RUNS, VERSIONS = "index.html", "runs.html", "versions.html"
 
 
 def question_page(name: str) -> str:
-    """The page of a question."""
+    """The address of a question's page."""
     return f"questions/{name}.html"
 
 
 def store_page(name: str) -> str:
-    """The page of a store."""
+    """The address of a store's page."""
     return f"stores/{slug(name)}.html"
 
 
 def dataset_page(name: str) -> str:
-    """The page of a dataset."""
+    """The address of a dataset's page."""
     return f"datasets/{slug(name)}.html"
 
 
 def run_page(run_id: str) -> str:
-    """The page of a run."""
+    """The address of a run's page."""
     return f"runs/{run_id}/index.html"
 
 
@@ -40,8 +40,8 @@ class SitePlace:
     """The place of a page in a site: a `vectrial.document.render.html.PagePlace`.
 
     page: its address below the root. files: the folder of its tables and figures, below the root;
-    empty: tables have no files. base_url: the address of the site; empty: not known.
-    source_of: from the origin of a value to an address below the root.
+        empty: tables have no files. base_url: the address of the site; empty: not known. source_of:
+        maps the origin of a value to an address below the root.
     """
 
     page: str
@@ -53,21 +53,21 @@ class SitePlace:
 
     @property
     def served(self) -> bool:
-        """Any web server, or none, shows it."""
+        """False, since any web server, or none, can show the page."""
         return False
 
     @property
     def kinds(self) -> Kinds:
-        """Those that are written beside a page."""
+        """Kinds of files that are written next to a page."""
         return Kinds(("svg",), ("json", "parquet"))
 
     @property
     def home(self) -> str:
-        """The front page."""
+        """The address of the front page."""
         return self.link(HOME)
 
     def link(self, href: str) -> str:
-        """What stands at `href` below the root; an address of a site elsewhere is left as it is."""
+        """The address of `href` below the root; an address of another site is left unchanged."""
         if "://" in href:
             return href
         return "../" * self.page.count("/") + quote(href, safe="/#?=&,.:-_~")
@@ -77,7 +77,7 @@ class SitePlace:
         return self.link(f"{self.files}/{figure.name}.{kind}")
 
     def embed(self, figure: Figure) -> str:
-        """An image that leads to the page."""
+        """HTML of an image that links to the page."""
         if not self.base_url:
             return ""
         picture = f"{self.base_url}/{quote(f'{self.files}/{figure.name}.svg')}"
@@ -89,6 +89,6 @@ class SitePlace:
         return self.link(f"{self.files}/{table.name}.{kind}")
 
     def source(self, source: Source) -> str:
-        """Where the values that a figure was made of are shown."""
+        """The address of the values from which a figure was made."""
         assert self.source_of is not None
         return self.link(self.source_of(source))

@@ -17,11 +17,11 @@ LARGE_ROWS = 10_000_000
 
 @dataclass(frozen=True)
 class Against:
-    """What an answer is compared with: the same store, index and load, but for some terms.
+    """The baseline of an answer: the same store, index and load, except for some terms.
 
-    varies: names of those terms. by: the term or metric by which the baseline is chosen.
-    highest: the baseline has the highest value of it, and not the lowest. title: of the column.
-    limit: the baseline must have exactly this value; None: any.
+    varies: names of those terms. by: the term or metric by which the baseline is chosen. highest:
+        the baseline has its highest value, instead of the lowest. title: title of the column.
+        limit: the baseline must have exactly this value; None: any.
     """
 
     varies: tuple[str, ...]
@@ -35,18 +35,18 @@ class Against:
 class Question:
     """A question that measured points answer.
 
-    name: of its page. title: as it is asked. lead: how it is answered.
-    metric: by which stores are ranked: one of the metrics of the points.
+    name: name of its page. title: the question as asked. lead: how it is answered.
+    metric: metric by which stores are ranked, one of the points' metrics.
     needs: metrics that a point must have. role: of the phases; None: any that has the metrics.
     shown: metrics in its table, in order, as (metric, heading).
-    among: the metric that `metric` is a count of. Such an answer has a verdict and no rank: one
-    count is enough to break a promise, and none proves nothing beyond an upper limit.
+    among: the metric with the total for the count in `metric`. Such an answer has a verdict and no
+        rank: one count breaks a promise, and none proves nothing beyond an upper limit.
     at_least, at_most: limits of metrics. rows: the least number of rows.
     only: values that a point's parameters must have. against: see `Against`.
     quiet: terms that make no table of their own, as (name, heading): they are columns.
-    ignores: terms that have nothing to do with the answer.
-    priced: ranked by price, where a suite has prices.
-    empty: what is said where nothing answers it.
+    ignores: terms that do not affect the answer.
+    priced: ranked by price, if a suite has prices.
+    empty: text if nothing answers it.
     """
 
     name: str

@@ -24,9 +24,9 @@ _PRICE = MetricName("price_per_million", "", "lower", "price of a million querie
 
 @dataclass(frozen=True)
 class Rank:
-    """An entry's place. rank: 1 plus the number of entries shown to be better; None where it is
-    not ranked. level: labels of entries that are shown to be neither better nor worse. verdict:
-    against the baseline, where the question has one."""
+    """An entry's place. rank: 1 plus the number of entries shown to be better; None if it is not
+    ranked. level: labels of entries that are shown to be neither better nor worse. verdict: verdict
+    against the baseline, if the question has one."""
 
     entry: StoreEntry
     rank: int | None = None
@@ -44,22 +44,22 @@ class TermRanking:
 
     @property
     def first(self) -> tuple[Rank, ...]:
-        """Those of the first rank."""
+        """The places of the first rank."""
         return tuple(place for place in self.places if place.rank == 1)
 
     @property
     def ranked(self) -> int:
-        """How many have a rank or a verdict."""
+        """Number of places with a rank or a verdict."""
         if self.question.among:
             return sum(not place.entry.why for place in self.places)
         return sum(p.rank is not None or p.verdict is not None for p in self.places)
 
 
 def rankings(question: Question, entries: Iterable[StoreEntry]) -> list[TermRanking]:
-    """Every set of terms with its answers: those with the most of them first.
+    """Every set of terms with its answers, most answers first.
 
-    Of a store that was measured in several runs on the same terms the newest run counts; of those
-    that may be ranked where there is one.
+    If a store was measured in several runs on the same terms, the newest run counts, or the newest
+    that may be ranked if there is one.
     """
     grouped: dict[Like, list[StoreEntry]] = defaultdict(list)
     for entry in entries:
@@ -71,7 +71,7 @@ def rankings(question: Question, entries: Iterable[StoreEntry]) -> list[TermRank
 
 
 def _with_distinct_titles(found: Sequence[TermRanking]) -> list[TermRanking]:
-    """The same, with the terms in which those of one title differ added to it."""
+    """The rankings, with differing terms added to titles that several of them share."""
     titled: dict[str, list[TermRanking]] = defaultdict(list)
     for one in found:
         titled[one.like.title].append(one)
@@ -87,7 +87,7 @@ def _with_distinct_titles(found: Sequence[TermRanking]) -> list[TermRanking]:
 
 
 def newest(entries: Iterable[StoreEntry]) -> list[StoreEntry]:
-    """Of each series that of the newest run."""
+    """The newest run's entry of each series."""
     last: dict[tuple[object, ...], StoreEntry] = {}
     for entry in entries:
         key = entry.series, tuple(cell.text for cell in entry.cells[: _quiet_count(entry)])
@@ -129,7 +129,8 @@ def _ranking(question: Question, like: Like, entries: Sequence[StoreEntry]) -> T
 
 
 def _by_broken_share(entries: Sequence[StoreEntry]) -> list[Rank]:
-    """Those that kept every promise first, side by side; then by the share of those broken."""
+    """Entries that kept every promise first, tied; then the others by their share of broken
+    ones."""
 
     def broken(entry: StoreEntry) -> float:
         count, among = entry.share or (0, 0)
@@ -140,7 +141,7 @@ def _by_broken_share(entries: Sequence[StoreEntry]) -> list[Rank]:
 
 
 def _first(metric: MetricName, entry: StoreEntry) -> float:
-    """What sorts entries of one rank: the best first."""
+    """Sort key for entries of one rank, best first."""
     values = sorted(entry.values.values())
     middle = values[len(values) // 2] if values else 0.0
     return -middle if metric.better == "higher" else middle
@@ -164,7 +165,7 @@ def _cell(a: StoreEntry, b: StoreEntry, metric: MetricName) -> ComparedCell:
 
 
 def _against(question: Question, entries: Sequence[StoreEntry]) -> list[Rank]:
-    """Each entry with its verdict against its own baseline, all of the sheet as one family."""
+    """Each entry with its verdict against its own baseline; the entries are one family."""
     metric = all_metrics()[question.metric]
     able = [entry for entry in entries if not entry.why and entry.base]
     cells = [ComparedCell(e.label, e.question, "", {}, metric, a=e.base, b=e.values) for e in able]

@@ -36,7 +36,7 @@ _TEXTS = ("suite.toml", "environment.json")
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run as the pages of many need it. why: why it could not be read, where there is nothing
+    """The data of a run for pages of many runs. why: why it could not be read, if there is nothing
     else. wrong: stores that failed the gate. run: its name and the second that it began, which a
     copy shares."""
 
@@ -57,8 +57,8 @@ class RunResult:
 
 @dataclass(frozen=True)
 class PageTask:
-    """What a process is asked for: a run, the root of the site, its title, how many figures of the
-    run are drawn, and the address of the site, for figures to embed."""
+    """Task of a process: a run, the root of the site, its title, how many figures of the run are
+    drawn, and the address of the site, for figures to embed."""
 
     source: Input
     root: Path
@@ -89,7 +89,7 @@ def write_run(task: PageTask) -> RunResult:
 
 
 def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
-    """Copy what was measured into the folder. Returns the names of the files."""
+    """Copy the measurements into the folder; returns the names of the files."""
     bundled = source.path.is_file()
     found = {}
     for name in _TEXTS:
@@ -197,7 +197,7 @@ def write_page(
     template: str = "site.html.j2",
     **context: object,
 ) -> None:
-    """Write a page of the site. site: its title."""
+    """Write a page of the site. site: title of the site."""
     context |= {"site": site, "plural": formatting.plural, "version": version()}
     made = html.page(report, place, template=template, more=TEMPLATES, **context)
     path = root / place.page

@@ -39,7 +39,7 @@ def store_report(site: Site, store: str) -> Report:
 
 
 def _of_questions(site: Site, store: str) -> Iterator[Section]:
-    """For each question a table of a store's places, with their ranks among all stores."""
+    """A table for each question with a store's places, and their ranks among all stores."""
     for question in QUESTIONS:
         rows: list[Row] = []
         heads: tuple[Column, ...] = ()
@@ -132,7 +132,7 @@ def listing(site: Site, kind: str) -> Report:
 
 
 def runs_report(site: Site) -> Report:
-    """The list of runs, and what could not be read."""
+    """The list of runs, and of paths that could not be read."""
     unread = tables.unread_table(site.results)
     blocks = (tables.runs_table("runs", site.results), *((unread,) if unread else ()))
     return Report("Runs", sections=(Section("runs", "", "", blocks),))

@@ -33,17 +33,17 @@ _RUN = Column("run", "Run", numeric=False)
 
 
 def day(started_s: float) -> str:
-    """A date of a calendar."""
+    """A calendar date."""
     return f"{datetime.fromtimestamp(started_s, UTC):%Y-%m-%d}"
 
 
 def run_cell(run: RunFacts) -> Cell:
-    """A run's name and date, which lead to its page."""
+    """A run's name and date, linked to its page."""
     return Cell(run.name, run.name, day(run.started_s), href=run.address)
 
 
 def store_cell(store: str, label: str, version: str = "") -> Cell:
-    """A store's label and version, which lead to its page."""
+    """A store's label and version, linked to its page."""
     return Cell(label, label, version, href=store_page(store))
 
 
@@ -76,7 +76,7 @@ def ranking_table(ranking: TermRanking, name: str = "") -> Table:
 
 
 def _mark(ranking: TermRanking) -> str:
-    """A few letters that tell apart sheets of one title."""
+    """A few letters that distinguish sheets with the same title."""
     return slug("|".join(f"{k}={v}" for k, v in ranking.like.terms)).rpartition("-")[2]
 
 
@@ -117,12 +117,12 @@ def _place_row(question: Question, place: Rank) -> Row:
 
 
 def is_ranked(question: Question) -> bool:
-    """Its answers have ranks, and not a verdict each."""
+    """True if a question's answers have ranks, instead of a verdict each."""
     return question.against is None and not question.among
 
 
 def _promise(entry: StoreEntry) -> Cell:
-    """Whether a promise was kept."""
+    """Cell that shows whether a promise was kept."""
     broken, outages = entry.share or (0, 0)
     if entry.why:
         return Cell("not judged", "not judged", note=f"Not judged: {entry.why}", tone="absent")
@@ -214,7 +214,7 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
 
 
 def by_date(results: Iterable[RunResult]) -> list[RunResult]:
-    """Those that were read, the newest first."""
+    """The runs that could be read, newest first."""
     found = [one for one in results if one.facts is not None]
     return sorted(
         found, key=lambda one: (-(one.facts.started_s if one.facts else 0), one.source.id)
@@ -222,7 +222,7 @@ def by_date(results: Iterable[RunResult]) -> list[RunResult]:
 
 
 def unread_table(results: Iterable[RunResult]) -> Table | None:
-    """What could not be read, with the reason."""
+    """Table of the runs that could not be read, with the reasons."""
     rows = tuple(Row.of(one.source.name, one.why) for one in results if one.facts is None)
     if not rows:
         return None
@@ -233,7 +233,7 @@ def unread_table(results: Iterable[RunResult]) -> Table | None:
 
 
 def matrix_table(results: Sequence[RunResult]) -> Table:
-    """Stores by datasets: how many runs hold both."""
+    """Table of stores by datasets, with the number of runs that hold both."""
     counts: dict[tuple[str, str], int] = {}
     datasets: dict[str, int] = {}
     stores: dict[str, int] = {}
@@ -268,7 +268,7 @@ def matrix_table(results: Sequence[RunResult]) -> Table:
 def versions_table(
     name: str, title: str, question: Question, steps: Sequence[tuple[StoreEntry, Cell]]
 ) -> Table:
-    """One store on one set of terms over time. steps: each entry with its verdict."""
+    """Table of one store on one set of terms over time. steps: each entry with its verdict."""
     heads = (
         Column("date", "Date", numeric=False),
         Column("version", "Version", numeric=False),

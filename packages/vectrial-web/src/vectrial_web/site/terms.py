@@ -19,9 +19,9 @@ Terms = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Like:
-    """What two entries must have in common to be ranked: every term, the machine included.
+    """The terms that two entries must share to be ranked, including the machine.
 
-    title, conditions: for people; no part of it.
+    title, conditions: for display only.
     """
 
     dataset: str
@@ -32,7 +32,7 @@ class Like:
 
 
 def machine_of(run: RunData) -> str:
-    """The machine of a run, in words: what makes figures of two runs comparable, or not."""
+    """Description of a run's machine, which decides whether figures of two runs are comparable."""
     facts = run.run["environment"] if isinstance(run.run["environment"], dict) else {}
     cpu, memory = facts.get("cpu") or {}, resources.memory_bytes(run)
     parts = [str(cpu.get("model") or "unknown processor")]
@@ -43,7 +43,7 @@ def machine_of(run: RunData) -> str:
 
 
 def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Like:
-    """The terms of a point that answers a question. trial: one of those that measured it."""
+    """The terms of a point that answers a question. trial: one of the trials that measured it."""
     measured = measured_terms(run, trial, {**trial.params, **point.params})
     hidden = {*dict(question.quiet), *question.ignores, "filter", "verdict"}
     if question.against is not None:
@@ -93,7 +93,7 @@ def key_of(name: str, point: Point) -> float:
 
 
 def _rounded(share: float) -> float:
-    """To two digits: the same share of two datasets' filters, whatever its last digits."""
+    """A share rounded to two digits, so that filters of two datasets can have the same share."""
     return float(f"{share:.2g}")
 
 
@@ -105,7 +105,7 @@ def percent(share: float) -> str:
 def _title(
     question: Question, point: Point, terms: Mapping[str, Any], names: Mapping[str, str]
 ) -> str:
-    """What a table is of, for people."""
+    """Readable title of a table."""
     parts = [point.dataset, formatting.rows(point.rows)]
     if "recall_mean" in question.needs and "k" in terms:
         parts.append(f"k = {terms['k']}")

@@ -19,7 +19,7 @@ _PAGE = 60
 
 @dataclass(frozen=True)
 class MetricLine:
-    """A metric of a point, with the values of the repeats: (shown, state, reason) each."""
+    """A metric of a point, with the value of each repeat: (shown, state, reason)."""
 
     anchor: str
     metric: str
@@ -29,7 +29,7 @@ class MetricLine:
 
 @dataclass(frozen=True)
 class PointValues:
-    """A point as a page shows it. conditions: (name, value). repeats: heads of the columns."""
+    """A point as a page shows it. conditions: (name, value). repeats: headings of the columns."""
 
     anchor: str
     title: str
@@ -42,7 +42,7 @@ class PointValues:
 
 @dataclass(frozen=True)
 class Derived:
-    """A figure that was made of several points: (name of a point, its address) each."""
+    """A figure made from several points, each given by (name of a point, its address)."""
 
     anchor: str
     what: str
@@ -60,7 +60,7 @@ class Values:
     """The pages of values of one run, and the addresses of figures on them."""
 
     def __init__(self, run: RunData, folder: str) -> None:
-        """folder: of the run's pages, below the root of the site."""
+        """folder: folder of the run's pages, below the root of the site."""
         self._run, self._folder = run, folder
         self._trial: dict[int, Trial] = {}
         #: Every phase with its place among `points`.
@@ -76,7 +76,7 @@ class Values:
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """Number of pages."""
         return -(-len(self.points) // _PAGE)
 
     def page_of(self, number: int) -> str:
@@ -89,7 +89,7 @@ class Values:
         return f"{self._folder}/values-of-several.html"
 
     def address(self, source: Source) -> str:
-        """Where the values are that a figure was made of, below the root of the site."""
+        """The address of the values from which a figure was made, below the root of the site."""
         if source.trial is not None:
             found = (i for i, t in self._trial.items() if t.trial_id == source.trial)
             return self._at(self._place.get(next(found, -1), 0))
@@ -107,7 +107,7 @@ class Values:
 
     @property
     def derived(self) -> Sequence[Derived]:
-        """The figures made of several points whose address was asked for."""
+        """The figures made from several points whose address was requested."""
         return list(self._derived.values())
 
     def page(self, number: int) -> list[PointValues]:

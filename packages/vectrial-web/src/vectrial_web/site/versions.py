@@ -31,7 +31,7 @@ from vectrial_web.site.questions import QUESTIONS, Question
 
 
 def versions_report(site: Site) -> Report:
-    """Stores that were measured more than once on equal terms, over time; and every version."""
+    """Report on stores measured repeatedly with equal terms, over time; and on every version."""
     question = QUESTIONS[0]
     grouped: dict[object, list[StoreEntry]] = defaultdict(list)
     for entry in site.entries:
@@ -59,7 +59,7 @@ def versions_report(site: Site) -> Report:
 
 
 def _steps(question: Question, entries: Sequence[StoreEntry]) -> list[tuple[StoreEntry, Cell]]:
-    """Each entry with its verdict against the one before."""
+    """Each entry with its verdict against the previous one."""
     metric = all_metrics()[question.metric]
     pairs = [
         (i, ComparedCell(e.label, e.question, "", {}, metric, a=before.values, b=e.values))

@@ -42,7 +42,7 @@ _FOUND = {"find_by_condition": _READ_ALL}
 
 
 def _asks(search: dict[str, dict[str, int]]) -> tuple[Ask, ...]:
-    """search: what searches are given, as `Ask.settings` has it."""
+    """search: settings of the searches; see `Ask.settings`."""
     ingest, crud, condition, sweep = report.ASKS
     return (
         replace(ingest, faithful_of={name: {"batch_rows": 9} for name in _QDRANT}),

@@ -92,13 +92,13 @@ ASKS = (
 def through(
     published: str, store: str, params: dict[str, Scalar | list[Scalar]], *notes: str
 ) -> Arm:
-    """A system called through DocArray, as the report's were."""
+    """A system called through DocArray, as in the report."""
     said = (f"called through {HERE}, as in the report", *notes)
     return Arm(published, store, "hnsw", params, "; ".join(said), through=HERE, of=MADE)
 
 
 def on_edge(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
-    """A part's Qdrant, measured as its engine in this process where no server of it can be had."""
+    """A part's Qdrant, measured as its engine in this process if no server of it is available."""
     arm = Arm(
         "Qdrant",
         "qdrant-edge",

@@ -92,12 +92,12 @@ def _put(dim: int) -> Part:
 
 
 def _on_reference(part: Part) -> Part:
-    """The part on the reference server, where Longbow cannot run."""
+    """The part on the reference server, if Longbow cannot run."""
     return part.substitute("longbow", _FLAT, "reference", "the reference server")
 
 
 def _built() -> Part:
-    """The lesser sizes once more, into a graph: 50,000 rows of it take minutes."""
+    """The smaller sizes once more, built as a graph: 50,000 rows of it take minutes."""
     sizes = (3_000, 10_000)
     put = _put(128)
     (ask,) = put.asks
@@ -114,7 +114,8 @@ def _built() -> Part:
 
 
 def _hybrid(dim: int, sources: tuple[str, ...], texts: str) -> Part:
-    """Their text was a column of made-up words. texts: what ours are."""
+    """The hybrid part. The report's text was a column of made-up words. texts: description of
+    ours."""
     return Part(
         name=f"hybrid-{dim}",
         title=f"Dense and text together, {dim} dimensions",

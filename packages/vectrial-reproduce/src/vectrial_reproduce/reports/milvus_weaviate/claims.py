@@ -24,7 +24,7 @@ def _milvus(
     least: float = 1.0,
     note: str = "",
 ) -> Claim:
-    """Milvus' figure is the larger one."""
+    """A claim that Milvus' figure is the larger one."""
     own = given or {}
     return Claim(
         text,
@@ -43,7 +43,7 @@ def _weaviate(
     given: Given | None = None,
     note: str = "",
 ) -> Claim:
-    """Weaviate's figure is the larger one."""
+    """A claim that Weaviate's figure is the larger one."""
     own = given or {}
     return Claim(
         text, metric, ClaimSide(part, own, _WEAVIATE), ClaimSide(part, own, _MILVUS), note=note
@@ -51,7 +51,7 @@ def _weaviate(
 
 
 def _ahead(text: str, metric: str, one: ClaimSide, other: ClaimSide, note: str = "") -> Claim:
-    """Milvus' figure over Weaviate's is larger on one side than on the other."""
+    """A claim that Milvus' figure over Weaviate's is larger on one side than on the other."""
     sides = [
         replace(side, stores=stores) for side in (one, other) for stores in (_MILVUS, _WEAVIATE)
     ]
@@ -69,7 +69,7 @@ _CLUSTER: dict[str, Any] = {
 
 
 def _cost(store: str, nodes: int) -> RunReading:
-    """Processor time of the servers for a query."""
+    """Reading of the servers' processor time per query."""
     return RunReading(store=store, metric="server_cpu_us_per_op", nodes=nodes, **_CLUSTER)
 
 

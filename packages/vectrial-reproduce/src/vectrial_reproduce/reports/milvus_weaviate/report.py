@@ -66,7 +66,7 @@ _APPENDED = "before it builds an index, Milvus writes every row once"
 
 
 def _loaded(note: str = "") -> tuple[Measure, ...]:
-    """note: what is to be known of the loads of one dataset."""
+    """note: remark on the loads of one dataset."""
     return (
         Measure(
             ("ingest", "throughput"), "ingest", "ingest", "ready_rows_per_s",
@@ -139,7 +139,7 @@ def _searches(efs: Sequence[int] = _EFS) -> tuple[Ask, ...]:
 
 
 def _loads(*sizes: int, weaviate: int | None = None) -> tuple[Ask, ...]:
-    """weaviate: its rows of a batch by the report's own method, where it had others than 2000."""
+    """weaviate: its rows per batch in the report's own method, if not 2000."""
     own = {} if weaviate is None else {"weaviate": {"batch_rows": weaviate}}
     grown = {"checkpoints": sizes}
     return (Ask("ingest", {"probes": 0, "settle_s": 10.0}, grown, faithful_of=own),)

@@ -38,7 +38,7 @@ _CLAIMS = "claims.md"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says. Returns the exit code."""
+    """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
         with interrupts.handled():
@@ -127,7 +127,7 @@ def _announced(result: CommittedResult, state: CommittedState) -> str:
 
 
 def _pages(result: CommittedResult, results: Path) -> None:
-    """The pages that depend on several bundles."""
+    """Write the pages that depend on several bundles."""
     if result.is_reproduction:
         found = committed.reproductions(results)
         for one in found:

@@ -37,26 +37,26 @@ _REPORTS = (f"{_OWN}/reports", f"{_PACKAGE}/reports")
 
 
 def behind(result: CommittedResult, revisions: Iterable[str | None]) -> int | None:
-    """Commits since the oldest of some revisions that touch what measures a result; None if one is
-    unknown here. 0: measuring again would do the same."""
+    """Commits since the oldest of some revisions that touch the code measuring a result; None if a
+    revision is unknown here. 0: measuring again would do the same."""
     found = [_since(one, result) for one in set(revisions)]
     known = [len(commits) for commits in found if commits is not None]
     return max(known, default=None) if len(known) == len(found) else None
 
 
 def revision() -> str | None:
-    """The checkout's; None outside of one."""
+    """The checkout's revision; None outside a checkout."""
     return _git("rev-parse", "HEAD")
 
 
 def changes() -> list[str]:
-    """Tracked files that measure, and that have changes which no commit holds."""
+    """Tracked files with uncommitted changes, among those that measure."""
     output = _git("diff", "HEAD", "--name-only", "--", *map(_top, _MEASURES))
     return (output or "").splitlines()
 
 
 def _since(revision: str | None, result: CommittedResult) -> frozenset[str] | None:
-    """The commits since a revision that touch what measures a result; None if it is unknown."""
+    """Commits since a revision that touch the code measuring a result; None if it is unknown."""
     # Asked for apart: what git leaves out of a listing, no other path of it brings back.
     parts = [_commits(revision, paths) for paths in (_MEASURES, _own(result)) if paths]
     known = [part for part in parts if part is not None]
@@ -64,7 +64,7 @@ def _since(revision: str | None, result: CommittedResult) -> frozenset[str] | No
 
 
 def _own(result: CommittedResult) -> tuple[str, ...]:
-    """What measures this result alone."""
+    """Paths of the code that measures only this result."""
     if not result.is_reproduction:
         return tuple(_suites(result))
     folder = result.words[1].replace("-", "_")
@@ -72,7 +72,7 @@ def _own(result: CommittedResult) -> tuple[str, ...]:
 
 
 def _suites(result: CommittedResult) -> list[str]:
-    """The suites that its command names, as far as they are the checkout's."""
+    """The suites that the result's command names, if they are in the checkout."""
     root = Path(_git("rev-parse", "--show-toplevel") or "/").resolve()
     named = [Path(word).resolve() for word in result.words if word.endswith(".toml")]
     return [path.relative_to(root).as_posix() for path in named if path.is_relative_to(root)]
@@ -87,7 +87,7 @@ def _commits(since: str | None, paths: tuple[str, ...]) -> frozenset[str] | None
 
 
 def _top(path: str) -> str:
-    """A path as git takes it, from the checkout's root."""
+    """A path in the form that git takes, from the checkout's root."""
     return path if path.startswith(":") else f":(top){path}"
 
 

@@ -32,9 +32,9 @@ class _ResultEntry(BaseModel):
 class CommittedResult:
     """A committed result.
 
-    name: its folder, relative to that of all results. words: the command that measures it, without
-    `vectrial` itself. needs: what it takes beyond `make setup-servers`. pending: there is no bundle
-    of it yet.
+    name: its folder, relative to the folder of all results. words: the command that measures it,
+        without `vectrial` itself. needs: its requirements beyond `make setup-servers`. pending:
+        there is no bundle of it yet.
     """
 
     name: str
@@ -44,17 +44,17 @@ class CommittedResult:
 
     @property
     def is_reproduction(self) -> bool:
-        """Of a published report: its folder has one folder for each part."""
+        """True if the result reproduces a report: its folder has one folder for each part."""
         return self.words[0] == REPRODUCE
 
     @property
     def is_run(self) -> bool:
-        """Of a suite: its disturbed trials can be measured again."""
+        """True if the result is a run of a suite: its disturbed trials can be measured again."""
         return self.words[0] == RUN
 
 
 def read(results: Path) -> list[CommittedResult]:
-    """The list in a folder, in its order.
+    """The declared results in a folder, in order.
 
     Raises:
         UserError: there is none, or it is invalid.
@@ -93,7 +93,7 @@ def _result(name: str, table: object, path: Path) -> CommittedResult:
 
 
 def chosen(results: Sequence[CommittedResult], names: Sequence[str]) -> list[CommittedResult]:
-    """Those with these names, or within a folder of such a name; all if there are no names.
+    """The results with these names, or within a folder of such a name; all if there are no names.
 
     Raises:
         UserError: nothing has such a name.

@@ -28,12 +28,12 @@ _ONCE = ("--from", "--seal")
 
 
 class NotMeasured(UserError):
-    """A result could not be measured; what is committed of it is unchanged."""
+    """A result could not be measured; its committed state is unchanged."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """results: the folder of what is committed. runs: of what is measured, a folder for each."""
+    """Folders. results: of the committed results. runs: of the measurements, a folder for each."""
 
     results: Path
     runs: Path
@@ -46,14 +46,13 @@ def measure(
     wait: Callable[[], None] | None = None,
     accept_fewer: bool = False,
 ) -> None:
-    """Measure a result, or complete a run of it that was begun by the same code, and replace what
-    is committed of it.
+    """Measure a result, or complete a run of it begun by the same code, and replace its committed
+    state.
 
     Args:
-        wait: returns when the machine is quiet; called before measuring. Trials of a run that a
-            busy machine disturbed all the same are measured once more. None: it is measured as the
-            machine is.
-        accept_fewer: also where fewer trials have a result than those committed.
+        wait: returns when the machine is quiet; called before measuring. Trials that a busy machine
+            disturbed nevertheless are measured once more. None: measure without waiting.
+        accept_fewer: also if fewer trials have a result than those committed.
 
     Raises:
         NotMeasured: the command failed, or measured fewer trials.
@@ -76,8 +75,8 @@ def measure(
 
 
 def command(result: CommittedResult, own: Path, begun: Path | None) -> list[str]:
-    """The words after `vectrial` that measure a result into its folder of runs, or that complete
-    one."""
+    """The words after `vectrial` that measure a result into its folder of runs, or complete a
+    run."""
     form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
     if begun is None:
         return [*result.words, "--out", str(own), *form]
@@ -96,7 +95,7 @@ def _repeated(words: Sequence[str]) -> list[str]:
 
 
 def unsealed(result: CommittedResult, places: Places) -> Path | None:
-    """The newest run of a result that is not committed, and that was begun by the code of now.
+    """The newest run of a result that is not committed and was begun by the current code.
 
     Raises:
         UserError: it is being written.
@@ -120,7 +119,7 @@ def unsealed(result: CommittedResult, places: Places) -> Path | None:
 
 
 def _is_complete(result: CommittedResult, run: Path) -> bool:
-    """A run that only has to be sealed. A reproduction's parts to come are not known here."""
+    """True if a run only has to be sealed. Later parts of a reproduction are not known here."""
     return not result.is_reproduction and all(facts(one).finished for one in runs(run).values())
 
 

@@ -21,7 +21,7 @@ _NAMED, _LEAST_CORES = 3, 0.02
 
 @dataclass(frozen=True)
 class BusyProcess:
-    """A process that used processors. cores: how many, on average."""
+    """A process that used processors. cores: average number of processors."""
 
     pid: int
     name: str
@@ -33,9 +33,9 @@ class BusyProcess:
 
 @dataclass(frozen=True)
 class Activity:
-    """What the machine did for a while. cores: busy processors on average, of `processors`; None
-    where the platform does not tell. steal_share: taken by other guests of the host. processes: the
-    busiest first."""
+    """Activity of the machine for a while. cores: busy processors on average, of `processors`; None
+    if the platform does not report it. steal_share: share taken by other guests of the host.
+    processes: busiest first."""
 
     cores: float | None
     processors: int
@@ -44,7 +44,7 @@ class Activity:
 
     @property
     def quiet(self) -> bool:
-        """A phase that was measured meanwhile would not be marked as disturbed."""
+        """True if a phase measured at the same time would not be marked as disturbed."""
         busy = self.cores is not None and self.cores > OTHER_CORES_SHARE * self.processors
         return not busy and self.steal_share <= STEAL_SHARE
 
@@ -60,7 +60,7 @@ class Activity:
 
 
 def look(seconds: float = LOOK_S) -> Activity:
-    """The machine over so many seconds, this process aside."""
+    """Activity of the machine over this many seconds, without this process."""
     before, machine, began = _used(), machine_now(), time.monotonic()
     time.sleep(seconds)
     after, later, span_s = _used(), machine_now(), time.monotonic() - began
@@ -83,10 +83,10 @@ def look(seconds: float = LOOK_S) -> Activity:
 
 
 def wait(say: Callable[[str], None], seen: Callable[[], Activity] = look) -> None:
-    """Return when the machine is quiet. say: gets a line at once, and once a minute, of what keeps
-    it busy.
+    """Return when the machine is quiet. say: called with a line on what keeps it busy, at once and
+    then once a minute.
 
-    seen: looks at the machine for a while.
+    seen: observes the machine for a while.
     """
     said_at: float | None = None
     began = time.monotonic()
@@ -103,7 +103,7 @@ def _grown(before: float | None, after: float | None) -> float | None:
 
 
 def _used() -> dict[tuple[int, str], float]:
-    """Processor seconds by process. One that ended meanwhile is left out."""
+    """Processor seconds by process. Processes that end meanwhile are left out."""
     found = {}
     for process in psutil.process_iter(["pid", "name", "cpu_times"]):
         times = process.info["cpu_times"]

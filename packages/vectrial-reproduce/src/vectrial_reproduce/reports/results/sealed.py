@@ -35,10 +35,10 @@ from gap
 
 @dataclass(frozen=True)
 class Facts:
-    """About a run. revisions: of the code that began it and of those that went on with it; None if
-    it is unknown. changed: there were changes that no commit held. ended: of its last trial.
-    paused: for which it stood still until it was resumed, in all. measured: trials with a result,
-    of so many. finished: it has come to its end."""
+    """Facts about a run. revisions: revisions of the code that began it and of the code that
+    continued it; None if unknown. changed: there were uncommitted changes. ended: end of its last
+    trial. paused: total time of pauses before it was resumed. measured: trials with a result, out
+    of `trials`. finished: the run is complete."""
 
     started: datetime
     ended: datetime
@@ -53,45 +53,45 @@ class Facts:
 
 @dataclass(frozen=True)
 class CommittedState:
-    """A result as it is committed. parts: by folder within its own; "" for a run's bundle."""
+    """A result's committed state. parts: facts by folder within its own; "" for a run's bundle."""
 
     result: CommittedResult
     parts: dict[str, Facts]
 
     @property
     def revisions(self) -> tuple[str | None, ...]:
-        """Of all parts, each once."""
+        """Revisions of all parts, each once."""
         return tuple(dict.fromkeys(one for part in self.parts.values() for one in part.revisions))
 
     @property
     def measured(self) -> int:
-        """Trials of all parts."""
+        """Number of measured trials in all parts."""
         return sum(part.measured for part in self.parts.values())
 
     @property
     def started(self) -> datetime | None:
-        """When its first part was begun."""
+        """Start of its first part."""
         return min((part.started for part in self.parts.values()), default=None)
 
     @property
     def took(self) -> timedelta:
-        """From the start of each part to its end, without pauses, added up."""
+        """Total duration of the parts, without pauses."""
         spans = (part.ended - part.started - part.paused for part in self.parts.values())
         return sum(spans, timedelta())
 
     @property
     def changed(self) -> bool:
-        """A part was measured with changes that no commit holds."""
+        """True if a part was measured with uncommitted changes."""
         return any(part.changed for part in self.parts.values())
 
     @property
     def machine(self) -> str:
-        """Of its parts; each machine once."""
+        """Machines of the parts, each once."""
         return "; ".join(dict.fromkeys(part.machine for part in self.parts.values()))
 
 
 def facts(run: Path) -> Facts:
-    """About a run, given as a folder or a bundle.
+    """Facts about a run, given as a folder or a bundle.
 
     Raises:
         VectrialError: it cannot be read.
@@ -126,7 +126,7 @@ def _machine(environment: dict[str, Any]) -> str:
 
 
 def committed(result: CommittedResult, results: Path) -> CommittedState:
-    """What is committed of a result.
+    """The committed state of a result.
 
     Raises:
         VectrialError: a bundle cannot be read.

@@ -28,7 +28,7 @@ _NOTES = (
 
 
 def page(states: Sequence[CommittedState]) -> Report:
-    """Each result in a row."""
+    """Page with a row for each result."""
     table = Table("results", "", _COLUMNS, tuple(_row(one) for one in states), _NOTES)
     return Report("Committed results", "", sections=(Section("results", "", "", (table,)),))
 
@@ -55,7 +55,7 @@ def _row(state: CommittedState) -> Row:
 
 
 def described(state: CommittedState) -> dict[str, Any]:
-    """A row as an object. behind: None if it is unknown, or nothing is measured."""
+    """A row as an object. behind: None if unknown, or if nothing is measured."""
     return {
         "result": state.result.name,
         "command": " ".join(("vectrial", *state.result.words)),
@@ -71,12 +71,12 @@ def described(state: CommittedState) -> dict[str, Any]:
 
 
 def behind(state: CommittedState) -> int | None:
-    """Commits since it was measured; see `vectrial_reproduce.reports.results.code`."""
+    """Commits since the result was measured; see `vectrial_reproduce.reports.results.code`."""
     return code.behind(state.result, state.revisions) if state.parts else None
 
 
 def is_stale(state: CommittedState, older: int = 0) -> bool:
-    """It is not measured, by an unknown revision, or by one of more than `older` commits ago."""
+    """True if the result is missing, or of an unknown revision, or over `older` commits old."""
     count = behind(state)
     return count is None or count > older
 
