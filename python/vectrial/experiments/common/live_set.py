@@ -41,8 +41,8 @@ class TimedAnswer:
 
 @dataclass
 class RecallBounds:
-    """Of every answer: recall at most and at least, rows whose state was not certain, and how many
-    answers name a row that was certainly not there."""
+    """Bounds on the recall of every answer. most, least: the bounds. uncertain: rows whose state
+    was not certain. dead: answers that name a row that was certainly gone."""
 
     most: list[float] = field(default_factory=list)
     least: list[float] = field(default_factory=list)

@@ -86,7 +86,7 @@ class NodeLoss(Experiment):
     before_s, lost_s, after_s: seconds of the load before the loss, until the node is back, and
         after that.
     settle_s: seconds that the nodes may take to agree after the load.
-    timeout_s: until a request has failed. connections: as of `mixed`'s clients.
+    timeout_s: until a request has failed. connections: see the clients of `mixed`.
     search: search parameters (no lists).
     """
 

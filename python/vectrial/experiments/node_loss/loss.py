@@ -17,7 +17,7 @@ class Loss:
     """Makes the fault and ends it, in a thread of its own, at set times of the load.
 
     Args:
-        strike: as of `Context`. number: of the node, from 0.
+        strike: see `Context`. number: the node's number, from 0.
         at_s: seconds from the start of the load until the loss; lost_s: from then until its end.
     """
 
