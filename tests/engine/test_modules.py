@@ -50,6 +50,19 @@ def _named(text: str, depth: int) -> set[str]:
     return out
 
 
+def files(folder: Path) -> dict[str, set[str]]:
+    """Each file of a folder, `mod.rs` aside, with the other ones that it names."""
+    inside = "::".join(("crate", *folder.relative_to(SOURCES).parts))
+    names = re.compile(rf"\b(?:{inside}|super)::(?:\{{([^;]*)|(\w+))")
+    out = {}
+    for path in folder.glob("*.rs"):
+        code = "\n".join(_COMMENT.sub("", line) for line in path.read_text().splitlines())
+        found = {word for pair in names.findall(code) for word in re.findall(r"\w+", "".join(pair))}
+        out[path.stem] = found
+    out.pop("mod", None)
+    return {name: (named & out.keys()) - {name} for name, named in out.items()}
+
+
 def cycle(graph: Mapping[str, set[str]]) -> list[str]:
     """The modules of one cycle, the first of them again at the end; empty where there is none."""
     try:
@@ -63,7 +76,17 @@ def test_modules_import_one_way() -> None:
     graph = modules(SOURCES)
     assert {"run", "record", "protocols", "transport", "codec", "python"} <= graph.keys()
     assert graph["run"] >= {"record", "protocol"}
+    assert graph["protocols"] >= {"protocol", "transport"}
+    assert files(SOURCES / "run")["stage"] >= {"plan", "request_log"}
     assert not (found := cycle(graph)), f"the engine's modules form a cycle: {' -> '.join(found)}"
+
+
+FOLDERS = sorted({path.parent for path in SOURCES.rglob("mod.rs")})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda one: one.relative_to(SOURCES).as_posix())
+def test_files_of_a_folder_import_one_way(folder: Path) -> None:
+    assert not (found := cycle(files(folder))), f"a cycle: {' -> '.join(found)}"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ use crate::record::histogram::Latencies;
 use crate::record::recorder::Recorder;
 use crate::run::answer_log::AnswerLog;
 use crate::run::plan::Class;
-use crate::run::request_log::RequestLog;
+use crate::run::request_log::{RequestLog, Times};
 
 /// What one thread has recorded of one class.
 pub struct ClassRecord {
@@ -16,14 +16,6 @@ pub struct ClassRecord {
     pub rows: u64,
     pub answers: Option<AnswerLog>,
     pub requests: Option<RequestLog>,
-}
-
-/// The instants of one request.
-#[derive(Clone, Copy)]
-pub struct Times {
-    pub intended: i64,
-    pub sent: i64,
-    pub done: i64,
 }
 
 impl ClassRecord {

@@ -13,6 +13,7 @@ mod connection_pool;
 mod encode;
 mod in_flight;
 mod open_loop;
+mod outcome;
 mod plan;
 mod request_log;
 mod request_order;
@@ -34,8 +35,9 @@ use crate::protocol::{Prepared, Protocol, Target};
 use crate::record::windows::{WindowRow, Windows};
 pub use answer_log::AnswerLog;
 use connection_pool::ConnectionPool;
-use plan::StageOutcome;
-pub use plan::{Class, ClassOutcome, Limit, Outcome, Pace, Plan, Share, Source};
+use outcome::StageOutcome;
+pub use outcome::{ClassOutcome, Outcome};
+pub use plan::{Class, Limit, Pace, Plan, Share, Source};
 pub use request_log::RequestLog;
 use stage::{Place, Stage};
 use turns::{Turn, Turns};
@@ -212,7 +214,7 @@ pub fn run<P: Protocol>(
     }
     let plan = &shared.plan;
     let length_ns = plan.limit.duration_ns;
-    plan::merge(plan, length_ns, seen.into_iter(), control.is_cancelled()).map(Some)
+    outcome::merge(plan, length_ns, seen.into_iter(), control.is_cancelled()).map(Some)
 }
 
 impl<P: Protocol> Shared<P> {
@@ -242,7 +244,7 @@ impl<P: Protocol> Shared<P> {
             self.expect_loops(1);
             let (length_ns, all) = (Some(turn.length_ns), std::mem::take(&mut *handed_in));
             let cancelled = control.is_cancelled();
-            let outcome = plan::merge(&self.plan, length_ns, all.into_iter(), cancelled)?;
+            let outcome = outcome::merge(&self.plan, length_ns, all.into_iter(), cancelled)?;
             control.turns.hand_in(outcome);
         }
         Ok(())
@@ -322,7 +324,7 @@ async fn stages<P: Protocol>(
         }
         let place = Place::of_stage(thread, number);
         let stage = Stage::new(shared.clone(), pool.clone(), place, start, None)?;
-        out.push(Rc::new(stage).run(control).await?);
+        out.push(Rc::new(stage).run(control, open_loop::pace).await?);
     }
     Ok(out)
 }
@@ -343,7 +345,7 @@ async fn take_turns<P: Protocol>(
         wait::until(turn.begin_ns).await;
         let (place, start) = (Place::of_turn(thread, turn), turn.begin_ns);
         let stage = Stage::new(shared.clone(), pool.clone(), place, start, cursors.take())?;
-        let mut seen = Rc::new(stage).run(control).await?;
+        let mut seen = Rc::new(stage).run(control, open_loop::pace).await?;
         cursors = Some(std::mem::take(&mut seen.cursors));
         let mut stages = std::mem::take(&mut warmup);
         stages.push(seen);

@@ -11,11 +11,11 @@ use tokio::task::spawn_local;
 use crate::clock::now_ns;
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::Protocol;
-use crate::run::arrival::{Arrival, Schedule};
+use crate::run::arrival::Schedule;
 use crate::run::connection::Sender;
 use crate::run::plan::part;
 use crate::run::request_order::Mix;
-use crate::run::stage::Stage;
+use crate::run::stage::{OpenSource, Stage};
 use crate::run::wait::Waiter;
 
 /// So many arrivals that are due are handed over before others may run.
@@ -23,7 +23,7 @@ const BURST: usize = 16;
 
 /// The arrivals that one thread takes: every n-th of a schedule that the threads of all machines
 /// share.
-pub struct ThreadSchedule {
+struct ThreadSchedule {
     schedule: Schedule,
     mix: Rc<RefCell<Mix>>,
     skip: usize,
@@ -31,15 +31,10 @@ pub struct ThreadSchedule {
 }
 
 impl ThreadSchedule {
-    pub fn new<P: Protocol>(
-        arrival: Arrival,
-        seed: u64,
-        mix: Rc<RefCell<Mix>>,
-        stage: &Stage<P>,
-    ) -> Self {
+    fn new<P: Protocol>(of: OpenSource, stage: &Stage<P>) -> Self {
         Self {
-            schedule: Schedule::new(arrival, seed),
-            mix,
+            schedule: Schedule::new(of.arrival, of.seed),
+            mix: of.mix,
             skip: stage.number_of_thread(),
             threads: stage.shared.plan.all_threads(),
         }
@@ -145,14 +140,10 @@ impl Desk {
     }
 }
 
-/// Send what `schedule` says, when it says, until the stage's end.
-pub async fn pace<P: Protocol>(
-    stage: &Rc<Stage<P>>,
-    source: usize,
-    mut schedule: ThreadSchedule,
-    in_flight: usize,
-    left: &Cell<u64>,
-) {
+/// Send what the schedule of a source says, when it says, until the stage's end.
+pub async fn pace<P: Protocol>(stage: Rc<Stage<P>>, open: OpenSource) {
+    let (stage, source, in_flight, left) = (&stage, open.at, open.in_flight, open.left.clone());
+    let mut schedule = ThreadSchedule::new(open, stage);
     let bound = part(in_flight, schedule.threads, stage.number_of_thread()).max(1);
     let bound = bound.min(stage.pool.room(source));
     let waiter = match Waiter::new(stage.shared.plan.dedicated) {

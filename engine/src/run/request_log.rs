@@ -1,6 +1,12 @@
 //! The instants of every request, where the caller wants them: what was under way when.
 
-use crate::run::class_record::Times;
+/// The instants of one request.
+#[derive(Clone, Copy)]
+pub struct Times {
+    pub intended: i64,
+    pub sent: i64,
+    pub done: i64,
+}
 
 /// Entries of one piece: what is full stays where it is.
 const PIECE: usize = 16_384;

@@ -1,6 +1,7 @@
 //! One stage on one thread: its loops, what they share, and its end.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -12,13 +13,15 @@ use crate::clock::{now_ns, thread_cpu_ns};
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::Protocol;
 use crate::random::derive;
+use crate::run::arrival::Arrival;
 use crate::run::backlog::Backlog;
-use crate::run::class_record::{ClassRecord, Times};
+use crate::run::class_record::ClassRecord;
 use crate::run::connection::{Sender, BACKOFF_NS};
 use crate::run::connection_pool::ConnectionPool;
 use crate::run::in_flight::InFlight;
-use crate::run::open_loop;
-use crate::run::plan::{part, Limit, Pace, Plan, Source, StageOutcome};
+use crate::run::outcome::StageOutcome;
+use crate::run::plan::{part, Limit, Pace, Plan, Source};
+use crate::run::request_log::Times;
 use crate::run::request_order::{Cursor, Mix};
 use crate::run::turns::Turn;
 use crate::run::{Control, Shared, TICK};
@@ -60,6 +63,17 @@ impl Place {
             None => [plan.warmup, plan.limit][self.number],
         }
     }
+}
+
+/// A source with a schedule, on one thread: its number, its arrivals with their seed, the classes
+/// drawn from, and how many requests are left.
+pub struct OpenSource {
+    pub at: usize,
+    pub arrival: Arrival,
+    pub in_flight: usize,
+    pub seed: u64,
+    pub mix: Rc<RefCell<Mix>>,
+    pub left: Rc<Cell<u64>>,
 }
 
 /// What the loops of a thread share while a stage lasts.
@@ -162,11 +176,19 @@ impl<P: Protocol> Stage<P> {
         })
     }
 
-    /// Run every loop to its end, and wait for what is in flight then.
-    pub async fn run(self: Rc<Self>, control: &Control) -> Result<StageOutcome, InvalidArgument> {
+    /// Run every loop to its end, and wait for what is in flight then. `open` is the loop of a
+    /// source with a schedule.
+    pub async fn run<F>(
+        self: Rc<Self>,
+        control: &Control,
+        open: impl Fn(Rc<Self>, OpenSource) -> F,
+    ) -> Result<StageOutcome, InvalidArgument>
+    where
+        F: Future<Output = ()> + 'static,
+    {
         let (cpu, opened) = (thread_cpu_ns(), self.pool.opened());
         let mut published = Published::default();
-        self.spawn();
+        self.spawn(open);
         let mut drained_at = None;
         loop {
             tokio::select! {
@@ -213,7 +235,10 @@ impl<P: Protocol> Stage<P> {
         })
     }
 
-    fn spawn(self: &Rc<Self>) {
+    fn spawn<F>(self: &Rc<Self>, open: impl Fn(Rc<Self>, OpenSource) -> F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
         let Place {
             thread,
             number,
@@ -249,15 +274,17 @@ impl<P: Protocol> Stage<P> {
                         drop(guard);
                     }),
                     Pace::Open { arrival, in_flight } => {
-                        let (arrival, in_flight) = (arrival.clone(), *in_flight);
+                        let source = OpenSource {
+                            at,
+                            arrival: arrival.clone(),
+                            in_flight: *in_flight,
+                            seed: derive(seed, 1),
+                            mix,
+                            left,
+                        };
+                        let work = open(stage, source);
                         spawn_local(async move {
-                            let schedule = open_loop::ThreadSchedule::new(
-                                arrival,
-                                derive(seed, 1),
-                                mix,
-                                &stage,
-                            );
-                            open_loop::pace(&stage, at, schedule, in_flight, &left).await;
+                            work.await;
                             drop(guard);
                         })
                     }

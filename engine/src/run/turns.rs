@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::clock::now_ns;
-use crate::run::plan::Outcome;
+use crate::run::outcome::Outcome;
 use crate::run::LEAD_NS;
 
 /// Permission to send for a while.

@@ -1,19 +1,10 @@
 //! Answers: replies to the commands of either engine.
 
-use super::{query_engine, vector_set, Engine};
+use super::common::{Engine, Replies};
+use super::{query_engine, vector_set};
 use crate::protocol::{Answer, Failure, Operation};
 use crate::protocols::rows;
-use crate::transport::resp::{double, number, refusal, Decode, Item, Reader};
-
-/// How replies are read.
-#[derive(Clone, Debug)]
-pub struct Replies {
-    pub(super) engine: Engine,
-    pub(super) prefix: Vec<u8>,
-    /// What a search brings back beside ids and scores.
-    pub(super) attributes: bool,
-    pub(super) returning: Vec<String>,
-}
+use crate::transport::resp::{refusal, Decode, Item, Reader};
 
 impl Decode for Replies {
     fn replies(&self, operation: Operation, rows: usize) -> usize {
@@ -42,18 +33,6 @@ impl Decode for Replies {
 }
 
 impl Replies {
-    pub fn id(&self, item: Item<'_>) -> Result<i64, Failure> {
-        let Item::Text(name) = item else {
-            return Err(Failure::garbage("a name is no text"));
-        };
-        let own = name.strip_prefix(&self.prefix[..]);
-        own.and_then(number).ok_or_else(|| {
-            let name = String::from_utf8_lossy(name);
-            let prefix = String::from_utf8_lossy(&self.prefix);
-            Failure::garbage(format!("'{name}' is no id after the prefix '{prefix}'"))
-        })
-    }
-
     /// Writes, gets and deletes: a reply for each row, or two.
     fn each(
         &self,
@@ -82,18 +61,5 @@ impl Replies {
             first = first.or(failure);
         }
         rows::failed(failed, rows, first)
-    }
-}
-
-/// A score, however it is written.
-pub fn score(item: Item<'_>) -> Result<f32, Failure> {
-    match item {
-        Item::Double(value) => Ok(value as f32),
-        Item::Integer(value) => Ok(value as f32),
-        Item::Text(text) => match double(text) {
-            Ok(value) => Ok(value as f32),
-            Err(_) => Err(Failure::garbage("a score is no number")),
-        },
-        _ => Err(Failure::garbage("a score is no number")),
     }
 }

@@ -19,6 +19,7 @@
 //! same connection waits too, so that only connections make searches run side by side.
 
 mod answer;
+mod common;
 mod query_engine;
 mod request;
 mod vector_set;
@@ -30,20 +31,15 @@ use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Failure, Operation, Prepared, Protocol, Target, Task};
 use crate::protocols::options::names;
 use crate::transport::resp::{self, Opened};
-pub use answer::Replies;
-use request::{greeting, Words};
+pub use common::Replies;
+use common::{Engine, Words};
+use request::greeting;
 
 /// Over connections of one kind.
 pub struct Redis<C> {
     greeting: Vec<Vec<u8>>,
     decoder: Replies,
     connection: PhantomData<fn() -> C>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Engine {
-    VectorSet,
-    Search,
 }
 
 impl<C: resp::Open<Replies>> Protocol for Redis<C> {

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::answer::{score, Replies};
-use super::request::{bytes, Words};
+use super::common::{bytes, score, Replies, Words};
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Failure, Operation, Task};
 use crate::protocols::rows;

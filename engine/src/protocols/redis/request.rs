@@ -1,6 +1,7 @@
 //! Requests: commands, of either engine.
 
-use super::{query_engine, vector_set, Engine, Replies};
+use super::common::{Engine, Replies, Words};
+use super::{query_engine, vector_set};
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Operation, Options, Task};
 use crate::transport::resp::put_command;
@@ -37,19 +38,6 @@ pub fn greeting(options: &Options) -> Result<Vec<Vec<u8>>, InvalidArgument> {
     Ok(out)
 }
 
-/// What the commands of a class have in common.
-pub struct Words<'a> {
-    pub replies: &'a Replies,
-    pub collection: &'a [u8],
-    pub vector: &'a [u8],
-    /// Of a search.
-    pub ef: Option<String>,
-    pub filter_ef: Option<String>,
-    pub exact: bool,
-    /// What stands at the end of a `VADD`.
-    pub build: Vec<Vec<u8>>,
-}
-
 impl<'a> Words<'a> {
     pub fn new(replies: &'a Replies, options: &'a Options) -> Result<Self, InvalidArgument> {
         let number = |name| Ok(options.parse::<u64>(name)?.map(|value| value.to_string()));
@@ -62,10 +50,6 @@ impl<'a> Words<'a> {
             exact: options.parse("exact")?.unwrap_or(false),
             build: vector_set::build(options)?,
         })
-    }
-
-    fn name(&self, id: i64) -> Vec<u8> {
-        [&self.replies.prefix, id.to_string().as_bytes()].concat()
     }
 
     pub fn search(&self, task: &Task, query: usize) -> Result<Vec<u8>, InvalidArgument> {
@@ -95,8 +79,4 @@ impl<'a> Words<'a> {
             (_, Engine::Search) => query_engine::put_row(self, task, row, &name, out),
         }
     }
-}
-
-pub fn bytes(task: &Task, row: usize) -> Vec<u8> {
-    task.vectors.row_bytes(row).collect()
 }

@@ -9,8 +9,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::answer::{score, Replies};
-use super::request::{bytes, Words};
+use super::common::{bytes, score, Replies, Words};
 use crate::invalid_argument::InvalidArgument;
 use crate::protocol::{Answer, Cell, Column, Failure, Options, Task};
 use crate::protocols::rows;
