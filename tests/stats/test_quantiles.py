@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_contents import SOME_DATASET
 
-from support.run_contents import SOME_DATASET
 from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
 from vectrial.results.reader import RunReader

@@ -159,6 +159,7 @@ def test_from_site_packages_only_what_is_asked_for_comes_along(
     shutil.rmtree(package)
     source = Path(environments.__file__).parents[1]
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "locks").mkdir()
     (package / "locks" / "tiny.lock").write_text("# nothing\n")
     (package.parent / "neighbour.py").write_text("")
     (package.parent / "theirs").mkdir()

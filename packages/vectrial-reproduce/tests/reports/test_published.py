@@ -61,4 +61,4 @@ def test_each_report_has_its_figures_in_its_folder() -> None:
     folder = Path(published.__file__).parent
     found = {path.parent.name for path in folder.glob("*/published.csv")}
     assert found == {name.replace("-", "_") for name in REPRODUCTIONS}
-    assert folder.parent.name == "vectrial"
+    assert folder.parent.name == "vectrial_reproduce"

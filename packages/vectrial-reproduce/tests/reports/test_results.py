@@ -131,6 +131,14 @@ def test_the_pause_of_a_resumed_run_is_not_its_duration(tmp_path: Path) -> None:
     assert took == paused.ended - paused.started - timedelta(hours=2)
 
 
+def test_the_link_to_the_latest_part_is_no_part(tmp_path: Path) -> None:
+    for part in ("one", "two"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "run.duckdb").touch()
+    (tmp_path / "latest").symlink_to("two")
+    assert sealed.runs(tmp_path) == {"one": tmp_path / "one", "two": tmp_path / "two"}
+
+
 def test_an_interrupted_result_keeps_its_run(tmp_path: Path) -> None:
     results = listed(tmp_path, f'[tiny]\ncommand = "run {suite(tmp_path, 300)}"\n')
     program = [

@@ -156,7 +156,9 @@ def folders(results: Path) -> set[str]:
 
 
 def runs(folder: Path) -> dict[str, Path]:
-    """The runs in a folder that `vectrial run` or `vectrial reproduce` wrote, by part."""
+    """The runs in a folder that `vectrial run` or `vectrial reproduce` wrote, by part. A link to
+    the latest of them is none."""
     if (folder / DATABASE).is_file():
         return {"": folder}
-    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{DATABASE}"))}
+    parts = (path.parent for path in sorted(folder.glob(f"*/{DATABASE}")))
+    return {part.name: part for part in parts if not part.is_symlink()}
