@@ -91,7 +91,7 @@ image: ## a container image of the wheel in dist/, which `make wheel` puts there
 
 lock: | $(BIN)/uv ## pin everything again from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml packages/*/pyproject.toml --extra dev $(patsubst %,--no-emit-package %,vectrial $(PLUGINS)) --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
-	$(BIN)/uv pip compile pyproject.toml requirements/demo.in --extra demo --constraint requirements/dev.lock --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/demo.lock
+	$(BIN)/uv pip compile pyproject.toml requirements/demo.in --extra demo --no-emit-package vectrial --constraint requirements/dev.lock --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/demo.lock
 	$(BIN)/uv pip compile requirements/wheel.in --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/wheel.lock
 	cd packages/vectrial-reproduce/src/vectrial_reproduce/locks && for source in *.in; do \
 	  $(abspath $(BIN))/uv pip compile $$source --python-version 3.11 --generate-hashes --no-header --quiet -o $${source%.in}.lock; done

@@ -79,6 +79,12 @@ def test_the_demo_has_the_versions_of_the_tests() -> None:
     assert demo <= dev
 
 
+def test_locks_name_no_package_of_this_checkout() -> None:
+    """They have hashes, which a folder has none of."""
+    for lock in (ROOT / "requirements").glob("*.lock"):
+        assert "file:" not in lock.read_text("utf-8"), lock
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> ModuleType:
     """`scripts/engine.py` of a checkout with two sources."""
