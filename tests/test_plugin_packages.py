@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_calls import call
 
-from vectrial.cli.commands import _BROUGHT_BY
+from vectrial.cli import commands
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.stores.registry import STORES
 from vectrial.suite.model import read_suite
@@ -48,13 +49,21 @@ def test_what_a_plug_in_registers_is_its_own_and_is_found(folder: Path) -> None:
             found.load(name)
 
 
-def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing() -> None:
+def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     brought = {
         name: project["name"]
         for project in PLUGINS.values()
         for name in project["entry-points"]["vectrial.commands"]
     }
-    assert brought == _BROUGHT_BY
+    assert brought == commands._BROUGHT_BY
+    monkeypatch.setattr(commands, "COMMANDS", {})
+    for name, package in brought.items():
+        done = call(name, "--help")
+        assert done.code == 2
+        assert f"'{name}' is a command of the package {package}" in done.err
+        assert f"pip install {package}" in done.err
 
 
 def test_a_suite_of_the_core_asks_for_what_the_core_has() -> None:
