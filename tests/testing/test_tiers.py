@@ -7,6 +7,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from vectrial.stores.memory import MemoryStore
 from vectrial.stores.postgres.store import PgVector
 from vectrial.testing.conformance import test_reads, test_wire, test_writes
 from vectrial.testing.conformance.cases import all_cases, cases_of, telling_case
-from vectrial.testing.conformance.plugin import _marks
+from vectrial.testing.conformance.plugin import _marks, _reason
 
 STORES = [registry.load(name) for name in registry.names()]
 
@@ -85,3 +87,19 @@ def _collected() -> str:
         check=True,
     )
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("AssertionError: 3 rows are gone\nassert not 3", "AssertionError: 3 rows are gone"),
+        ("AssertionError: \n\nArrays are not equal", "Arrays are not equal"),
+        ("TypeError: supported:\n  1. add(x: int)\n", "TypeError: supported: 1. add(x: int)"),
+    ],
+)
+def test_the_reason_of_a_failed_check_is_its_first_line_that_says_something(
+    message: str, reason: str
+) -> None:
+    crash = SimpleNamespace(message=message)
+    report: Any = SimpleNamespace(passed=False, longrepr=SimpleNamespace(reprcrash=crash))
+    assert _reason(report) == reason

@@ -24,6 +24,7 @@ from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.operating_point import OperatingPoint
+from vectrial.model.phase import Phase
 from vectrial.model.placement import Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Searcher
@@ -171,7 +172,10 @@ def test_no_load_is_in_a_collection_of_an_earlier_one(noted: type[Noted], tmp_pa
 
 
 def test_a_trial_that_fails_takes_no_other_with_it(
-    noted: type[Noted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    noted: type[Noted],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(noted, "fails_at", 2)
     first, second = measured(tmp_path, ("ingest", {}), ("ingest", {}))
@@ -179,6 +183,28 @@ def test_a_trial_that_fails_takes_no_other_with_it(
     assert first.gate
     assert (second.status, second.reason) == ("failed", "StoreError: no more")
     assert second.telemetry, "what was sampled is kept"
+    log = capfd.readouterr().err
+    assert log.count("Traceback") == 1
+    assert "test_worker.py" in log, "the line that raised"
+
+
+def test_a_metric_that_nobody_declared_fails_its_trial_and_nothing_else(
+    noted: type[Noted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = EXPERIMENTS["ingest"].run
+
+    def inventive(*arguments: Any) -> Iterator[Phase]:
+        for phase in run(*arguments):
+            phase.metrics["nonsense"] = 1.0
+            yield phase
+
+    monkeypatch.setattr(EXPERIMENTS["ingest"], "run", inventive)
+    (only,) = measured(tmp_path, ("ingest", {}))
+    assert only.status == "failed"
+    assert only.reason is not None
+    assert "undeclared metric nonsense: declare it in" in only.reason
+    assert only.phases
+    assert not any("nonsense" in phase.metrics for phase in only.phases), "the others are kept"
 
 
 def test_a_gate_that_cannot_be_asked_fails_the_trials_it_was_to_judge(

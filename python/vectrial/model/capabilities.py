@@ -225,8 +225,8 @@ class Capabilities:
         search for one value looks at no other part; None: it does not.
     payload_index: `Field.indexed` makes a difference: an index can be left off.
     filters_need_index: a column without an index can be stored and read, but not filtered by.
-    get, scan, upsert, delete: the operation exists.
-    replaces: `upsert` gives an existing id a new vector and metadata (else it is refused).
+    get, scan, upsert, delete: the operation exists; `upsert` gives an existing id a new vector and
+        new metadata.
     persistent: flushed data survives `close` and `open`.
     concurrent_search: searchers may be called from several threads at once.
     inserts_after_build: rows may be added after `build` without rebuilding.

@@ -36,7 +36,7 @@ class Phase:
     role: meaning of its figures beyond the experiment; None if only the experiment knows.
 
     metrics: name → value, or None with a reason in `missing`. Names are those of
-        `vectrial.results.schema.METRICS`.
+        `vectrial.model.results_schema.METRICS`.
     histograms: name → HDR histogram in the V2 encoding, nanoseconds.
     windows: operation → columns second, count, errors, p50_us, p99_us, max_us, recall.
     errors: (kind, count, first messages).

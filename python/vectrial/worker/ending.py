@@ -7,11 +7,17 @@ handles, memory, local ports) fails the trial, which `--resume` measures again.
 from __future__ import annotations
 
 import re
+import sys
+import traceback
 from collections.abc import Container, Iterator, Sequence
+from itertools import chain
 
+from vectrial.experiments.base import Experiment
 from vectrial.gate import GateResult
 from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.gate import Scope
+from vectrial.model.phase import Phase
+from vectrial.model.results_schema import METRICS
 from vectrial.worker.messages import Finished
 
 #: What the machine lacks, and how the system and libraries say so.
@@ -33,6 +39,33 @@ _SAID = {what: re.compile("|".join(map(re.escape, said))) for what, said in _LAC
 #: What a suite can take from a store on purpose: a disk of its own is filled and cut off, memory is
 #: limited.
 DISK, MEMORY = frozenset({"room on a disk", "a disk that can be written"}), frozenset({"memory"})
+
+
+def reason_of(error: Exception) -> str:
+    """The reason that an error gives a trial. The traceback goes to stderr, which is the job's log:
+    whoever writes an experiment or a store looks for the line there."""
+    traceback.print_exception(error, file=sys.stderr)
+    return f"{type(error).__name__}: {error}"
+
+
+def require_declared(experiment: Experiment, phases: Sequence[Phase]) -> None:
+    """Raise if a phase has a metric that nobody declared; it is taken out, so that the others can
+    be kept.
+
+    Raises:
+        KeyError: naming each.
+    """
+    known = METRICS.keys() | {metric.name for metric in experiment.metrics}
+    unknown = sorted({*chain(*(chain(one.metrics, one.missing) for one in phases))} - known)
+    for phase in phases:
+        for name in unknown:
+            phase.metrics.pop(name, None)
+            phase.missing.pop(name, None)
+    if unknown:
+        raise KeyError(
+            f"undeclared metric {', '.join(unknown)}: declare it in the experiment's `metrics`, or"
+            " in vectrial.model.results_schema"
+        )
 
 
 def judge(

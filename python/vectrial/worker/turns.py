@@ -12,6 +12,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.slices import Slice
 from vectrial.stats.quantiles import withhold
 from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
+from vectrial.worker import ending
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
 from vectrial.workload.in_turns import TurnLoad
@@ -172,7 +173,7 @@ class TurnTaking:
         try:
             act()
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
-            arm.fail(f"{type(error).__name__}: {error}")
+            arm.fail(ending.reason_of(error))
 
 
 def _pause(phase: Phase) -> None:

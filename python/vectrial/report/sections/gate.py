@@ -102,7 +102,7 @@ def _scope_cell(checks: Sequence[CheckResult]) -> Cell:
 
 def _checks_table(checks: Sequence[CheckResult]) -> Table:
     columns = (
-        Column("check", "CheckResult", numeric=False),
+        Column("check", "Check", numeric=False),
         Column("invalidates", "A failure invalidates", numeric=False),
         Column("demands", "Requirement", numeric=False),
     )

@@ -34,18 +34,21 @@ def warnings(run: RunData) -> tuple[str, ...]:
     counts = Counter(t.status for t in run.trials)
     for status, what in (("failed", "failed"), ("skipped", "skipped")):
         if counts[status]:
-            found.append(f"{formatting.plural(counts[status], 'trial')} {what}; reasons below.")
+            found.append(
+                f"{formatting.plural(counts[status], 'trial')} {what}; the report has the reasons."
+            )
     invalid = [p for p in run.points if p.state == "invalid" and p.reason]
     if invalid:
         found.append(
             f"{formatting.plural(len(invalid), 'row')} of measurements "
-            f"{'is' if len(invalid) == 1 else 'are'} invalid and excluded; reasons below."
+            f"{'is' if len(invalid) == 1 else 'are'} invalid and excluded; the report has the"
+            " reasons."
         )
     if doubtful := run.doubts:
         found.append(
             f"{formatting.plural(len(doubtful), 'figure')} "
             f"{'contradicts' if len(doubtful) == 1 else 'contradict'} other recorded values; "
-            "reasons below."
+            "the report has the reasons."
         )
     found += _unranked(run)
     few = _few_repeats(run)

@@ -99,7 +99,10 @@ def _reason(report: pytest.TestReport) -> str:
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
-    return str(crash.message if crash else report.longrepr).partition("\n")[0]
+    lines = str(crash.message if crash else report.longrepr).split("\n")
+    said = [line.strip() for line in lines if line.strip() not in ("", "AssertionError:")]
+    # A list that a line announces is a part of it.
+    return " ".join(said[: 2 if said and said[0].endswith(":") else 1])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
