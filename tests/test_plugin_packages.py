@@ -7,11 +7,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from command_calls import call
 
 from vectrial.cli import commands
 from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.model.errors import UserError
 from vectrial.stores.registry import STORES
 from vectrial.suite.model import read_suite
 from vectrial.util.plugins import Plugins
@@ -59,11 +60,13 @@ def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
     }
     assert brought == commands._BROUGHT_BY
     monkeypatch.setattr(commands, "COMMANDS", {})
+    group = commands.Commands(name="vectrial")
     for name, package in brought.items():
-        done = call(name, "--help")
-        assert done.code == 2
-        assert f"'{name}' is a command of the package {package}" in done.err
-        assert f"pip install {package}" in done.err
+        with pytest.raises(
+            UserError, match=f"'{name}' is a command of the package {package}"
+        ) as one:
+            group.resolve_command(click.Context(group), [name])
+        assert one.value.remedy == f"pip install {package}"
 
 
 def test_a_suite_of_the_core_asks_for_what_the_core_has() -> None:
