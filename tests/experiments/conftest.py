@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from own_home import home
 
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+__all__ = ["home"]

@@ -60,17 +60,12 @@ def plugin_wheels() -> list[Path]:
         for package in packages:
             words = ("build", "--wheel", "--quiet", "--offline", "--out-dir", out, package)
             subprocess.run((uv, *words), check=True)
-        return [_newest(out, f"{package.name.replace('-', '_')}-*.whl") for package in packages]
+        return [_wheels(out, f"{one.name.replace('-', '_')}-*.whl")[-1] for one in packages]
 
 
-def _newest(folder: Path, pattern: str) -> Path:
-    return max(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
-
-
-def _wheels(folder: Path) -> list[Path]:
-    """Those for this machine, the newest last."""
-    found = folder.glob(f"vectrial-*_{platform.machine()}.whl")
-    return sorted(found, key=lambda path: path.stat().st_mtime)
+def _wheels(folder: Path, pattern: str = f"vectrial-*_{platform.machine()}.whl") -> list[Path]:
+    """The wheels of a pattern, unless given Vectrial's for this machine; the newest last."""
+    return sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
 
 
 def _newest_source() -> float:

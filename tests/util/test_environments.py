@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from environment_imports import check_imports
 
 from vectrial.model.capabilities import Environment
 from vectrial.model.errors import NotInstalled, UserError
@@ -223,25 +224,7 @@ def test_what_the_machine_lacks_hardware_for_is_skipped_or_refused(
 @pytest.mark.parametrize("name", environments.names())
 def test_what_the_measuring_process_needs_imports_in_every_environment(name: str) -> None:
     """The real environments: numpy, pyarrow, pydantic and psutil are all that they share with
-    the main one, so nothing that measures may import more. Experiments' sections of a report
-    (`report`, `charts`) read runs and draw, elsewhere."""
-    names = ["datasets.library", "datasets.truth"]
+    the main one, so nothing that measures may import more."""
     packages = ["model", "worker", "stores", "workload", "telemetry", "experiments", "gate"]
-    probe = (
-        "import importlib, pkgutil\n"
-        f"names = ['vectrial.' + name for name in {names!r}]\n"
-        f"for package in {packages!r}:\n"
-        "    found = importlib.import_module('vectrial.' + package)\n"
-        "    below = getattr(found, '__path__', [])\n"
-        "    names += [m.name for m in pkgutil.walk_packages(below, found.__name__ + '.')]\n"
-        "for name in names:\n"
-        "    if name.rpartition('.')[2] not in ('report', 'charts'):\n"
-        "        importlib.import_module(name)\n"
-    )
-    if lacks := environments.lacking(Environment(name)):
-        pytest.skip(lacks)
-    run = environments.command(Environment(name), "unused")
-    done = subprocess.run(
-        [run.argv[0], "-c", probe], env=run.env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    packages += ["datasets.library", "datasets.truth"]
+    check_imports(name, [f"vectrial.{package}" for package in packages])

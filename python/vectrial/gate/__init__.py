@@ -83,7 +83,7 @@ def _loaded_rows(subject: Subject, report: GateResults, rng: np.random.Generator
     with report.check(*reading.ANSWER_CHECKS):
         true_share = reading.answers(subject, report)
     with report.check("all_rows_kept"):
-        contents.kept(subject, report)
+        contents.all_rows(subject, report)
     with report.check("rows_found_by_search"):
         contents.searchable(subject, report, true_share)
 

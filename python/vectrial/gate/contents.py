@@ -26,7 +26,7 @@ SCAN_BYTES = 64 << 20
 _PAGE = 300
 
 
-def kept(subject: Subject, report: GateResults) -> None:
+def all_rows(subject: Subject, report: GateResults) -> None:
     """`all_rows_kept`: check every id if the store can be read quickly, else a sample of ids."""
     rows = subject.rows
     if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:

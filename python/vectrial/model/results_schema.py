@@ -6,6 +6,7 @@ A run folder holds `run.duckdb` (these tables), `suite.toml` as it was resolved,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 #: Raised when the layout changes; a run of another layout is refused.
@@ -399,6 +400,12 @@ METRICS = {
     )
     for metric in _ALL
 }
+
+
+def with_own(own: Iterable[MetricName]) -> Mapping[str, MetricName]:
+    """The shared metrics and these, an experiment's own, by name."""
+    return METRICS | {metric.name: metric for metric in own}
+
 
 #: Keys of one object of `vectrial report RUN --format jsonl`, in order; more may follow.
 EXPORT_KEYS = (

@@ -74,7 +74,7 @@ class RunReader:
                 where=str(folder),
                 remedy="give the folder that `vectrial run` printed, or runs/latest",
             )
-        self._limits = ReadLimits.given()
+        self._limits = ReadLimits.from_environment()
         self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
         with ExitStack() as opened:
             self._process = Here() if own else opened.enter_context(PROCESSES.one())

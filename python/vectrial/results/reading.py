@@ -83,7 +83,7 @@ class ReadLimits:
     bytes: int = 256 << 20
 
     @classmethod
-    def given(cls) -> ReadLimits:
+    def from_environment(cls) -> ReadLimits:
         """Limits with the seconds from the environment.
 
         Raises:

@@ -19,10 +19,10 @@ from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import (
     DDL,
-    METRICS,
     SCHEMA_VERSION,
     SLICES_DDL,
     MetricName,
+    with_own,
 )
 from vectrial.model.slices import Slice
 from vectrial.model.trial import IDENTITY, TrialRow
@@ -388,7 +388,7 @@ def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
 
 def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
     """Rows of a phase in the table `metric`, without its number. own: its experiment's metrics."""
-    known = METRICS | {metric.name: metric for metric in own}
+    known = with_own(own)
     for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:
             raise KeyError(

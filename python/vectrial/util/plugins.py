@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -166,8 +167,7 @@ def packages() -> Mapping[str, Path]:
 def folder_of(kind: type) -> Path:
     """The folder of the top-level package that defines `kind`, or the module's file if it lies in
     no package."""
-    top = kind.__module__.partition(".")[0]
-    found = _place(top)
+    found = _place(_top(kind.__module__))
     if found is None:
         raise UserError(
             f"{reference(kind)} cannot be imported by another process",
@@ -180,9 +180,14 @@ def folder_of(kind: type) -> Path:
 def _packages(path: tuple[str, ...]) -> Mapping[str, Path]:
     registered = _registered("vectrial.packages", path)
     entries = (entry for several in registered.values() for entry in several)
-    modules = sorted({entry.point.module.partition(".")[0] for entry in entries})
+    modules = sorted({_top(entry.point.value) for entry in entries})
     places = {module: _place(module) for module in modules}
     return MappingProxyType({module: place for module, place in places.items() if place})
+
+
+def _top(target: str) -> str:
+    """The top-level module of "package.module:Name"."""
+    return re.split("[.:]", target, maxsplit=1)[0]
 
 
 def _place(module: str) -> Path | None:
@@ -248,4 +253,4 @@ def _installed(groups: Mapping[str, Mapping[str, str]]) -> bool:
     """True if the package that declares these entry points can be imported: a source tree may hold
     a package that was not installed."""
     targets = [target for group in groups.values() for target in group.values()]
-    return bool(targets) and _place(targets[0].partition(":")[0].partition(".")[0]) is not None
+    return bool(targets) and _place(_top(targets[0])) is not None

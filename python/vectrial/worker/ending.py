@@ -10,14 +10,11 @@ import re
 import sys
 import traceback
 from collections.abc import Container, Iterator, Sequence
-from itertools import chain
 
-from vectrial.experiments.base import Experiment
 from vectrial.gate import GateResult
 from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.gate import Scope
-from vectrial.model.phase import Phase
-from vectrial.model.results_schema import METRICS
+from vectrial.model.results_schema import MetricName, with_own
 from vectrial.worker.messages import Finished
 
 #: What the machine lacks, and how the system and libraries say so.
@@ -41,30 +38,27 @@ _SAID = {what: re.compile("|".join(map(re.escape, said))) for what, said in _LAC
 DISK, MEMORY = frozenset({"room on a disk", "a disk that can be written"}), frozenset({"memory"})
 
 
-def reason_of(error: Exception) -> str:
-    """The reason that an error gives a trial. The traceback goes to stderr, which is the job's log:
-    whoever writes an experiment or a store looks for the line there."""
+def log_error(error: Exception) -> str:
+    """Write the traceback of an error to stderr, which is the job's log: whoever writes an
+    experiment or a store looks for the line there. Returns the error as the reason of a trial."""
     traceback.print_exception(error, file=sys.stderr)
     return f"{type(error).__name__}: {error}"
 
 
-def require_declared(experiment: Experiment, phases: Sequence[Phase]) -> None:
-    """Raise if a phase has a metric that nobody declared; it is taken out, so that the others can
-    be kept.
-
-    Raises:
-        KeyError: naming each.
-    """
-    known = METRICS.keys() | {metric.name for metric in experiment.metrics}
-    unknown = sorted({*chain(*(chain(one.metrics, one.missing) for one in phases))} - known)
-    for phase in phases:
-        for name in unknown:
-            phase.metrics.pop(name, None)
-            phase.missing.pop(name, None)
-    if unknown:
-        raise KeyError(
-            f"undeclared metric {', '.join(unknown)}: declare it in the experiment's `metrics`, or"
-            " in vectrial.model.results_schema"
+def drop_undeclared(out: Finished, own: Sequence[MetricName]) -> None:
+    """Remove the metrics that neither the results' schema nor the experiment (own) declares, so
+    that the others can be written. The trial has failed."""
+    known, undeclared = with_own(own), set[str]()
+    for phase in out.phases:
+        for values in (phase.metrics, phase.missing):
+            undeclared |= (names := values.keys() - known.keys())
+            for name in names:
+                del values[name]
+    if undeclared and out.status != "failed":
+        out.status = "failed"
+        out.reason = (
+            f"undeclared metric {', '.join(sorted(undeclared))}: declare it in the experiment's"
+            " `metrics`, or in vectrial.model.results_schema"
         )
 
 

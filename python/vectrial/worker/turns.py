@@ -173,7 +173,7 @@ class TurnTaking:
         try:
             act()
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
-            arm.fail(ending.reason_of(error))
+            arm.fail(ending.log_error(error))
 
 
 def _pause(phase: Phase) -> None:

@@ -227,7 +227,7 @@ class _Measurement:
             except TimeIsUp:
                 out.status, out.reason = "failed", OVERDUE
             except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
-                out.status, out.reason = "failed", ending.reason_of(error)
+                out.status, out.reason = "failed", ending.log_error(error)
             if out.status == "failed" and not turns.is_open:
                 self.loaded = False
         turns.run()
@@ -257,7 +257,7 @@ class _Measurement:
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
             for out in ungated:
                 out.status = "failed"
-                out.reason = f"gate raised {ending.reason_of(error)}"
+                out.reason = f"gate raised {ending.log_error(error)}"
             self.loaded = False
         self._send(ungated)
 
@@ -281,7 +281,7 @@ class _Measurement:
             out.status, out.reason, out.overdue = "failed", OVERDUE, True
             self.loaded = False
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
-            out.status, out.reason = "failed", ending.reason_of(error)
+            out.status, out.reason = "failed", ending.log_error(error)
             self.loaded = False
         self._sampler = None
         if sampler is not None:  # None: a process to sample had ended
@@ -319,7 +319,6 @@ class _Measurement:
             out.phases.append(phase)
             phase.look()
             withhold(phase)
-        ending.require_declared(experiment, out.phases)
         if experiment.starts_from is State.EMPTY:
             self.loaded, self.load = True, bulk.load_times_of(out.phases)
         out.load = self.load
@@ -438,12 +437,14 @@ class _Measurement:
 
     def _judge(self, out: Finished) -> None:
         """Set the trial's status; see `ending.judge`."""
+        experiment = self._experiment[out.key]
+        ending.drop_undeclared(out, experiment.metrics)
         taken = frozenset[str]()
         if self.spec.certificate.placement.data_disk is not None:
             taken |= ending.DISK
         if self.spec.server is not None or self.spec.limited:
             taken |= ending.MEMORY
-        ending.judge(out, self.gate or [], self._experiment[out.key].depends_on(), taken)
+        ending.judge(out, self.gate or [], experiment.depends_on(), taken)
 
     def _subject(self, store: Store) -> Subject:
         exact = self._truth(self.spec.k, None)

@@ -257,11 +257,11 @@ def test_news_end_with_the_session(runs: Runs, monkeypatch: pytest.MonkeyPatch, 
     ends = access.end if by == "session" else lambda _: ending.set()
     version_of = live.version_of
 
-    def looked(listing: Iterable[ListedRun]) -> str:
+    def version(listing: Iterable[ListedRun]) -> str:
         ends(session)  # while the page is told its first news
         return version_of(listing)
 
-    monkeypatch.setattr(live, "version_of", looked)
+    monkeypatch.setattr(live, "version_of", version)
     fallback = threading.Timer(20, ending.set)
     fallback.start()
     try:

@@ -163,7 +163,7 @@ def test_a_foreign_run_costs_its_page_at_most(
     kind: str, sound: Path, sound_run: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(ReadLimits, "given", lambda: ReadLimits(1, MOST_ROWS))
+    monkeypatch.setattr(ReadLimits, "from_environment", lambda: ReadLimits(1, MOST_ROWS))
     folder = shutil.copytree(sound, tmp_path / "runs" / "theirs")
     HOSTILE[kind](folder)
     runs = Runs(tmp_path / "runs")
