@@ -14,9 +14,9 @@ from vectrial_reproduce.reports.tables import system
 
 _NOTE = (
     "Measured over published, the median over the figures: by the report's method, as far as"
-    " possible, and by Vectrial's; both on this machine with the same rows, which may be fewer than"
-    " the report's, and with other versions. Rates are the better the larger they are, times the"
-    " smaller. Single calls are left out."
+    " possible, and by Vectrial's; each on the machine of its bundle, with the same rows, which may"
+    " be fewer than the report's, and with other versions. Rates are the better the larger they"
+    " are, times the smaller. Single calls are left out."
 )
 
 
