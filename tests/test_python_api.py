@@ -42,9 +42,47 @@ def test_every_name_is_there_and_is_listed() -> None:
     assert {name for name in public if f"`{name}" not in page} == set()
 
 
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+
+
+@pytest.mark.slow
+def test_the_example_of_questions(tmp_path: Path) -> None:
+    said = in_a_process(examples()[1], tmp_path)
+    # A busy machine may not hold the rate, nor leave time for both stores.
+    assert re.search(r"^\(([\d.]+|None),\) \('.*(/s|rate).*',\)$", said, re.MULTILINE)
+    assert "Candidate(build=Build(kind='hnsw'" in said
+    assert said.rstrip().endswith("}"), "verdicts by pairs"
+    assert len(list((tmp_path / "runs").glob("*/suite.toml"))) == 4, "three, and `latest`"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("capacity('memory', repeats=0)", "capacity: 'repeats': "),
+        ("capacity('memory', recall=2)", "'recall': "),
+        ("capacity('memory', index='hnsw')", "store 'memory' has no index 'hnsw'"),
+        ("fit('memory', resolution=5)", "fit: 'resolution': "),
+        ("tune('memory', budget='many')", "tune: 'budget': "),
+        ("quick('memory', minutes=0)", "quick: 'minutes': "),
+        ("quick('nothing')", "nothing"),
+        ("tune('hnswlib', dataset='clustered-16-2k', bench=vectrial.Bench(resume='away'))",
+         "away: there is no run here to resume"),
+    ],
+)  # fmt: skip
+def test_a_wrong_question_is_answered_with_what_is_wrong(
+    question: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(vectrial.UserError) as raised:
+        eval(f"vectrial.{question}")
+    assert said in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 def test_the_example(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    example = examples()[0]
     said = in_a_process(example, tmp_path)
     assert (tmp_path / "runs" / "latest" / "run.duckdb").is_file()
     assert said.count(": ok") == 3 * (1 + 2)

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from vectrial.model.metric import Metric, ScoreKind
     from vectrial.model.schema import Field, FieldType, Schema
     from vectrial.model.store import Searcher, Store
+    from vectrial.questions.bench import Bench
+    from vectrial.questions.capacity import CapacityAnswer, capacity
+    from vectrial.questions.finals import TuneAnswer
+    from vectrial.questions.fit import FitAnswer, fit
+    from vectrial.questions.quick import QuickAnswer, quick
+    from vectrial.questions.tune import tune
     from vectrial.stores.common.arrow import batch_of, ids_of, table_of, vectors_of
 
 __version__: str
@@ -28,36 +34,51 @@ _MODULES = {
     "vectrial.model.metric": "Metric ScoreKind",
     "vectrial.model.schema": "Field FieldType Schema",
     "vectrial.model.store": "Searcher Store",
+    "vectrial.questions.bench": "Bench",
+    "vectrial.questions.capacity": "CapacityAnswer capacity",
+    "vectrial.questions.finals": "TuneAnswer",
+    "vectrial.questions.fit": "FitAnswer fit",
+    "vectrial.questions.quick": "QuickAnswer quick",
+    "vectrial.questions.tune": "tune",
     "vectrial.stores.common.arrow": "batch_of ids_of table_of vectors_of",
 }
 
 __all__ = [
+    "Bench",
     "Capabilities",
+    "CapacityAnswer",
     "Comparison",
     "Field",
     "FieldType",
     "Filter",
+    "FitAnswer",
     "Index",
     "IndexKind",
     "Metric",
     "NoParams",
     "Params",
+    "QuickAnswer",
     "Run",
     "Schema",
     "ScoreKind",
     "Searcher",
     "Store",
     "StoreError",
+    "TuneAnswer",
     "Unsupported",
     "UserError",
     "VectrialError",
     "__version__",
     "batch_of",
+    "capacity",
     "compare",
+    "fit",
     "ids_of",
     "open_run",
+    "quick",
     "run_suite",
     "table_of",
+    "tune",
     "vectors_of",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,20 +14,14 @@ from vectrial.compare.build import DEFAULT_METRICS, Comparison, metrics_of
 from vectrial.compare.build import compare as judge
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
-from vectrial.model.live import Live
-from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
-from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.run import exposure
-from vectrial.run.place import HERE, place
-from vectrial.run.prepare import check_machine, new_folder, plan_of, prepare, toml_of
-from vectrial.run.runner import run_plan
+from vectrial.run.measuring import Circumstances, LineView, check, measure
+from vectrial.run.place import HERE
+from vectrial.run.prepare import new_folder, plan_of, toml_of
 from vectrial.suite import shipped
 from vectrial.suite.model import Suite, parse_suite, suite_text, validated
-from vectrial.util.file_modes import private_files
-from vectrial.worker.messages import Progress
 
 __all__ = ["Comparison", "Run", "compare", "open_run", "run_suite"]
 
@@ -64,16 +57,10 @@ def run_suite(
         file = shipped.file_of(Path(suite))
         where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
-    plan = plan_of(model, where)
-    check_machine(plan, here=on == HERE)
-    if on == HERE:
-        exposure.check(plan.servers, progress, allow_exposed=allow_exposed)
+    plan, under = plan_of(model, where), Circumstances(allow_exposed=allow_exposed, on=on)
+    check(plan, under, progress)
     folder = new_folder(None if out is None else Path(out), model)
-    watcher = _Lines(progress)
-    with private_files(), place(on, folder) as site, RunWriter(folder) as writer:
-        prepare(plan, writer, watcher.fetching, model, text, None, site.environment)
-        run_plan(plan, writer, watcher, allow_exposed, site.execute)
-        writer.finish()
+    measure(plan, model, text, folder, lambda _: LineView(progress), under)
     return Run(folder)
 
 
@@ -179,41 +166,3 @@ class Run:
 def _reader(run: Path) -> Iterator[RunReader]:
     with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
         yield reader
-
-
-class _Lines:
-    """A watcher that reports a run in lines."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._fetched = ""
-
-    def fetching(self, done: float, of: float, what: str) -> None:
-        """Report that a dataset is being prepared: a line when the work changes."""
-        if what != self._fetched:
-            self._fetched = what
-            self._say(what)
-
-    def job(self, job: Job, number: int, of: int) -> None:
-        """Report that a job begins."""
-        self._say(f"job {number} of {of}: {job.label}")
-
-    def progress(self, progress: Progress) -> None:
-        """Report nothing, since progress is too frequent for lines."""
-
-    def live(self, live: Live) -> None:
-        """Report nothing, since live values are too frequent for lines."""
-
-    def started(self, trial: PlannedTrial) -> None:
-        """Report nothing: a line follows when the trial has ended."""
-
-    def finished(self, record: TrialRecord) -> None:
-        """Report a trial that has ended and been written."""
-        row = record.row
-        point = json.dumps(dict(row.params), default=str)
-        reason = f": {record.reason}" if record.reason else ""
-        self._say(f"{row.store} {row.experiment} {point}: {record.status}{reason}")
-
-    def note(self, text: str) -> None:
-        """Report a note."""
-        self._say(text)

@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: The packages, by folder; those of published reports are measured by experiments that they name.
 PACKAGES = (ROOT / "python/vectrial", *sorted(ROOT.glob("packages/*/src/*")))
 MAY_NAME = {
-    *("cli/capacity.py", "cli/tune_bench.py", "cli/fit.py", "cli/fit_bench.py"),
-    *("plan/quick.py", "run/existing.py"),
+    *("questions/capacity.py", "questions/tune.py", "questions/fit.py", "questions/fit_suites.py"),
+    *("cli/fit.py", "plan/quick.py", "run/existing.py"),
 }
 #: What a report says of loads and phases, whichever experiments they are of.
 ACROSS = ("glance", "equal-recall", "percentiles", "concurrency")

@@ -11,11 +11,11 @@ from small_suite import EASY
 
 from vectrial.analysis.fit import LimitsOutcome, fits
 from vectrial.analysis.run_data import load
-from vectrial.cli import fit_bench
 from vectrial.cli.fit import without_folders
+from vectrial.questions import fit as fit_question
+from vectrial.questions import least
 from vectrial.report.build import build
 from vectrial.suite.model import read_suite
-from vectrial.tune import least
 
 SMALL = ("--dataset", "clustered-16-2k")
 #: Limits that a busy machine keeps, and as few steps as there can be.
@@ -103,7 +103,7 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_where_no_limits_can_be_set_it_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_bench, "no_limits", lambda limits: "there is no control group 'cpu'")
+    monkeypatch.setattr(fit_question, "no_limits", lambda limits: "there is no control group 'cpu'")
     done = call("fit", "hnswlib", *SMALL)
     assert done.code == 2
     assert "limits of memory and processors cannot be set here: there is no control" in done.err

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
-from vectrial.tune.least import MIB, LeastLimits, LimitsTry, Reply, seek
+from vectrial.questions.least import MIB, LeastLimits, LimitsTry, Reply, seek
 
 TOTAL = 64 * 2**30
 #: More steps than any search takes.

@@ -16,6 +16,7 @@ from vectrial.cli.run_suite import find_suite
 from vectrial.model.errors import UserError
 from vectrial.results import bundle
 from vectrial.results.writer import RunWriter
+from vectrial.run import measuring
 from vectrial.run.runner import Outcome
 
 
@@ -177,7 +178,7 @@ def test_who_is_interrupted_in_repeating_a_bundle_is_told_how_to_compare(
     def interrupted(*given: object) -> Outcome:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_command, "run_plan", interrupted)
+    monkeypatch.setattr(measuring, "run_plan", interrupted)
     done = inside("run", "--from", "r.vectrial.tar.gz")
     assert done.code == 130
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if not path.is_symlink())

@@ -18,15 +18,17 @@ from small_suite import Inside
 
 from vectrial.analysis.run_data import load
 from vectrial.cli import init as init_command
-from vectrial.cli import quick as quick_command
 from vectrial.cli import quick_view
+from vectrial.cli.output import Format
 from vectrial.compare.ranking import rank
 from vectrial.datasets import catalog, library
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import SourceUnavailable
+from vectrial.questions import contenders
+from vectrial.questions import quick as quick_question
+from vectrial.questions.bench import DATASET
+from vectrial.questions.contenders import Skipped
 from vectrial.results.reader import RunReader
-from vectrial.run import quick as quick_run
-from vectrial.run.quick import Skipped
 from vectrial.suite.model import parse_suite, read_suite
 
 TINY = ("--dataset", "clustered-8-1k", "--minutes", "0.5")
@@ -36,7 +38,7 @@ STORES = ("hnswlib", "weaviate")
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is planned for half a minute may take ten: a test machine may be busy."""
-    monkeypatch.setattr(quick_command, "END_S", -600.0)
+    monkeypatch.setattr(quick_question, "END_S", -600.0)
 
 
 @pytest.mark.slow
@@ -95,10 +97,11 @@ def test_stores_that_have_no_row_are_told_with_the_reason(
     made = Made().sweep("good").sweep("low", recalls=low).sweep("bad", wrong=True)
     made.trial("gone", status="failed", reason="StoreError: it fell over")
     run = load(made.write(tmp_path / "run"))
-    question = quick_view.QuickQuestion(0.95, 1, 10)
-    ranking = rank(run, question.recall)
-    skipped = [Skipped("away", "not installed: pip install away")]
-    quick_view.print_answer(run, ranking, question, skipped)
+    skipped = (Skipped("away", "not installed: pip install away"),)
+    answer = quick_question.QuickAnswer(
+        quick_question.QuickQuestion(), run.folder, run, rank(run, 0.95), skipped
+    )
+    quick_view.print_answer(answer, Format.TABLE)
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
     below = " ".join(printed.partition("Not in the table:")[2].split())
@@ -106,7 +109,7 @@ def test_stores_that_have_no_row_are_told_with_the_reason(
     assert "bad: wrong: it failed the gate: scores_agree" in below
     assert "gone: StoreError: it fell over" in below
     assert "away: not installed: pip install away" in below
-    found = {one["store"]: one for one in quick_view.objects(run, ranking, question, skipped)}
+    found = {one["store"]: one for one in quick_view.objects(answer)}
     assert found["good"]["search"] == {"ef_search": 40}
     assert found["low"]["qps"] is None
     assert found["away"]["kind"] == "skipped"
@@ -115,7 +118,7 @@ def test_stores_that_have_no_row_are_told_with_the_reason(
 def test_without_time_nothing_is_measured_and_the_run_can_be_resumed(
     inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quick_command, "END_S", 1e9)
+    monkeypatch.setattr(quick_question, "END_S", 1e9)
     done = inside("quick", "hnswlib", "memory", *TINY)
     assert done.code == 1
     below = done.out.partition("Nothing was measured:")[2]
@@ -151,7 +154,7 @@ def test_a_store_that_is_not_there_is_skipped_and_alone_refused(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        quick_run.registry, "_importable", lambda module: not module.startswith("faiss")
+        contenders.registry, "_importable", lambda module: not module.startswith("faiss")
     )
     done = inside("quick", "faiss", "memory", *TINY, "--dry-run")
     assert done.code == 0
@@ -166,14 +169,14 @@ def test_without_a_network_data_are_drawn(tmp_path: Path, monkeypatch: pytest.Mo
 
     def ensure(name: str, progress: object) -> object:
         made.append(name)
-        if name == quick_run.DATASET:
+        if name == DATASET:
             raise SourceUnavailable("no route to the registry", remedy="go online")
         return type("Made", (), {"name": name})
 
     monkeypatch.setattr(catalog, "ensure", ensure)
     said: list[str] = []
-    name = quick_run.default_dataset(lambda done, of, what: None, said.append)
-    assert name == quick_run.DRAWN == made[-1]
+    name = contenders.default_dataset(lambda done, of, what: None, said.append)
+    assert name == contenders.DRAWN == made[-1]
     assert catalog.makes(name)
     assert "no route to the registry" in said[0]
 
@@ -193,7 +196,7 @@ def test_a_file_that_leaves_a_choice_names_the_command_that_has_it(
 def test_of_a_large_file_the_first_rows_are_read(
     inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quick_run, "_MOST_ROWS", 200)
+    monkeypatch.setattr(contenders, "_MOST_ROWS", 200)
     vectors = np.random.default_rng(3).normal(size=(500, 4)).astype(np.float32)
     np.save(tmp_path / "big.npy", vectors)
     done = inside("quick", "memory", "--dataset", str(tmp_path / "big.npy"), "--dry-run")
@@ -261,7 +264,7 @@ def test_init_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         return next(answers)
 
     monkeypatch.setattr(init_command.typer, "prompt", prompt)
-    start = init_command._Answers("mine", (), quick_run.DATASET, ("search",), None, 3, 10)
+    start = init_command._Answers("mine", (), DATASET, ("search",), None, 3, 10)
     found = init_command._ask_questions(start)
     assert found.dataset == "clustered-8-1k"
     assert found.stores == ("memory", "faiss")

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from small_suite import REFUSED, TINY, Inside
 
-from vectrial.cli import run as run_command
 from vectrial.cli import run_status
 from vectrial.cli.run_suite import SuiteSource
 from vectrial.datasets import library
@@ -25,7 +24,7 @@ from vectrial.model.errors import SourceUnavailable
 from vectrial.model.metric import Metric
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
-from vectrial.run import prepare
+from vectrial.run import measuring, prepare
 from vectrial.run.prepare import keep, new_folder, toml_of
 from vectrial.run.runner import Outcome
 from vectrial.suite.model import parse_suite, read_suite
@@ -146,7 +145,7 @@ def test_how_to_go_on_can_be_copied(
     inside: Inside, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = tmp_path / ("a folder [b] of :smile: and a name that is longer than a line, " + "x" * 60)
-    monkeypatch.setattr(run_command, "run_plan", interrupted)
+    monkeypatch.setattr(measuring, "run_plan", interrupted)
     done = inside("run", str(tiny), "--out", str(runs))
     assert (done.code, done.out) == (130, "")
     folder = folder_of(runs)
@@ -252,7 +251,7 @@ def test_an_error_of_ours_tells_how_to_go_on_as_well(
     def broken(*given: object) -> Outcome:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(run_command, "run_plan", broken)
+    monkeypatch.setattr(measuring, "run_plan", broken)
     with pytest.raises(RuntimeError):
         inside("run", str(tiny))
     folder = folder_of(tmp_path / "runs")

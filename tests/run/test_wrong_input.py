@@ -12,10 +12,9 @@ import pytest
 from small_suite import SUITE, Inside
 
 from vectrial.cli import main as command
-from vectrial.cli import run as run_command
 from vectrial.results.database import DATABASE
 from vectrial.results.writer import RunWriter
-from vectrial.run import prepare
+from vectrial.run import measuring, prepare
 from vectrial.run.runner import Outcome
 
 Call = Callable[..., str]
@@ -161,7 +160,7 @@ def test_latest_is_the_run_that_was_interrupted(
     older = tmp_path / "runs" / "older"
     older.mkdir(parents=True)
     (tmp_path / "runs" / "latest").symlink_to("older", target_is_directory=True)
-    monkeypatch.setattr(run_command, "run_plan", interrupted)
+    monkeypatch.setattr(measuring, "run_plan", interrupted)
     assert inside("run", str(suite)).code == 130
     assert (tmp_path / "runs" / "latest").resolve() != older
     resumed = inside("run", "--resume", "runs/latest", "--dry-run")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.tune.finals import finalists, settings_near
-from vectrial.tune.search import Build, Candidate, Measured, TriedBuild, TuneLimits, best_of
+from vectrial.questions.builds import Build, Candidate, Measured, TriedBuild, TuneLimits, best_of
+from vectrial.questions.finals import finalists, settings_near
 
 BUILD = Build("hnsw", {"m": 16})
 LADDER = (10, 14, 20, 28, 40, 57, 80, 113, 160)

@@ -10,9 +10,10 @@ import pytest
 from vectrial.cli import tune_view as tune
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Verdict
+from vectrial.questions import finals as answers
+from vectrial.questions.builds import Build, Candidate, TriedBuild, TuneLimits
 from vectrial.stats.effects import Effect
 from vectrial.stats.verdict import VerdictKind
-from vectrial.tune.search import Build, Candidate, TriedBuild, TuneLimits
 
 BUILD = Build("hnsw", {"m": 8})
 GOOD = Candidate(BUILD, {"ef_search": 40}, 0.97, 1000.0, 900.0, 2**20)
@@ -25,8 +26,8 @@ KEYS = {
 
 def result(
     tried: TriedBuild, every: list[Candidate], limits: TuneLimits, suite: str = ""
-) -> tune.TuneResult:
-    found = tune.result_of([replace(tried, candidates=every)], limits, Path("runs/one"))
+) -> answers.TuneAnswer:
+    found = answers.answer_of([replace(tried, candidates=every)], limits, Path("runs/one"))
     return replace(found, suite=suite)
 
 
@@ -89,11 +90,11 @@ def test_the_fastest_of_the_last_candidates_is_the_choice(
     fine = replace(GOOD, search={"ef_search": 33}, recall=0.951, qps=1200.0)
     cell = ComparedCell("build-2 → build-1", "search", "search", {})
     behind = Verdict(cell, VerdictKind.BETTER, effect=Effect(1.25, 1.1, 1.4, 0.001, 0.05, 12))
-    finals = tune.Finals(
+    finals = answers.Finals(
         Path("runs/finals"),
-        (tune.Finalist(tried, fine, 1210.0, None), tune.Finalist(other, GOOD, 968.0, behind)),
+        (answers.Finalist(tried, fine, 1210.0, None), answers.Finalist(other, GOOD, 968.0, behind)),
     )
-    found = tune.result_of([tried, other], TuneLimits(0.95), Path("runs/one"), finals)
+    found = answers.answer_of([tried, other], TuneLimits(0.95), Path("runs/one"), finals)
     assert found.best == fine
     rows = [one for one in tune.objects(found) if one["kind"] == "final"]
     assert [one["build"] for one in rows] == [1, 2]

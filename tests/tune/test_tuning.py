@@ -8,9 +8,10 @@ import statistics
 import pytest
 
 from vectrial.model.capabilities import IndexKind, Params
-from vectrial.stores import registry
-from vectrial.tune.search import (
+from vectrial.questions.bench import conduct
+from vectrial.questions.builds import (
     Build,
+    BuildTry,
     Candidate,
     Measured,
     TriedBuild,
@@ -19,7 +20,8 @@ from vectrial.tune.search import (
     pareto_front,
     search,
 )
-from vectrial.tune.space import Choices, IntegerRange, defaults, knobs
+from vectrial.questions.space import Choices, IntegerRange, defaults, knobs
+from vectrial.stores import registry
 
 KNOBS = (IntegerRange("m", 8, 64), IntegerRange("ef_construction", 40, 512))
 LADDER = (10, 20, 40, 80, 160, 320)
@@ -32,7 +34,8 @@ class Simulated:
     def __init__(self) -> None:
         self.asked: list[tuple[Build, int]] = []
 
-    def __call__(self, build: Build, rows: int) -> Measured:
+    def __call__(self, attempt: BuildTry) -> Measured:
+        build, rows = attempt.build, attempt.rows
         self.asked.append((build, rows))
         m, ef_construction = build.params["m"], build.params["ef_construction"]
         made = []
@@ -48,7 +51,8 @@ def run(
     simulated: Simulated, limits: TuneLimits, budget: int = 25, steps: tuple[int, ...] = (10_000,)
 ) -> list[TriedBuild]:
     first = {"hnsw": {"m": 16, "ef_construction": 200}}
-    return search({"hnsw": KNOBS}, first, simulated, limits, steps=steps, budget=budget, seed=7)
+    asking = search({"hnsw": KNOBS}, first, limits, steps=steps, budget=budget, seed=7)
+    return conduct(asking, simulated)
 
 
 def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
@@ -88,9 +92,8 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
     """From the greatest m on, of which all but the least take too much memory."""
     first = {"hnsw": {"m": 64, "ef_construction": 200}}
     limits = TuneLimits(recall=0.5, memory_bytes=9e6)
-    tried = search(
-        {"hnsw": KNOBS}, first, Simulated(), limits, steps=(10_000,), budget=20, seed=2
-    )  # fmt: skip
+    asking = search({"hnsw": KNOBS}, first, limits, steps=(10_000,), budget=20, seed=2)
+    tried = conduct(asking, Simulated())
     assert tried[0].best is None
     assert any(one.best for one in tried), "some build has m of 9 or less"
     build = Build("hnsw", {})
@@ -123,21 +126,21 @@ def test_how_far_beyond_the_limits(limits: TuneLimits, beyond: float) -> None:
 def test_what_a_store_settles_itself_is_left_to_it_first() -> None:
     asked: list[tuple[Build, int]] = []
 
-    def evaluate(build: Build, rows: int) -> Measured:
-        asked.append((build, rows))
-        return Measured([Candidate(build, {"nprobe": 4}, 0.99, 10.0 * rows, 1.0, None)])
+    def evaluate(attempt: BuildTry) -> Measured:
+        asked.append((attempt.build, attempt.rows))
+        qps = 10.0 * attempt.rows
+        return Measured([Candidate(attempt.build, {"nprobe": 4}, 0.99, qps, 1.0, None)])
 
     knobs_of = {"ivf": (IntegerRange("nlist", 16, 64), IntegerRange("nbits", 4, 8)), "hnsw": KNOBS}
     first = {"ivf": {"nbits": 8}, "hnsw": {"m": 16, "ef_construction": 200}}
-    tried = search(
-        knobs_of, first, evaluate, TuneLimits(0.5), steps=(100, 1000), budget=4, seed=1
-    )  # fmt: skip
+    limits = TuneLimits(0.5)
+    asking = search(knobs_of, first, limits, steps=(100, 1000), budget=4, seed=1)
+    tried = conduct(asking, evaluate)
     assert asked[0] == (Build("ivf", {"nbits": 8}), 1000), "whole, and nlist is not drawn"
     assert asked[1] == (Build("hnsw", {"m": 16, "ef_construction": 200}), 100)
     assert [one.number for one in tried] == [1, 2, 3, 4]
-    alone = search(
-        knobs_of, first, evaluate, TuneLimits(0.5), steps=(1000,), budget=1, seed=1
-    )  # fmt: skip
+    asking = search(knobs_of, first, limits, steps=(1000,), budget=1, seed=1)
+    alone = conduct(asking, evaluate)
     assert [one.build for one in alone] == [Build("ivf", {"nbits": 8})]
 
 
@@ -150,7 +153,7 @@ def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
     assert all(id(one.build) not in whole for one in pruned)
     before: list[float] = []
     for one in tried:
-        on_a_share = best_of(Simulated()(one.build, 1000), TuneLimits(0.95))[1]
+        on_a_share = best_of(Simulated()(BuildTry(one.build, 1000)), TuneLimits(0.95))[1]
         if one.state == "pruned":
             assert one.value == on_a_share < statistics.median(before)
         elif one.state == "complete":
@@ -160,24 +163,21 @@ def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
 def test_no_build_is_measured_twice() -> None:
     simulated = Simulated()
     first = {"hnsw": {"m": 2}}
-    tried = search(
-        {"hnsw": (Choices("m", (2, 4)),)},
-        first,
-        lambda build, rows: simulated(Build("hnsw", {**build.params, "ef_construction": 50}), rows),
-        TuneLimits(0.5),
-        steps=(100,),
-        budget=6,
-        seed=1,
-    )
+    kinds = {"hnsw": (Choices("m", (2, 4)),)}
+    asking = search(kinds, first, TuneLimits(0.5), steps=(100,), budget=6, seed=1)
+
+    def whole(attempt: BuildTry) -> Measured:
+        params = {**attempt.build.params, "ef_construction": 50}
+        return simulated(BuildTry(Build("hnsw", params), attempt.rows))
+
+    tried = conduct(asking, whole)
     assert len(simulated.asked) <= 2
     assert {one.state for one in tried} == {"complete", "again"}
 
 
 def test_a_build_that_fails_is_told_and_the_search_goes_on() -> None:
-    tried = search(
-        {"hnsw": KNOBS}, {}, lambda *_: Measured([], "it crashed"), TuneLimits(0.9), steps=(100,),
-        budget=3, seed=1,
-    )  # fmt: skip
+    asking = search({"hnsw": KNOBS}, {}, TuneLimits(0.9), steps=(100,), budget=3, seed=1)
+    tried = conduct(asking, lambda _: Measured([], "it crashed"))
     assert [(one.state, one.reason, one.best) for one in tried] == [
         ("failed", "it crashed", None)
     ] * 3

@@ -11,10 +11,8 @@ from rich.table import Table
 
 from vectrial.analysis import capacity as capacities
 from vectrial.analysis.capacity import CapacityStep
-from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import Trial, Value
-from vectrial.cli import one_store as one
-from vectrial.cli import options
+from vectrial.cli import options, values
 from vectrial.cli.output import (
     Format,
     plain_table,
@@ -22,7 +20,10 @@ from vectrial.cli.output import (
     stderr_console,
     stdout_console,
 )
-from vectrial.stores import registry
+from vectrial.cli.run import measurer
+from vectrial.questions.bench import DATASET, Bench
+from vectrial.questions.capacity import capacity as find_capacity
+from vectrial.questions.capacity import confirmed_qps
 from vectrial.workload.record import ERROR_SHARE
 
 _STEP_METRICS = ("qps", "latency_p50", "latency_p99", "recall_mean", "errors", "count")
@@ -35,11 +36,11 @@ _NUMBERS = ("step", "offered/s", "QPS", "p99 ms", "recall", "errors")
 
 def capacity(
     store: options.StoreArgument,
-    dataset: options.DatasetOption = one.DATASET,
+    dataset: options.DatasetOption = DATASET,
     rows: options.RowsOption = None,
     p99: options.P99Option = "20ms",
     recall: options.RecallOption = 0.95,
-    errors: one.ErrorsOption = ERROR_SHARE,
+    errors: values.ErrorsOption = ERROR_SHARE,
     index: options.IndexOption = None,
     param: options.BuildParametersOption = None,
     search: options.SearchParametersOption = None,
@@ -87,47 +88,35 @@ def capacity(
 
     Exit codes: 0 success, 1 no rate was confirmed, 2 invalid input.
     """
-    kind = registry.load(store)
-    experiment: dict[str, Any] = {
-        "experiment": "capacity",
-        "p99_ms": one.milliseconds(p99, "--p99"),
-        "recall": recall,
-        "errors": errors,
-        "search": one.parameters(search or (), "--search"),
-        "duration_s": seconds,
-        "confirm_s": confirm_seconds,
-        "resolution": resolution,
-        **({} if max_rate is None else {"most_rate": max_rate}),
-    }
-    suite = one.suite_of(
-        "capacity",
-        kind,
+    console = stderr_console()
+    found = find_capacity(
+        store,
         dataset=dataset,
         rows=rows,
-        indexes=[(one.index_of(kind, index), one.parameters(param or (), "--param"))],
+        p99_ms=values.milliseconds(p99, "--p99"),
+        recall=recall,
+        errors=errors,
+        index=index,
+        params=values.parameters(param or (), "--param"),
+        search=values.parameters(search or (), "--search"),
         lane=lane,
         k=k,
+        seconds=seconds,
+        confirm_seconds=confirm_seconds,
+        resolution=resolution,
+        max_rate=max_rate,
         repeats=repeats,
-        experiments=[experiment],
+        bench=Bench(out, allow_exposed=allow_exposed, measure=measurer(console)),
     )
-    console = stderr_console()
-    folder = one.measure(suite, out, console, allow_exposed=allow_exposed)
-    run = load(folder)
-    found = capacities.trials(run)
-    for trial in found:
+    for trial in found.trials:
         if form is Format.JSONL:
             print_json(_objects(trial))
         else:
             _print_steps(trial)
-    one.warn_interference(run, console)
-    print(folder, file=sys.stderr if form is Format.JSONL else sys.stdout)
-    if not any(trial.status == "ok" and _confirmed(trial) is not None for trial in found):
+    values.warn_interference(found.run, console)
+    print(found.folder, file=sys.stderr if form is Format.JSONL else sys.stdout)
+    if not found.is_confirmed:
         sys.exit(1)
-
-
-def _confirmed(trial: Trial) -> float | None:
-    phase = capacities.answer(trial)
-    return None if phase is None else capacities.confirmed(phase)
 
 
 def _objects(trial: Trial) -> Iterator[dict[str, Any]]:
@@ -164,16 +153,16 @@ def _result(trial: Trial) -> dict[str, Any]:
     phase = capacities.answer(trial)
     params: Mapping[str, Any] = {} if phase is None else phase.params
     metrics: Mapping[str, Value] = {} if phase is None else phase.metrics
-    values = {name: value.value for name, value in metrics.items()}
+    figures = {name: value.value for name, value in metrics.items()}
     return {
         "status": trial.status,
         "valid": phase is not None and phase.valid,
         "text": capacities.sentence(trial),
         "limits": {name: params.get(name) for name in _LIMITS},
         "recall_parameter": params.get("recall_parameter"),
-        "recall_parameter_value": values.get("recall_parameter_value"),
-        "confirmed": _confirmed(trial),
-        **{name: values.get(name) for name in _RESULT_METRICS},
+        "recall_parameter_value": figures.get("recall_parameter_value"),
+        "confirmed": confirmed_qps(trial),
+        **{name: figures.get(name) for name in _RESULT_METRICS},
     }
 
 
@@ -191,7 +180,7 @@ def _print_steps(trial: Trial) -> None:
             "—" if p99 is None else f"{p99 / 1e3:,.4g}",
             "—" if recall is None else f"{recall:.4f}",
             f"{step.figure('errors') or 0:,.0f}",
-            one.listed(step.setting),
+            values.listed(step.setting),
             step.purpose,
             step.verdict,
         )

@@ -10,14 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from vectrial.cli import one_store as one
-from vectrial.cli import options
-from vectrial.cli import run as run_command
-from vectrial.cli.fit_bench import Bench, FitOptions
+from vectrial.analysis.fit import FitResult, FitStep
+from vectrial.cli import options, values
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
 from vectrial.cli.price_sheet import read_prices
-from vectrial.model.errors import StoreError, UserError
-from vectrial.stores import registry
+from vectrial.cli.run import check_resume, measurer
+from vectrial.questions.bench import DATASET, Bench
+from vectrial.questions.fit import FitAnswer
+from vectrial.questions.fit import fit as find_fit
+from vectrial.stats.intervals import Spread
 from vectrial.suite.model import Prices
 from vectrial.workload.record import ERROR_SHARE
 
@@ -28,11 +29,11 @@ def fit(
     stores: Annotated[
         list[str], typer.Argument(metavar="STORE", help="Names of stores; see `vectrial stores`.")
     ],
-    dataset: options.DatasetOption = one.DATASET,
+    dataset: options.DatasetOption = DATASET,
     rows: options.RowsOption = None,
     p99: options.P99Option = "20ms",
     recall: options.RecallOption = 0.95,
-    errors: one.ErrorsOption = ERROR_SHARE,
+    errors: values.ErrorsOption = ERROR_SHARE,
     load_factor: Annotated[
         float,
         typer.Option(
@@ -127,41 +128,44 @@ def fit(
 
     Exit codes: 0 success, 1 nothing was confirmed for a store, 2 invalid input.
     """
-    run_command.check_resume(resume, out)
-    names = list(dict.fromkeys(stores))
-    kinds = [registry.load(name) for name in names]
-    fit_options = FitOptions(
-        one.milliseconds(p99, "--p99"), recall, errors, load_factor, rate, clients, seconds,
-        warmup, confirm_seconds, confirmations, resolution,
-    )  # fmt: skip
+    check_resume(resume, out)
     console = stderr_console()
+    sheet = None if prices is None else read_prices(prices)
     bench = Bench(
-        kinds,
-        fit_options,
+        out,
+        resume,
+        lambda line: say(console, line),
+        allow_exposed,
+        measurer(console, known_lines=set()),
+        shlex.join(["vectrial", *without_folders(sys.argv[1:])]),
+    )
+    found = find_fit(
+        stores,
         dataset=dataset,
         rows=rows,
+        p99_ms=values.milliseconds(p99, "--p99"),
+        recall=recall,
+        errors=errors,
+        load_factor=load_factor,
+        rate=rate,
+        clients=clients,
         index=index,
-        params=one.parameters(param or (), "--param"),
-        search=one.parameters(search or (), "--search"),
+        params=values.parameters(param or (), "--param"),
+        search=values.parameters(search or (), "--search"),
         lane=lane,
         k=k,
-        prices=None if prices is None else read_prices(prices),
-        console=console,
-        allow_exposed=allow_exposed,
-        command=shlex.join(["vectrial", *without_folders(sys.argv[1:])]),
+        seconds=seconds,
+        warmup_seconds=warmup,
+        confirm_seconds=confirm_seconds,
+        confirmations=confirmations,
+        resolution=resolution,
+        prices=sheet,
+        bench=bench,
     )
-    bench.begin(out, resume)
-    failed = []
-    for kind in kinds:
-        try:
-            bench.measure(kind)
-        except (StoreError, UserError) as error:
-            if len(kinds) == 1:
-                raise
-            failed.append(kind.name)
-            say(console, f"! {kind.name}: {error}")
-    confirmed = _show(bench, form)
-    if failed or not confirmed:
+    _show(found, sheet, form)
+    values.warn_interference(found.run, console)
+    print(found.folder, file=sys.stderr if form is Format.JSONL else sys.stdout)
+    if not found.is_confirmed:
         sys.exit(1)
 
 
@@ -176,32 +180,22 @@ def without_folders(words: Sequence[str]) -> list[str]:
     return left
 
 
-def _show(bench: Bench, form: Format) -> bool:
-    """Print the results and the folder; True if every store has a result."""
-    # Imported here: the readers of results take a while.
-    from vectrial.analysis.fit import fits
-    from vectrial.analysis.run_data import load
+def _show(found: FitAnswer, prices: Prices | None, form: Format) -> None:
+    """Print the results."""
+    if form is Format.JSONL:
+        print_json(_objects(found.fits, prices))
+        return
+    # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.document.blocks import Report
     from vectrial.document.render import terminal
     from vectrial.experiments.fit.report import sections_of
 
-    if not (bench.folder / "run.duckdb").is_file():
-        return False
-    run = load(bench.folder)
-    found = fits(run)
-    if form is Format.JSONL:
-        print_json(_objects(found, bench.prices))
-    else:
-        report = Report(
-            title="", sections=tuple(sections_of(run, found, bench.prices)), labels=run.labels
-        )
-        stdout_console().print(terminal.render(report))
-    one.warn_interference(run, bench.console)
-    print(bench.folder, file=sys.stderr if form is Format.JSONL else sys.stdout)
-    return bool(found) and all(fit.confirmed for fit in found)
+    sections = sections_of(found.run, found.fits, prices)
+    report = Report(title="", sections=tuple(sections), labels=found.run.labels)
+    stdout_console().print(terminal.render(report))
 
 
-def _objects(found: list[Any], prices: Prices | None) -> Iterator[dict[str, Any]]:
+def _objects(found: Sequence[FitResult], prices: Prices | None) -> Iterator[dict[str, Any]]:
     """One object per step of each store, then one for its result."""
     for fit in found:
         shared = {
@@ -233,7 +227,7 @@ def _objects(found: list[Any], prices: Prices | None) -> Iterator[dict[str, Any]
         }
 
 
-def _step(step: Any) -> dict[str, Any]:
+def _step(step: FitStep) -> dict[str, Any]:
     return {
         "step": step.number,
         "purpose": step.purpose,
@@ -246,7 +240,7 @@ def _step(step: Any) -> dict[str, Any]:
     }
 
 
-def _spread(spread: Any) -> dict[str, Any] | None:
+def _spread(spread: Spread | None) -> dict[str, Any] | None:
     if spread is None:
         return None
     return {"median": spread.median, "low": spread.low, "high": spread.high, "n": spread.n}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vectrial.cli import one_store as one
-from vectrial.cli import options
+from vectrial.cli import options, values
 from vectrial.cli.output import print_json, stdout_console
 from vectrial.cli.price_sheet import read_prices
 from vectrial.model.errors import UserError
@@ -108,7 +107,7 @@ def forecast(
     from vectrial.analysis.run_data import load
 
     asked = [_rows(text) for text in rows or ()]
-    limit_us = one.milliseconds(p99, "--p99") * 1e3
+    limit_us = values.milliseconds(p99, "--p99") * 1e3
     memory = None if node_memory is None else _size(node_memory)
     loaded = load(run)
     found = _of_stores(curves(loaded, recall), store or (), loaded)

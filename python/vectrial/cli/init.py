@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from vectrial.cli import one_store as one
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError
 from vectrial.plan.quick import REPEATS, Contender, plain_suite
+from vectrial.questions.bench import DATASET, index_of
+from vectrial.questions.contenders import contenders, named_shape
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import plan_of
-from vectrial.run.quick import DATASET, contenders, named_shape
 from vectrial.stores import registry
 from vectrial.suite.commented import commented
 from vectrial.suite.model import Suite, validated
@@ -141,7 +141,7 @@ class _Answers:
             UserError: an unknown store.
         """
         kinds = [registry.load(name) for name in dict.fromkeys(self.stores)]
-        return [Contender(kind, one.index_of(kind, None)) for kind in kinds]
+        return [Contender(kind, index_of(kind, None)) for kind in kinds]
 
 
 def _ask_questions(wanted: _Answers) -> _Answers:

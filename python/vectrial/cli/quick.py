@@ -4,41 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from vectrial.cli import options
-from vectrial.cli import run as run_command
+from vectrial.cli import options, values
+from vectrial.cli import quick_view as view
 from vectrial.cli.output import Format, print_json, progress_bars, say, stderr_console
-from vectrial.datasets.ingest import metric_of
-from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.model.errors import UserError
+from vectrial.cli.run import measurer
 from vectrial.model.progress import Progress
-from vectrial.plan.model import DatasetShape
-from vectrial.plan.quick import END_S, REPEATS, QuickOptions, QuickPlan, quick_plan
-from vectrial.plan.time_limit import TimeLimit
-from vectrial.run.prepare import new_folder, plan_of
-from vectrial.run.quick import (
-    DATASET,
-    Skipped,
-    check_shape,
-    contenders,
-    default_dataset,
-    imported,
-    is_file,
-    named_shape,
-)
-from vectrial.run.runner import Within
-from vectrial.stores import registry
-from vectrial.suite.commented import commented
+from vectrial.questions.bench import DATASET, Bench
+from vectrial.questions.quick import QuickChoice, QuickQuestion, choose, measured
 from vectrial.util import interrupts
-from vectrial.util.formatting import plural
 
 
 def quick(
@@ -104,60 +83,26 @@ def quick(
     """
     began = time.monotonic()
     console = stderr_console()
-    for name in stores or ():
-        registry.load(name)  # before anything is fetched
-    shape = _shape(dataset, metric, dry_run, console)
-    check_shape(shape, rows, k)
-    able, skipped = contenders(stores or (), shape.metric, clients)
-    for store in skipped if stores else ():
-        say(console, f"! {store.store} is skipped: {store.reason}")
-    if not able:
-        raise UserError(
-            "; ".join(f"{store.store}: {store.reason}" for store in skipped) or "no store works",
-            remedy="pip install 'vectrial[stores]' installs the libraries",
-        )
-    quick_options = QuickOptions(minutes * 60, bool(stores), rows, k, clients)
-    plan = quick_plan(able, shape, quick_options)
-    skipped += [Skipped(name, _no_time(plan, minutes)) for name in plan.left_out]
-    text = commented(plan.suite, EXPERIMENTS, _HEAD)
+    bench = Bench(
+        out,
+        progress=lambda line: say(console, line),
+        allow_exposed=allow_exposed,
+        measure=measurer(console),
+    )
+    with progress_bars() as bars:
+        fetching = None if dry_run else _noting(bars, console)
+        choice = choose(stores or (), dataset, metric, rows, k, clients, minutes, fetching, bench)
     if dry_run:
-        _print_plan(plan, text, form, console)
+        _print_plan(choice, form, console)
         return
-    say(console, _planned(plan, shape, minutes))
-    measuring = _Measuring(plan, text, out, began, quick_options, allow_exposed)
-    folder, succeeded = measuring.run(console)
-    _answer(folder, (recall, clients, k), skipped, form, console)
-    if not succeeded:
+    answer = measured(choice, QuickQuestion(recall, clients, k), began, bench)
+    interrupts.set_hint(f"interrupted; the run is complete: vectrial report {answer.folder}")
+    view.print_answer(answer, form)
+    values.warn_interference(answer.run, console)
+    with suppress(BrokenPipeError):
+        view.print_next(answer, form)
+    if not answer.succeeded:
         sys.exit(1)
-
-
-_HEAD = (
-    "The suite of `vectrial quick`. Edit it, look at its plan with `vectrial run FILE --dry-run`, "
-    "and measure it with `vectrial run FILE`. docs/suites.md explains all keys.",
-)
-
-
-def _shape(
-    dataset: str | None, metric: str | None, dry_run: bool, console: Console
-) -> DatasetShape:
-    """The shape of a dataset that is in the library or can be fetched."""
-    own = dataset is not None and is_file(dataset)
-    if metric is not None and not own:
-        raise UserError("only a file is given a metric", where="--metric", remedy="leave it out")
-    if dataset is not None and not own:
-        return named_shape(dataset)
-    if dataset is None and dry_run:
-        return named_shape(DATASET)
-
-    def note(line: str) -> None:
-        say(console, line)
-
-    with progress_bars() as progress:
-        if dataset is None:
-            name = default_dataset(_noting(progress, console), note)
-        else:
-            name = imported(Path(dataset), metric_of(metric), progress, note).name
-    return named_shape(name)
 
 
 def _noting(progress: Progress, console: Console) -> Progress:
@@ -173,89 +118,12 @@ def _noting(progress: Progress, console: Console) -> Progress:
     return update
 
 
-def _no_time(plan: QuickPlan, minutes: float) -> str:
-    every = (len(plan.left_out) + len(plan.suite.stores)) / len(plan.suite.stores)
-    more = f"{minutes * every + 0.5:.0f}"
-    return f"{minutes:g} minutes are too short for it: --minutes {more}, or name it"
-
-
-def _planned(plan: QuickPlan, shape: DatasetShape, minutes: float) -> str:
-    suite = plan.suite
-    rows = suite.datasets[0].rows or shape.rows
-    names = ", ".join(ref.store for ref in suite.stores)
-    return (
-        f"{names}: {rows:,} rows of {shape.name} ({shape.dim}-d, {shape.metric}),"
-        f" {plural(suite.repeats, 'repeat')}, about {plan.estimate_s / 60:.1f}"
-        f" of {minutes:g} minutes"
-    )
-
-
-def _print_plan(plan: QuickPlan, text: str, form: Format, console: Console) -> None:
+def _print_plan(choice: QuickChoice, form: Format, console: Console) -> None:
+    plan = choice.plan
     if form is Format.JSONL:
         names = [ref.store for ref in plan.suite.stores]
         facts = {"kind": "plan", "estimate_s": plan.estimate_s, "stores": names}
-        print_json([{**facts, "left_out": list(plan.left_out), "suite": text}])
+        print_json([{**facts, "left_out": list(plan.left_out), "suite": choice.text}])
         return
-    print(text, end="")
+    print(choice.text, end="")
     say(console, f"about {plan.estimate_s:.0f} s")
-
-
-@dataclass(frozen=True)
-class _Measuring:
-    plan: QuickPlan
-    text: str
-    out: Path
-    began: float
-    options: QuickOptions
-    allow_exposed: bool
-
-    def run(self, console: Console) -> tuple[Path, bool]:
-        """Measure what fits into the time; returns the run folder, and whether the run
-        succeeded."""
-        suite = self.plan.suite
-        limit = TimeLimit(
-            self.options.budget_s - END_S,
-            min(REPEATS, suite.repeats),
-            each_once=self.options.named,
-        )
-        folder = new_folder(self.out, suite)
-        outcome = run_command.measure(
-            plan_of(suite, "vectrial quick"),
-            suite,
-            self.text,
-            folder,
-            console,
-            allow_exposed=self.allow_exposed,
-            within=Within(limit, self.began),
-        )
-        return folder, outcome.succeeded
-
-
-def _answer(
-    folder: Path,
-    target: tuple[float, int, int],
-    skipped: Sequence[Skipped],
-    form: Format,
-    console: Console,
-) -> None:
-    """Print the answer. target: recall, clients, k."""
-    # Imported here: statistics take a while, and the first figure does not wait for them.
-    from vectrial.analysis.run_data import load
-    from vectrial.cli import one_store as one
-    from vectrial.cli import quick_view as view
-    from vectrial.compare.ranking import rank
-
-    question = view.QuickQuestion(*target)
-    interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
-    run = load(folder, own=True)
-    ranking = rank(run, question.recall, question.clients)
-    if form is Format.JSONL:
-        print_json(view.objects(run, ranking, question, skipped))
-    else:
-        view.print_answer(run, ranking, question, skipped)
-    one.warn_interference(run, console)
-    with suppress(BrokenPipeError):
-        if form is Format.JSONL:
-            print_json([{"kind": "run", "folder": str(folder)}])
-        else:
-            view.print_next(folder, run, ranking)

@@ -39,28 +39,23 @@ from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.errors import UserError
 from vectrial.plan.checks import plan_warnings
 from vectrial.plan.model import Plan
-from vectrial.results import note as notes
+from vectrial.questions.bench import Measurer
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
-from vectrial.run import exposure
-from vectrial.run.place import HERE, place
-from vectrial.run.prepare import (
-    RESOLVED,
-    Fingerprints,
-    check_machine,
-    new_folder,
-    plan_of,
-    prepare,
-)
-from vectrial.run.runner import Outcome, Within, here_within, run_plan
+from vectrial.run.measuring import Circumstances, check
+from vectrial.run.measuring import measure as measure_into
+from vectrial.run.place import HERE
+from vectrial.run.prepare import RESOLVED, new_folder, plan_of
+from vectrial.run.runner import Outcome
 from vectrial.suite import shipped
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
-from vectrial.util.file_modes import private_files
 from vectrial.util.formatting import plural
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
+
+_PLAIN = Circumstances()
 
 
 def run(
@@ -100,7 +95,7 @@ def run(
         bool,
         typer.Option(
             "--remeasure/--no-remeasure",
-            help="Measure trials again at the end that met other work on the machine, for up to"
+            help="Measurer trials again at the end that met other work on the machine, for up to"
             " 15 % of the run's time.",
         ),
     ] = True,
@@ -138,7 +133,7 @@ def run(
     k: KOption = 10,
     form: options.FormatOption = Format.TABLE,
 ) -> None:
-    """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
+    """Measurer a SUITE: every store, every experiment, every repeat, into one run folder.
 
     \b
     vectrial run demo --dry-run                 the plan and a time estimate
@@ -215,19 +210,9 @@ def run(
     unsaid = [] if note is None else [note]
 
     def measured(part: Plan, of: SuiteSource, keys: frozenset[str] = disturbed) -> Outcome:
-        return measure(
-            part,
-            of.suite,
-            of.text,
-            folder,
-            console,
-            of.same,
-            again,
-            allow_exposed=allow_exposed,
-            on=on,
-            disturbed=keys,
-            note=unsaid.pop() if unsaid else None,
-        )
+        said = unsaid.pop() if unsaid else None
+        under = Circumstances(of.same, allow_exposed, on, keys, said)
+        return measure(part, of.suite, of.text, folder, console, under, again=again)
 
     if until:
         outcome = until_decided(source, folder, minutes, console, measured)
@@ -300,80 +285,63 @@ def measure(
     text: str,
     folder: Path,
     console: Console,
-    same: Fingerprints | None = None,
-    again: str | None = None,
+    under: Circumstances = _PLAIN,
     *,
-    allow_exposed: bool = False,
-    on: str = HERE,
-    disturbed: frozenset[str] = frozenset(),
-    note: str | None = None,
+    again: str | None = None,
     known_lines: set[str] | None = None,
-    within: Within | None = None,
 ) -> Outcome:
-    """Measure the part of a plan that `folder` does not hold yet. Only its owner may read it.
+    """Measurer the part of a plan that `folder` does not hold yet; see `run.measuring.measure`.
 
     Args:
         text: the suite, as written to the folder.
-        same: fingerprints that datasets must have, by name and rows.
         again: the command that continues after an interruption; default `vectrial run --resume`.
-        allow_exposed: also measure servers that others on the network can reach.
-        on: where to measure; see `vectrial.run.place`.
-        disturbed: keys of trials that are measured again.
-        note: text added to the note on the run.
         known_lines: see `make_view`.
-        within: a time limit: jobs that do not fit are skipped.
 
     Prints the `again` command on Ctrl-C, which ends the program, and when measuring raises an
-    error. An error before the first measurement leaves no new folder.
+    error.
     """
-    check_machine(plan, here=on == HERE)
-    if on == HERE:
-        exposure.check(plan.servers, lambda line: say(console, line), allow_exposed=allow_exposed)
+    check(plan, under, lambda line: say(console, line))
     again = again or shlex.join(["vectrial", "run", "--resume", str(folder)])
     interrupts.set_hint(f"interrupted; go on with: {again}")
+
+    def view(writer: RunWriter) -> StatusFileView:
+        """The view of a run. Trials that an earlier process measured count as done."""
+        finished = writer.finished_keys() - under.disturbed
+        before = len(finished & {trial.row.key for trial in plan.trials})
+        shown = make_view(plan, console, before, under.within, known_lines=known_lines)
+        return StatusFileView(plan, shown, writer.folder, before)
+
     try:
-        with (
-            private_files(),
-            place(on, folder) as where,
-            RunWriter(folder) as writer,
-            _view(plan, writer, console, disturbed, within, known_lines=known_lines) as view,
-        ):
-            prepare(plan, writer, view.fetching, suite, text, same, where.environment)
-            if note is not None:
-                notes.add(folder, note)
-            try:
-                with interrupts.unwrapped():
-                    execute = where.execute if within is None else here_within(within)
-                    outcome = run_plan(plan, writer, view, allow_exposed, execute, disturbed)
-                    writer.finish()
-                if outcome.lacking:
-                    lacked = f"{MACHINE_LACKED} something in {plural(outcome.lacking, 'trial')}"
-                    say(console, f"! {lacked}: make room for it, and go on with: {again}")
-            except Exception:
-                say(console, f"what had been measured is kept; go on with: {again}")
-                raise
+        outcome = measure_into(plan, suite, text, folder, view, under)
     except KeyboardInterrupt:
         began = (folder / RESOLVED).is_file()
         say(console, f"interrupted; go on with: {again}" if began else "interrupted at its start")
         interrupts.set_hint("")
         raise SystemExit(interrupts.code()) from None
+    except Exception:
+        if (folder / RESOLVED).is_file():
+            say(console, f"what had been measured is kept; go on with: {again}")
+        raise
+    if outcome.lacking:
+        lacked = f"{MACHINE_LACKED} something in {plural(outcome.lacking, 'trial')}"
+        say(console, f"! {lacked}: make room for it, and go on with: {again}")
     return outcome
 
 
-def _view(
-    plan: Plan,
-    writer: RunWriter,
-    console: Console,
-    again: frozenset[str],
-    within: Within | None,
-    *,
-    known_lines: set[str] | None = None,
-) -> StatusFileView:
-    """The view of a run. Trials that an earlier process measured count as done."""
-    finished = writer.finished_keys() - again
-    before = len(finished & {trial.row.key for trial in plan.trials})
-    view = make_view(plan, console, before, within, known_lines=known_lines)
-    return StatusFileView(plan, view, writer.folder, before)
+def measurer(console: Console, known_lines: set[str] | None = None) -> Measurer:
+    """How the questions measure from the command line.
+
+    known_lines: see `make_view`.
+    """
+
+    def measured(
+        plan: Plan, text: str, folder: Path, under: Circumstances, again: str | None
+    ) -> Outcome:
+        return measure(
+            plan, plan.suite, text, folder, console, under, again=again, known_lines=known_lines
+        )
+
+    return measured
 
 
 def _loaded(folder: Path, *, own: bool) -> RunData:

@@ -8,11 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vectrial.cli.run_view import View, at_work, describe
+from vectrial.cli.run_view import at_work, describe
 from vectrial.model.live import Live
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.progress import STATUS, Status, write_status
 from vectrial.results.writer import TrialRecord
+from vectrial.run.measuring import View
 from vectrial.worker import messages
 
 #: Minimum seconds between two writes during a trial. Changes between trials are written at once,

@@ -25,7 +25,7 @@ def until_decided(
     console: Console,
     measure: Callable[[Plan, SuiteSource], Outcome],
 ) -> Outcome:
-    """Measure one repeat after the other until each store's place is decided, or the time is over;
+    """Measurer one repeat after the other until each store's place is decided, or the time is over;
     report after each repeat what is decided, what is open, and how long that will take.
 
     The looks share one level: see `stats.turns.level_of_look`.

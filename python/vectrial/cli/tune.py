@@ -8,28 +8,20 @@ from typing import Annotated
 import typer
 
 from vectrial.analysis.run_data import load
-from vectrial.cli import one_store as one
-from vectrial.cli import options
-from vectrial.cli import run as run_command
-from vectrial.cli.output import Format, print_json, stderr_console
-from vectrial.cli.tune_bench import TuneBench
-from vectrial.cli.tune_view import objects, print_tables, result_of
+from vectrial.cli import options, values
+from vectrial.cli.output import Format, print_json, say, stderr_console
+from vectrial.cli.run import check_resume, measurer
+from vectrial.cli.tune_view import objects, print_tables
 from vectrial.model.errors import UserError
 from vectrial.model.placement import size_bytes
-from vectrial.results.folder import CHOSEN
-from vectrial.run.prepare import new_folder, shape_of, toml_of
-from vectrial.stores import registry
-from vectrial.suite.model import DatasetRef
-from vectrial.tune.finals import finalists
-from vectrial.tune.search import Build, TuneLimits, search
-from vectrial.tune.space import defaults, knobs
-
-_SEED = 42
+from vectrial.questions.bench import DATASET, Bench
+from vectrial.questions.tune import SEED
+from vectrial.questions.tune import tune as find_settings
 
 
 def tune(
     store: options.StoreArgument,
-    dataset: options.DatasetOption = one.DATASET,
+    dataset: options.DatasetOption = DATASET,
     rows: options.RowsOption = None,
     recall: options.RecallOption = 0.95,
     p99: Annotated[
@@ -72,7 +64,7 @@ def tune(
     k: options.KOption = 10,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Random seed of the search.")
-    ] = _SEED,
+    ] = SEED,
     out: options.OutOption = options.RUNS,
     resume: options.ResumeOption = None,
     allow_exposed: options.ExposedOption = False,
@@ -95,48 +87,38 @@ def tune(
 
     Exit codes: 0 success, 1 nothing within the limits, 2 invalid input.
     """
-    kind = registry.load(store)
-    limits = TuneLimits(
-        recall,
-        None if p99 is None else one.milliseconds(p99, "--p99") * 1e3,
-        None if memory is None else _bytes(memory),
-    )
-    chosen = [one.index_of(kind, name) for name in index or (None,)]
-    run_command.check_resume(resume, out)
+    check_resume(resume, out)
     console = stderr_console()
-    shape = shape_of(DatasetRef(name=dataset, rows=rows))
-    bench = TuneBench(
-        kind, dataset, shape.rows, shape.dim, lane, k, seconds, console, allow_exposed
+    bench = Bench(
+        out,
+        resume,
+        lambda line: say(console, line),
+        allow_exposed,
+        measurer(console),
+        "the same command with",
     )
-    if resume is None:
-        bench.folder = new_folder(out, bench.sweep([Build(chosen[0], {})], shape.rows))
-    else:
-        bench.resume(resume, chosen)
-    ranges = {
-        name: knobs(kind.capabilities.indexes[name], shape.rows, shape.dim) for name in chosen
-    }
-    tried = search(
-        ranges,
-        {n: defaults(kind.capabilities.indexes[n], of) for n, of in ranges.items()},
-        bench.measure,
-        limits,
-        steps=bench.steps(chosen),
+    found = find_settings(
+        store,
+        dataset=dataset,
+        rows=rows,
+        recall=recall,
+        p99_ms=None if p99 is None else values.milliseconds(p99, "--p99"),
+        memory_bytes=None if memory is None else _bytes(memory),
+        indexes=index or (),
+        lane=lane,
         budget=budget,
+        last=last,
+        seconds=seconds,
+        k=k,
         seed=seed,
-        on_build=bench.record,
+        bench=bench,
     )
-    best = finalists(tried, last)
-    finals = bench.finals(best, limits) if best else None
-    result = result_of(tried, limits, bench.folder, finals)
-    if result.best is not None:
-        result.suite = toml_of(bench.chosen(result.best, limits, rows))
-        (bench.folder / CHOSEN).write_text(result.suite, encoding="utf-8")
     if form is Format.JSONL:
-        print_json(objects(result))
+        print_json(objects(found))
     else:
-        print_tables(result)
-    one.warn_interference(load(bench.folder), console)
-    if result.best is None:
+        print_tables(found)
+    values.warn_interference(load(found.folder), console)
+    if found.best is None:
         sys.exit(1)
 
 

@@ -3,121 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
 
-from vectrial.cli import one_store as one
+from vectrial.cli import values
 from vectrial.cli.output import plain_table, stdout_console
-from vectrial.compare.judge import Verdict
+from vectrial.questions.builds import Candidate
+from vectrial.questions.finals import Finals, TuneAnswer
 from vectrial.results.folder import CHOSEN
-from vectrial.stats.verdict import THRESHOLD, VerdictKind
-from vectrial.tune.search import (
-    Candidate,
-    Measured,
-    TriedBuild,
-    TuneLimits,
-    best_of,
-    pareto_front,
-)
 from vectrial.util import formatting
 
 _NUMBERS = ("recall", "QPS", "p99 ms", "memory")
 
 
-@dataclass(frozen=True)
-class Finalist:
-    """A candidate that was measured in the final.
-
-    candidate: its least setting within the limits. qps: QPS at exactly the wanted recall. verdict:
-        verdict on the fastest against this one; None for the fastest itself.
-    """
-
-    tried: TriedBuild
-    candidate: Candidate
-    qps: float
-    verdict: Verdict | None
-
-    @property
-    def of_fastest(self) -> tuple[float, float, float] | None:
-        """The finalist's QPS relative to the fastest, with the ends of the interval; None if it is
-        the fastest, or they cannot be compared."""
-        effect = None if self.verdict is None else self.verdict.effect
-        return None if effect is None else (1 / effect.ratio, 1 / effect.high, 1 / effect.low)
-
-    @property
-    def text(self) -> str:
-        """Comparison with the fastest, as text."""
-        if self.verdict is None:
-            return "the fastest"
-        if self.of_fastest is None:
-            return f"not compared: {self.verdict.reason}"
-        ratio, low, high = self.of_fastest
-        ends = f"{ratio:.3g} of the fastest ({low:.3g} to {high:.3g})"
-        said = {
-            VerdictKind.TIE: f"a tie, within {THRESHOLD:.0%}: ",
-            VerdictKind.UNDECIDED: "undecided: ",
-            VerdictKind.WORSE: "ahead in turns: ",
-        }
-        return said.get(self.verdict.kind, "") + ends
-
-
-@dataclass(frozen=True)
-class Finals:
-    """The last candidates, the fastest first, and the folder of their run."""
-
-    folder: Path
-    ranked: tuple[Finalist, ...]
-
-
-@dataclass
-class TuneResult:
-    """The outcome of tuning. reason: why there is no `best`. suite: TOML that measures the best."""
-
-    tried: Sequence[TriedBuild]
-    front: Sequence[Candidate]
-    best: Candidate | None
-    reason: str
-    limits: TuneLimits
-    folder: Path
-    suite: str = ""
-    finals: Finals | None = None
-
-
-def result_of(
-    tried: Sequence[TriedBuild], limits: TuneLimits, folder: Path, finals: Finals | None = None
-) -> TuneResult:
-    """The fastest within the limits among the last candidates, or else among all builds; or the
-    reason why there is none."""
-    every = [each for build in tried if build.state != "again" for each in build.candidates]
-    best, _, fault = best_of(Measured(every), limits)
-    reason = ""
-    if not every:
-        reason = "no build could be measured whole; the reason is beside each"
-    elif best is None:
-        reason = (
-            f"nothing is within the limits; the nearest has {fault}:"
-            " relax a limit, or raise --budget"
-        )
-    if finals is not None and finals.ranked:
-        best = finals.ranked[0].candidate
-    return TuneResult(tried, pareto_front(every), best, reason, limits, folder, finals=finals)
-
-
-def build_line(tried: TriedBuild) -> str:
-    """Progress line of a build that was tried."""
-    head = f"build {tried.number}: {tried.build.label}"
-    best = tried.best
-    if best is None:
-        return f"{head}: {tried.state}: {tried.reason}"
-    point = f"{best.qps:,.5g} QPS at recall {best.recall:.4f}"
-    return f"{head}: {point}, {one.listed(best.search)}"
-
-
-def objects(result: TuneResult) -> Iterator[dict[str, Any]]:
+def objects(result: TuneAnswer) -> Iterator[dict[str, Any]]:
     """One object for each build, each point of the front, each last candidate, and the choice."""
     for tried in result.tried:
         build = {"build": tried.number, "state": tried.state, "reason": tried.reason}
@@ -162,7 +63,7 @@ def _values(candidate: Candidate | None) -> dict[str, Any]:
     }
 
 
-def print_tables(result: TuneResult) -> None:
+def print_tables(result: TuneAnswer) -> None:
     """Print the builds, the front, the last candidates, the choice and the run folder on stdout."""
     console = stdout_console()
     builds = _table("build", "index", "state")
@@ -182,7 +83,7 @@ def print_tables(result: TuneResult) -> None:
     if best is None:
         print(f"\nno choice: {result.reason}")
     else:
-        print(f"\nchoice: {best.build.label}, {one.listed(best.search)}: {best.qps:,.5g} QPS")
+        print(f"\nchoice: {best.build.label}, {values.listed(best.search)}: {best.qps:,.5g} QPS")
         print(f"measure it again with: vectrial run {shlex.quote(str(result.folder / CHOSEN))}")
         print(f"which is this suite:\n\n{result.suite.strip()}\n")
     print(result.folder)
@@ -209,7 +110,7 @@ def _table(*left: str) -> Table:
 def _cells(candidate: Candidate) -> tuple[str, str, str, str, str]:
     memory = candidate.memory_bytes
     return (
-        one.listed(candidate.search) or "—",
+        values.listed(candidate.search) or "—",
         f"{candidate.recall:.4f}",
         f"{candidate.qps:,.5g}",
         "—" if candidate.p99_us is None else f"{candidate.p99_us / 1e3:,.3g}",

@@ -366,11 +366,12 @@ def faults_of(
     try:
         model.model_validate(plain)
     except ValidationError as error:
-        return [(fault["loc"], _expected(fault["msg"])) for fault in error.errors()]
+        return [(fault["loc"], expected(fault["msg"])) for fault in error.errors()]
     return []
 
 
-def _expected(message: str) -> str:
+def expected(message: str) -> str:
+    """What a value should be, from pydantic's message about it."""
     return message.removeprefix("Value error, ")
 
 
@@ -390,7 +391,7 @@ def _explained(model: type[BaseModel], error: ValidationError, where: str) -> Us
             remedy = f"the keys here are: {known}" if known else ""
         case _:
             value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
-            what = f"'{path}': {_expected(fault['msg'])}{value}"
+            what = f"'{path}': {expected(fault['msg'])}{value}"
     return UserError(what, where=where, remedy=remedy)
 
 

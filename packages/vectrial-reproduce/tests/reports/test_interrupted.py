@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from vectrial.cli import run as run_command
+from vectrial.run import measuring
 from vectrial.stores import registry
 from vectrial_reproduce.commands import reproduce
 from vectrial_reproduce.reports import REPRODUCTIONS
@@ -23,7 +23,7 @@ def test_who_interrupts_is_told_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(run_command, "run_plan", interrupted)
+    monkeypatch.setattr(measuring, "run_plan", interrupted)
     report, settings = REPRODUCTIONS["longbow"], Settings(0.02)
     parts = plan_parts(report, settings, {name: registry.load(name) for name in registry.names()})
     plans = [(part, reproduce._plan_part(part, report, Selection())) for part in parts]

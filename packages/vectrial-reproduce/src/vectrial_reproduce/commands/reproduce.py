@@ -15,7 +15,6 @@ from rich.table import Table
 
 from vectrial.cli import options
 from vectrial.cli import run as run_command
-from vectrial.cli.one_store import parameters
 from vectrial.cli.output import (
     CleanConsole,
     print_json,
@@ -24,9 +23,11 @@ from vectrial.cli.output import (
     warn_broken,
 )
 from vectrial.cli.run_view import dry_run_table, plan_objects
+from vectrial.cli.values import parameters
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
+from vectrial.run.measuring import Circumstances
 from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
 from vectrial_reproduce.reports import REPRODUCTIONS
@@ -320,8 +321,8 @@ def _measure(
             toml_of(part.suite),
             folder / part.part.name,
             console,
+            Circumstances(allow_exposed=allow_exposed),
             again=f"vectrial reproduce --resume {folder}",
-            allow_exposed=allow_exposed,
         )
 
 

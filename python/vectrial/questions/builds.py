@@ -1,19 +1,20 @@
 """The search over builds: which to try next, which to drop early, and which is best.
 
-Each build is measured at several values of its search parameter. Optuna (TPE, seeded) chooses the
-builds after the first, which uses the store's defaults. With several `steps`, a build is measured
-on fewer rows first and dropped there if it is below the median of the earlier builds.
+The search is a generator: it yields the build to measure, on a number of rows, and is sent the
+candidates. Each build is measured at several values of its search parameter. Optuna (TPE, seeded)
+chooses the builds after the first, which uses the store's defaults. With several `steps`, a build
+is measured on fewer rows first and dropped there if it is below the median of the earlier builds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.model.errors import NotInstalled
+from vectrial.questions.space import Choices, Knob
 from vectrial.stats.curves import read_at
-from vectrial.tune.space import Choices, Knob
 
 #: One in this many builds is random, before Optuna learns from results.
 _RANDOM_SHARE = 3
@@ -106,26 +107,29 @@ class TriedBuild:
     candidates: Sequence[Candidate] = field(default_factory=tuple)
 
 
-Evaluate = Callable[[Build, int], Measured]
+@dataclass(frozen=True)
+class BuildTry:
+    """A build to measure on the first `rows` rows."""
+
+    build: Build
+    rows: int
 
 
 def search(
     kinds: Mapping[str, tuple[Knob, ...]],
     first: Mapping[str, Mapping[str, Any]],
-    evaluate: Evaluate,
     limits: TuneLimits,
     *,
     steps: Sequence[int],
     budget: int,
     seed: int,
     on_build: Callable[[TriedBuild], None] = lambda _: None,
-) -> list[TriedBuild]:
-    """Try `budget` builds.
+) -> Generator[BuildTry, Measured, list[TriedBuild]]:
+    """Try `budget` builds; returns what became of each.
 
     Args:
         kinds: parameters to vary, by kind of index. first: the first build of each kind; a build
             that leaves parameters to the store is measured on all rows at once.
-        evaluate: measures a build on a number of rows.
         steps: numbers of rows, ascending, up to all.
 
     Raises:
@@ -152,13 +156,12 @@ def search(
     tried: list[TriedBuild] = []
     for number in range(1, budget + 1):
         if number <= len(partial):
-            one = _try(number, partial[number - 1], None, evaluate, limits, steps[-1:])
+            one = yield from _try(number, partial[number - 1], None, limits, steps[-1:])
         else:
             trial = study.ask()
             build = _suggested(trial, kinds)
-            one = _known(number, build, tried) or _try(
-                number, build, trial, evaluate, limits, steps
-            )
+            known = _known(number, build, tried)
+            one = known or (yield from _try(number, build, trial, limits, steps))
             pruned = one.state == "pruned"
             state = optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE
             study.tell(trial, None if pruned else one.value, state=state)
@@ -191,12 +194,11 @@ def _try(
     number: int,
     build: Build,
     trial: Any,
-    evaluate: Evaluate,
     limits: TuneLimits,
     steps: Sequence[int],
-) -> TriedBuild:
+) -> Generator[BuildTry, Measured, TriedBuild]:
     for rows in steps:
-        measured = evaluate(build, rows)
+        measured = yield BuildTry(build, rows)
         best, value, reason = best_of(measured, limits)
         if not measured.candidates:
             return TriedBuild(number, build, "failed", value, None, reason)

@@ -1,4 +1,4 @@
-"""What `vectrial quick` measures on this machine: which stores, and which data."""
+"""Which stores and which data of this machine are compared unless somebody says."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from vectrial.model.progress import LineProgress, Progress
 from vectrial.model.store import Store
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import Contender
+from vectrial.questions.bench import DATASET
 from vectrial.run.prepare import shape_of
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, validated
 from vectrial.util.distributions import installed_bytes
 
-#: Data of the first choice: real, and fetched within seconds. The second needs no source.
-DATASET, DRAWN = "glove-words-50-50k", "clustered-50-50k-cosine"
+#: Data that need no source, where those of the first choice (`DATASET`) cannot be fetched.
+DRAWN = "clustered-50-50k-cosine"
 #: Bytes of vectors, and rows, that are read of a file: more do not fit a time of minutes.
 _MOST_BYTES, _MOST_ROWS = 64 << 20, 100_000
 #: Share of the rows that may become queries, as `import_file` holds them out.

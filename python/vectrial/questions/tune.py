@@ -1,37 +1,52 @@
-"""The bench of `vectrial tune`: it measures builds, all into one run folder, and the last
-candidates in turns, into another."""
+"""Which settings are fastest: index and search parameters of a store at a recall, within limits.
+
+Builds are measured one after the other, all into one run folder, and the last candidates in turns,
+into another.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import shlex
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
+from pydantic import Field, InstanceOf
 
 from vectrial.analysis.run_data import load
 from vectrial.analysis.trial import PhaseResult, Trial
-from vectrial.cli import one_store as one
-from vectrial.cli import run as run_command
-from vectrial.cli.output import say
-from vectrial.cli.tune_view import Finalist, Finals, build_line
 from vectrial.compare.ranking import rank
 from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import load_s
-from vectrial.plan.model import Plan
-from vectrial.results.folder import replace_text
-from vectrial.run.prepare import RESOLVED, plan_of, toml_of
-from vectrial.suite.model import Suite, read_suite
-from vectrial.tune.finals import settings_near
-from vectrial.tune.search import Build, Candidate, Measured, TriedBuild, TuneLimits
+from vectrial.questions.bench import DATASET, Bench, conduct, index_of, question, suite_of
+from vectrial.questions.builds import (
+    Build,
+    BuildTry,
+    Candidate,
+    Measured,
+    TriedBuild,
+    TuneLimits,
+    search,
+)
+from vectrial.questions.finals import (
+    Finalist,
+    Finals,
+    TuneAnswer,
+    answer_of,
+    finalists,
+    settings_near,
+)
+from vectrial.questions.space import defaults, knobs
+from vectrial.results.folder import CHOSEN, replace_text
+from vectrial.run.prepare import RESOLVED, plan_of, shape_of, toml_of
+from vectrial.stores import registry
+from vectrial.suite.model import DatasetRef, Suite
 from vectrial.util import formatting
 from vectrial.util.variants import full_name
 
@@ -42,10 +57,76 @@ _STAGED_ROWS = 20_000
 _LONGER = 4
 #: Loads of each of the last candidates, and seconds of each of their settings.
 _LOADS, _FINAL_S = 3, 0.7
+SEED = 42
+
+
+@question
+def tune(
+    store: str,
+    *,
+    dataset: str = DATASET,
+    rows: int | None = None,
+    recall: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    p99_ms: Annotated[float, Field(gt=0)] | None = None,
+    memory_bytes: Annotated[int, Field(gt=0)] | None = None,
+    indexes: Sequence[str] = (),
+    lane: str | None = None,
+    budget: Annotated[int, Field(ge=1)] = 12,
+    last: Annotated[int, Field(ge=0)] = 3,
+    seconds: float = 0.5,
+    k: int = 10,
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = SEED,
+    bench: InstanceOf[Bench] | None = None,
+) -> TuneAnswer:
+    """Find the fastest index and search parameters of a store at a recall, as `vectrial tune` does.
+
+    Args:
+        store: name of a store. rows: the first of the dataset; all unless given.
+        recall: least mean recall. p99_ms: limit on p99 latency in milliseconds with one client.
+        memory_bytes: limit on the growth of resident memory while loading.
+        indexes: kinds of index to try; by default the first that trades recall for speed.
+        budget: number of builds. last: number of the best builds that are loaded again and measured
+            in turns. seconds: duration of a step. seed: of the search.
+        lane, k: as in `capacity`.
+        bench: where and how to measure.
+
+    Raises:
+        UserError: an argument is wrong, or the store does not support it.
+        StoreError: the store does not work on this machine.
+        NotInstalled: Optuna is missing.
+    """
+    bench = bench or Bench()
+    kind = registry.load(store)
+    limits = TuneLimits(recall, None if p99_ms is None else p99_ms * 1e3, memory_bytes)
+    chosen = [index_of(kind, name) for name in indexes or (None,)]
+    shape = shape_of(DatasetRef(name=dataset, rows=rows))
+    builds = _Builds(kind, dataset, shape.rows, shape.dim, lane, k, seconds, bench)
+    builds.begin(chosen)
+    known = kind.capabilities.indexes
+    ranges = {name: knobs(known[name], shape.rows, shape.dim) for name in chosen}
+    tried = conduct(
+        search(
+            ranges,
+            {name: defaults(known[name], of) for name, of in ranges.items()},
+            limits,
+            steps=builds.steps(chosen),
+            budget=budget,
+            seed=seed,
+            on_build=builds.record,
+        ),
+        builds.measure,
+    )
+    best = finalists(tried, last)
+    finals = builds.finals(best, limits) if best else None
+    answer = answer_of(tried, limits, builds.folder, finals)
+    if answer.best is not None:
+        answer.suite = toml_of(builds.chosen(answer.best, limits, rows))
+        (builds.folder / CHOSEN).write_text(answer.suite, encoding="utf-8")
+    return answer
 
 
 @dataclass
-class TuneBench:
+class _Builds:
     """Measures builds, all into one run folder.
 
     rows, dim: size of the dataset. k: neighbours. seconds: least time of each setting. folder:
@@ -59,8 +140,7 @@ class TuneBench:
     lane: str | None
     k: int
     seconds: float
-    console: Console
-    allow_exposed: bool
+    bench: Bench
     folder: Path = field(default_factory=Path)
     _complete: list[Build] = field(default_factory=list)
     _works: bool = False
@@ -133,7 +213,7 @@ class TuneBench:
         experiments: list[dict[str, Any]],
         variants: Sequence[str] = (),
     ) -> Suite:
-        return one.suite_of(
+        return suite_of(
             name,
             self.store,
             dataset=self.dataset,
@@ -153,48 +233,46 @@ class TuneBench:
         """Name of a finalist as a variant of the store."""
         return full_name(self.store.name, _variant(tried))
 
-    def resume(self, folder: Path, kinds: Sequence[str]) -> None:
-        """Continue the run in a folder.
+    def begin(self, kinds: Sequence[str]) -> None:
+        """Choose the name of the run folder, or read the run that goes on.
 
         Raises:
             UserError: there is none, or other options made it.
         """
-        if not (folder / RESOLVED).is_file():
-            raise UserError("there is no run here to resume", where=str(folder))
-        suite = read_suite(folder / RESOLVED)
-        builds = [Build(ref.index or "", ref.params) for ref in suite.stores]
-        rows = suite.datasets[0].rows
+        resumed = self.bench.resumed(lambda suite: self._is_own(suite, kinds))
+        if resumed is None:
+            self.folder = self.bench.new_folder(self.sweep([Build(kinds[0], {})], self.rows))
+            return
+        self.folder, suite = resumed
+        if suite.datasets[0].rows == self.rows:
+            self._complete = _builds_of(suite)
+
+    def _is_own(self, suite: Suite, kinds: Sequence[str]) -> bool:
+        builds, rows = _builds_of(suite), suite.datasets[0].rows
         known = self.store.capabilities.indexes
         same = rows in self.steps(kinds) and all(build.kind in known for build in builds)
-        if rows is None or not same or self.sweep(builds, rows) != suite:
-            raise UserError(
-                "this run was not made by this command with these options",
-                where=str(folder),
-                remedy="give the options of the first call, or leave --resume out",
-            )
-        self.folder = folder.resolve()
-        self._complete = builds if rows == self.rows else []
+        return same and rows is not None and self.sweep(builds, rows) == suite
 
     def record(self, tried: TriedBuild) -> None:
         """Print a build, and list the builds measured on all rows in the run's suite."""
-        say(self.console, build_line(tried))
+        self.bench.progress(_line(tried))
         if tried.state == "complete" and tried.build not in self._complete:
             self._complete.append(tried.build)
             replace_text(self.folder / RESOLVED, toml_of(self.sweep(self._complete, self.rows)))
 
-    def measure(self, build: Build, rows: int) -> Measured:
+    def measure(self, attempt: BuildTry) -> Measured:
         """Load a build once and search it at every value of the search parameter.
 
         Raises:
             UserError: the store does not support the build.
             StoreError: the store does not work on this machine.
         """
-        suite = self.sweep([build], rows)
+        suite = self.sweep([attempt.build], attempt.rows)
         plan = plan_of(suite, suite.name)
         refused = [r.reason for r in plan.refusals if r.row.experiment == "search"]
         if refused:
             raise UserError(refused[0])
-        self._run(plan, suite, self.folder)
+        self.bench.run(plan, self.folder, question=self.folder)
         keys = {trial.row.key for trial in plan.trials}
         trials = [trial for trial in load(self.folder).trials if trial.key in keys]
         skipped = [trial.reason for trial in trials if trial.status == "skipped"]
@@ -202,18 +280,18 @@ class TuneBench:
             self._works = True
         elif skipped and not self._works:  # no other build would be measured either
             raise StoreError(f"{self.store.name} cannot be measured here: {skipped[0]}")
-        return _measured(build, trials)
+        return _measured(attempt.build, trials)
 
     def finals(self, finalists: Sequence[TriedBuild], limits: TuneLimits) -> Finals:
         """Load the last candidates again and search them in turns, at the settings that they need.
         They are a separate run, which continues when it is resumed."""
         suite = self.final(finalists, limits.recall)
         numbers = formatting.joined([f"{tried.number}" for tried in finalists])
-        say(self.console, f"builds {numbers} again, in turns, at the settings that they need")
+        self.bench.progress(f"builds {numbers} again, in turns, at the settings that they need")
         # Other candidates, of other options, have a run of their own.
         digest = hashlib.sha256(toml_of(suite).encode()).hexdigest()[:6]
         folder = self.folder.with_name(f"{self.folder.name}-finals-{digest}")
-        self._run(plan_of(suite, suite.name), suite, folder)
+        self.bench.run(plan_of(suite, suite.name), folder, question=self.folder)
         run = load(folder)
         searched: dict[str, list[tuple[Trial, PhaseResult]]] = defaultdict(list)
         for trial, phase in run.phases():
@@ -234,16 +312,19 @@ class TuneBench:
             ),
         )
 
-    def _run(self, plan: Plan, suite: Suite, folder: Path) -> None:
-        run_command.measure(
-            plan,
-            suite,
-            toml_of(suite),
-            folder,
-            self.console,
-            again=f"the same command with --resume {shlex.quote(str(self.folder))}",
-            allow_exposed=self.allow_exposed,
-        )
+
+def _line(tried: TriedBuild) -> str:
+    """Progress line of a build that was tried."""
+    head = f"build {tried.number}: {tried.build.label}"
+    best = tried.best
+    if best is None:
+        return f"{head}: {tried.state}: {tried.reason}"
+    point = f"{best.qps:,.5g} QPS at recall {best.recall:.4f}"
+    return f"{head}: {point}, {formatting.params(best.search)}"
+
+
+def _builds_of(suite: Suite) -> list[Build]:
+    return [Build(ref.index or "", ref.params) for ref in suite.stores]
 
 
 def _variant(tried: TriedBuild) -> str:

@@ -1,1 +1,0 @@
-"""Finding index and search parameters within a budget of builds."""
