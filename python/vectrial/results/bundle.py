@@ -33,7 +33,7 @@ from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.note import NOTE
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
-from vectrial.util.redaction import Redaction, environment_secrets, is_short, of_environment
+from vectrial.util.redaction import of_environment
 from vectrial.util.version import version
 
 SUFFIX = ".vectrial.tar.gz"
@@ -181,16 +181,13 @@ def _hide_secrets(reader: RunReader) -> None:
     redaction = of_environment()
     if not redaction:
         return
-    # A short secret may match unrelated text, which is no reason to refuse a run.
-    sure = Redaction(one for one in environment_secrets().values()
-                     if not any(map(is_short, one.values())))  # fmt: skip
     texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]
     for name in ("suite.toml", CHOSEN, "environment.json", NOTE):
         if is_own(reader.folder, reader.folder / name):
             kept = (reader.folder / name).read_text(encoding="utf-8", errors="replace")
             texts.append((name, kept))
     for name, text in texts:
-        if sure.text(text) != text:
+        if redaction.holds(text):
             raise UserError(
                 f"its {name} holds a secret that the environment gives",
                 where=str(reader.folder),

@@ -26,12 +26,20 @@ class NotWritten(UserError):
     """A run could not be extended, because its disk is full or failing. Committed data is kept."""
 
 
-#: Limits for reading a run from any source.
-_READING: dict[str, str | bool | int | float | list[str]] = {
+#: Times are in UTC, and no other file and no address is reached.
+_ANY: dict[str, str | bool | int | float | list[str]] = {
+    "TimeZone": "UTC",
+    "enable_external_access": "false",
+}
+#: Limits for reading a run from any source, which nothing in it can lift.
+_READING = _ANY | {
     "memory_limit": "768MB",
     "threads": "2",
     "max_temp_directory_size": "0B",
+    "lock_configuration": "true",
 }
+#: What DuckDB says if the database is open: in another process, or in this one for writing.
+_OPEN = ("Could not set lock on file", "different configuration than existing connections")
 
 
 def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb.DuckDBPyConnection:
@@ -39,8 +47,8 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
 
     Times are in UTC. The connection has no access to other files or the network, since a run may
     come from elsewhere. A database opened for reading holds only the tables and columns of a run: a
-    view could run forever. This is not checked for a database that this process has made itself
-    (`own`).
+    view or a function could run forever. This is not checked for a database that this process has
+    made itself (`own`).
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
@@ -49,10 +57,10 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
     """
     path = folder / DATABASE
     try:
-        db = duckdb.connect(str(path), read_only, _READING if read_only else {})
-    except duckdb.Error as error:
+        db = duckdb.connect(str(path), read_only, _READING if read_only else _ANY)
+    except (duckdb.Error, OSError, RuntimeError, ValueError) as error:
         # The message contains the path; for a damaged file also the word "block".
-        if "Could not set lock on file" in str(error):
+        if any(one in str(error) for one in _OPEN):
             raise BeingWritten(
                 "another process has it open",
                 where=str(folder),
@@ -60,13 +68,11 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
             ) from error
         raise _fault(folder, error) from error
     try:
-        db.execute("set enable_external_access = false")
-        db.execute("set TimeZone = 'UTC'")
         if read_only and not own and (foreign := _foreign(db)):
             db.close()
             raise not_a_runs(folder, foreign)
         version = _layout(db)
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError, ValueError) as error:
         db.close()
         raise _fault(folder, error) from error
     if version is not None and version != SCHEMA_VERSION:
@@ -163,6 +169,9 @@ def _foreign(db: duckdb.DuckDBPyConnection) -> str:
     views = "select view_name from duckdb_views() where not internal limit 1"
     if found := db.execute(views).fetchone():
         return f"'{found[0]}' is a view"
+    functions = "select function_name from duckdb_functions() where not internal limit 1"
+    if found := db.execute(functions).fetchone():
+        return f"'{found[0]}' is a function"
     computed = "select table_name from duckdb_tables() where sql ilike '%generated always%' limit 1"
     if found := db.execute(computed).fetchone():
         return f"the table '{found[0]}' has computed columns"
