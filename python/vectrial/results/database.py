@@ -26,20 +26,16 @@ class NotWritten(UserError):
     """A run could not be extended, because its disk is full or failing. Committed data is kept."""
 
 
-#: Times are in UTC, and no other file and no address is reached.
-_ANY: dict[str, str | bool | int | float | list[str]] = {
-    "TimeZone": "UTC",
-    "enable_external_access": "false",
-}
-#: Limits for reading a run from any source, which nothing in it can lift.
-_READING = _ANY | {
+#: Limits for reading a run from any source.
+_READING: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "768MB",
     "threads": "2",
     "max_temp_directory_size": "0B",
-    "lock_configuration": "true",
 }
-#: What DuckDB says if the database is open: in another process, or in this one for writing.
-_OPEN = ("Could not set lock on file", "different configuration than existing connections")
+#: The name of a run's database in queries over what is read.
+ATTACHED = "results"
+#: What DuckDB says if a database is open: in another process, or in this one.
+_OPEN = ("Could not set lock on file", "Unique file handle conflict")
 
 
 def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb.DuckDBPyConnection:
@@ -55,9 +51,8 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
         NotWritten: the disk is full.
         UserError: it is damaged, or its layout is newer (for reading) or different (for writing).
     """
-    path = folder / DATABASE
     try:
-        db = duckdb.connect(str(path), read_only, _READING if read_only else _ANY)
+        db = _attached(folder / DATABASE) if read_only else duckdb.connect(str(folder / DATABASE))
     except (duckdb.Error, OSError, RuntimeError, ValueError) as error:
         # The message contains the path; for a damaged file also the word "block".
         if any(one in str(error) for one in _OPEN):
@@ -68,6 +63,10 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
             ) from error
         raise _fault(folder, error) from error
     try:
+        db.execute("set enable_external_access = false")
+        db.execute("set TimeZone = 'UTC'")
+        if read_only:
+            db.execute("set lock_configuration = true")
         if read_only and not own and (foreign := _foreign(db)):
             db.close()
             raise not_a_runs(folder, foreign)
@@ -83,6 +82,20 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
             where=str(folder),
             remedy="update vectrial" if newer else "measure again",
         )
+    return db
+
+
+def _attached(path: Path) -> duckdb.DuckDBPyConnection:
+    """A database opened for reading, in an instance of its own: connections to one file would share
+    their settings."""
+    db = duckdb.connect(config=_READING)
+    try:
+        quoted = str(path).replace("'", "''")
+        db.execute(f"attach '{quoted}' as {ATTACHED} (type duckdb, read_only)")
+        db.execute(f"use {ATTACHED}")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

@@ -19,6 +19,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.results_schema import SLICES_DDL
 from vectrial.results.clean import INSTEAD, PATTERN, PATTERN_IN_NAME, clean, parsed
 from vectrial.results.database import (
+    ATTACHED,
     DATABASE,
     finished_keys,
     has_tables,
@@ -48,26 +49,25 @@ _NEEDED = ", ".join(
     for name, one in QUANTILES.items()
     for count in one.counts
 )
-#: Views before the tables of the same name of the database {run}: the rule is
-#: `vectrial.stats.quantiles.lacking`.
+#: Views before the tables of the same name: the rule is `vectrial.stats.quantiles.lacking`.
 _HELD = (
     f"""
 create temp view metric as with few as (
     select c.phase_id, q.name,
-           format('{{{{:,}}}} request{{{{}}}}; {{{{}}}} needs {{{{:,}}}}', min(c.value)::bigint,
+           format('{{:,}} request{{}}; {{}} needs {{:,}}', min(c.value)::bigint,
                   if(min(c.value) = 1, '', 's'), any_value(q.label), any_value(q.needs)) as why
-    from {{run}}.main.metric c join (values {_NEEDED}) q(name, counts, needs, label)
+    from {ATTACHED}.main.metric c join (values {_NEEDED}) q(name, counts, needs, label)
     on c.name = q.counts group by c.phase_id, q.name having min(c.value) < any_value(q.needs))
 select m.phase_id, m.name, if(f.why is null, m.value, null) as value, m.unit,
        m.valid and (f.why is null or m.value is null) as valid,
        if(m.value is null, m.reason, coalesce(f.why, m.reason)) as reason
-from {{run}}.main.metric m left join few f on m.phase_id = f.phase_id and m.name = f.name
+from {ATTACHED}.main.metric m left join few f on m.phase_id = f.phase_id and m.name = f.name
 order by m.rowid""",
     f"""
 create temp view "window" as select * replace (
     if(count < {QUANTILES["latency_p50"].needs}, null, p50_us) as p50_us,
     if(count < {QUANTILES["latency_p99"].needs}, null, p99_us) as p99_us)
-from {{run}}.main."window" """,
+from {ATTACHED}.main."window" """,
 )
 
 #: One row per measured value, joined with everything that identifies it.
@@ -168,11 +168,8 @@ class RunReader:
     def _withhold(self) -> None:
         """Let queries see tables without quantiles that have too few samples, which earlier
         versions wrote, and with the tables that earlier versions lack."""
-        found = self._db.execute("select current_database()").fetchone()
-        assert found is not None
-        quoted = found[0].replace('"', '""')
         for view in _HELD:
-            self._db.execute(view.format(run=f'"{quoted}"'))
+            self._db.execute(view)
         tables = "select 1 from duckdb_tables() where table_name = 'slice'"
         if self._db.execute(tables).fetchone() is None:
             self._db.execute(SLICES_DDL.replace("create table", "create temp table"))
