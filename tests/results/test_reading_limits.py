@@ -1,22 +1,18 @@
-"""A run of somebody else is read with limits, in a process whose end costs nothing but that run."""
+"""A run of somebody else is read with limits, and reaches nothing but itself."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
 from contextlib import nullcontext
 from pathlib import Path
 
 import duckdb
-import psutil
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.results import reading
 from vectrial.results.clean import INSTEAD, clean, clean_name, parsed
-from vectrial.results.reader import RunReader
-from vectrial.results.reading import SECONDS
+from vectrial.results.database import BeingWritten
+from vectrial.results.reader import SECONDS, RunReader
 from vectrial.results.writer import RunWriter
 
 ENDLESS = "select sum(a.range) from range(100_000_000_000) a, range(1_000_000) b"
@@ -34,11 +30,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_a_query_without_an_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECONDS, "1")
-    with RunReader(folder) as reader, pytest.raises(UserError, match="1 s of processor") as told:
+    with RunReader(folder) as reader, pytest.raises(UserError, match="be read in 1 s") as told:
         reader.query(ENDLESS)
     assert SECONDS in str(told.value)
     with RunReader(folder) as reader:
-        assert reader.run()["suite_name"] == "s", "the next one has a process of its own"
+        assert reader.run()["suite_name"] == "s", "the next one has its own time"
 
 
 def test_what_would_fill_the_memory_is_refused(folder: Path) -> None:
@@ -66,30 +62,42 @@ def test_a_figure_that_is_no_number_is_missing(folder: Path) -> None:
         assert reader.rows(sql) == [{"n": None, "i": None, "f": 1.5, "value": math.inf}]
 
 
-def test_a_run_of_this_process_needs_no_other(
+def test_a_run_of_this_process_has_the_same_limits_but_that_of_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is read as any other is: with limits but that of time, and cleaned."""
-    with RunReader(folder) as reader:
-        expected = reader.run()
-    monkeypatch.setattr(reading.PROCESSES, "one", None)
+    monkeypatch.setenv(SECONDS, "1e-9")
     with RunReader(folder, own=True) as reader:
-        assert reader.run() == expected
         assert reader.rows("select 'a\x1bb' as name") == [{"name": f"a{INSTEAD}b"}]
         with pytest.raises(UserError, match="more than a report can be made of"):
             reader.query("select * from range(100_000_000_000)")
 
 
-def test_the_end_of_the_process_is_said_on_one_line(folder: Path) -> None:
-    with RunReader(folder) as reader:
-        reader.run()
-        here = psutil.Process().children(recursive=True)
-        for child in here:
-            if "vectrial.results.reading" in child.cmdline():
-                os.kill(child.pid, signal.SIGSEGV)
-        with pytest.raises(UserError, match="the process that did it") as told:
-            reader.run()
-    assert "\n" not in str(told.value)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_text('/etc/passwd')",
+        "copy run to '{there}'",
+        "attach '{there}' as other",
+        "load httpfs",
+        "set enable_external_access = true",
+        "set memory_limit = '100GB'",
+        "set lock_configuration = false",
+        "delete from run",
+    ],
+)
+def test_a_query_reaches_no_other_file_and_lifts_no_limit(
+    folder: Path, tmp_path: Path, sql: str
+) -> None:
+    with RunReader(folder) as reader, RunReader(folder) as second:
+        with pytest.raises(UserError, match="damaged, or not a run's"):
+            reader.query(sql.format(there=tmp_path / "there"))
+        assert second.run()["suite_name"] == "s", "several may read a run at once"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_this_process_writes_is_being_written(folder: Path) -> None:
+    with RunWriter(folder), pytest.raises(BeingWritten):
+        RunReader(folder)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "soon", "nan", "inf"])

@@ -1,16 +1,13 @@
-"""Secrets are hidden as others write them, on the way into whatever a run keeps."""
+"""Secrets are hidden as clients write them, on the way into whatever a run keeps."""
 
 from __future__ import annotations
 
 import base64
-import html
 import json
 import os
-import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 import pytest
 
@@ -30,26 +27,13 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "plain": str,
     "json": lambda s: json.dumps({"password": s}),
     "json of utf-8": lambda s: json.dumps({"password": s}, ensure_ascii=False),
-    "json in json": lambda s: json.dumps(json.dumps([s])),
     "repr": lambda s: repr({"password": s}),
-    "repr of bytes": lambda s: repr(s.encode()),
-    "repr of a part": lambda s: repr(f"AUTH '{s}'"),
-    "html": lambda s: html.escape(s),
     "url": lambda s: f"redis://default:{quote(s, safe='')}@there",
-    "url in small letters": lambda s: re.sub("%..", lambda one: one[0].lower(), quote(s, "")),
-    "form": lambda s: quote_plus(s),
-    "hex": lambda s: s.encode().hex(),
-    "hex in capitals": lambda s: s.encode().hex().upper(),
-    "base64": lambda s: base64.b64encode(s.encode()).decode(),
-    "base64 of urls": lambda s: base64.urlsafe_b64encode(s.encode()).decode(),
     "header": lambda s: "Basic " + base64.b64encode(f"admin:{s}".encode()).decode(),
-    "another's header": lambda s: base64.b64encode(f"elastic:{s}:more".encode()).decode(),
-    "libpq": lambda s: "password='{}'".format(s.replace("\\", "\\\\").replace("'", "\\'")),
-    "sql": lambda s: "PASSWORD '{}'".format(s.replace("'", "''")),
-    "shell": shlex.quote,
+    "token": lambda s: "Bearer " + base64.b64encode(s.encode()).decode(),
 }
 #: What is left of the secret where a form of it is not hidden.
-TRACES = ("SECR", "53454352", "U0VDU", "NFQ1", "TRUNS")
+TRACES = ("SECR", "U0VDU", "NFQ1", "TRUNS")
 
 
 def leaks(text: str) -> bool:

@@ -54,12 +54,10 @@ def report(
     """
     from vectrial.results.bundle import SUFFIX, run_folder
     from vectrial.results.foreign import understood
-    from vectrial.results.reading import PROCESSES
 
     if out is None:
         beside = run.name.removesuffix(SUFFIX) + "-report"
         out = run.with_name(beside) if run.is_file() else run.resolve() / "report"
-    PROCESSES.warm()
     with run_folder(run) as folder, understood(run):
         _write(folder, form, out)
 

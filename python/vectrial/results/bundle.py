@@ -9,6 +9,7 @@ Vectrial, which the manifest names, gives the same bytes.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -33,7 +34,7 @@ from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.note import NOTE
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
-from vectrial.util.redaction import Redaction, environment_secrets, is_short, of_environment
+from vectrial.util.redaction import of_environment
 from vectrial.util.version import version
 
 SUFFIX = ".vectrial.tar.gz"
@@ -181,16 +182,13 @@ def _hide_secrets(reader: RunReader) -> None:
     redaction = of_environment()
     if not redaction:
         return
-    # A short secret may match unrelated text, which is no reason to refuse a run.
-    sure = Redaction(one for one in environment_secrets().values()
-                     if not any(map(is_short, one.values())))  # fmt: skip
     texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]
     for name in ("suite.toml", CHOSEN, "environment.json", NOTE):
         if is_own(reader.folder, reader.folder / name):
             kept = (reader.folder / name).read_text(encoding="utf-8", errors="replace")
             texts.append((name, kept))
     for name, text in texts:
-        if sure.text(text) != text:
+        if redaction.holds(text):
             raise UserError(
                 f"its {name} holds a secret that the environment gives",
                 where=str(reader.folder),
@@ -278,40 +276,18 @@ def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
         for one in told.files:
             try:
                 with (folder / one.path).open("rb") as content:
-                    read = _Read(content)
-                    tar.addfile(_member(f"{_RUN}/{one.path}", one.size_bytes), read)
-            except (FileNotFoundError, EOFError) as error:
-                raise _changed(folder, one) from error
-            if read.sha256 != one.sha256:
-                raise _changed(folder, one)
-
-
-class _Read:
-    """A file being packed, and the checksum of the bytes read so far."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._digest = file, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        """Read like a file; raises EOFError if the file is shorter than expected."""
-        part = self._file.read(size)
-        if len(part) < size:
-            raise EOFError
-        self._digest.update(part)
-        return part
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the bytes read, in hex."""
-        return self._digest.hexdigest()
-
-
-def _changed(folder: Path, one: Sealed) -> UserError:
-    return UserError(
-        f"the run changed while it was sealed: {one.path}",
-        where=str(folder),
-        remedy="wait until nothing writes to it, and seal it again",
-    )
+                    tar.addfile(_member(f"{_RUN}/{one.path}", one.size_bytes), content)
+                same = _sealed(folder, folder / one.path) == one
+            except OSError as error:
+                if error.errno not in (None, errno.ENOENT):  # none: it has become shorter
+                    raise
+                same = False
+            if not same:
+                raise UserError(
+                    f"the run changed while it was sealed: {one.path}",
+                    where=str(folder),
+                    remedy="wait until nothing writes to it, and seal it again",
+                )
 
 
 def _member(name: str, size_bytes: int) -> tarfile.TarInfo:

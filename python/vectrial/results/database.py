@@ -32,6 +32,10 @@ _READING: dict[str, str | bool | int | float | list[str]] = {
     "threads": "2",
     "max_temp_directory_size": "0B",
 }
+#: The name of a run's database in queries over what is read.
+ATTACHED = "results"
+#: What DuckDB says if a database is open: in another process, or in this one.
+_OPEN = ("Could not set lock on file", "Unique file handle conflict")
 
 
 def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb.DuckDBPyConnection:
@@ -39,20 +43,19 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
 
     Times are in UTC. The connection has no access to other files or the network, since a run may
     come from elsewhere. A database opened for reading holds only the tables and columns of a run: a
-    view could run forever. This is not checked for a database that this process has made itself
-    (`own`).
+    view or a function could run forever. This is not checked for a database that this process has
+    made itself (`own`).
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
         NotWritten: the disk is full.
         UserError: it is damaged, or its layout is newer (for reading) or different (for writing).
     """
-    path = folder / DATABASE
     try:
-        db = duckdb.connect(str(path), read_only, _READING if read_only else {})
-    except duckdb.Error as error:
+        db = _attached(folder / DATABASE) if read_only else duckdb.connect(str(folder / DATABASE))
+    except (duckdb.Error, OSError, RuntimeError, ValueError) as error:
         # The message contains the path; for a damaged file also the word "block".
-        if "Could not set lock on file" in str(error):
+        if any(one in str(error) for one in _OPEN):
             raise BeingWritten(
                 "another process has it open",
                 where=str(folder),
@@ -62,11 +65,13 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
     try:
         db.execute("set enable_external_access = false")
         db.execute("set TimeZone = 'UTC'")
+        if read_only:
+            db.execute("set lock_configuration = true")
         if read_only and not own and (foreign := _foreign(db)):
             db.close()
             raise not_a_runs(folder, foreign)
         version = _layout(db)
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError, ValueError) as error:
         db.close()
         raise _fault(folder, error) from error
     if version is not None and version != SCHEMA_VERSION:
@@ -77,6 +82,20 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
             where=str(folder),
             remedy="update vectrial" if newer else "measure again",
         )
+    return db
+
+
+def _attached(path: Path) -> duckdb.DuckDBPyConnection:
+    """A database opened for reading, in an instance of its own: connections to one file would share
+    their settings."""
+    db = duckdb.connect(config=_READING)
+    try:
+        quoted = str(path).replace("'", "''")
+        db.execute(f"attach '{quoted}' as {ATTACHED} (type duckdb, read_only)")
+        db.execute(f"use {ATTACHED}")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -163,6 +182,9 @@ def _foreign(db: duckdb.DuckDBPyConnection) -> str:
     views = "select view_name from duckdb_views() where not internal limit 1"
     if found := db.execute(views).fetchone():
         return f"'{found[0]}' is a view"
+    functions = "select function_name from duckdb_functions() where not internal limit 1"
+    if found := db.execute(functions).fetchone():
+        return f"'{found[0]}' is a function"
     computed = "select table_name from duckdb_tables() where sql ilike '%generated always%' limit 1"
     if found := db.execute(computed).fetchone():
         return f"the table '{found[0]}' has computed columns"

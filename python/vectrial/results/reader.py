@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import duckdb
 import pyarrow as pa
 
 from vectrial.model.errors import UserError
-from vectrial.results.clean import clean, parsed
+from vectrial.model.results_schema import SLICES_DDL
+from vectrial.results.clean import INSTEAD, PATTERN, PATTERN_IN_NAME, clean, parsed
 from vectrial.results.database import (
+    ATTACHED,
     DATABASE,
     finished_keys,
     has_tables,
@@ -19,13 +28,47 @@ from vectrial.results.database import (
     reading,
 )
 from vectrial.results.folder import is_own
-from vectrial.results.reading import PROCESSES, SECONDS, Here, ReadLimits, TookTooLong, error_of
-from vectrial.util import apart
+from vectrial.stats.quantiles import QUANTILES
 
 T = TypeVar("T")
 
 #: Limit for a suite's file. Vectrial's own have a few thousand.
 _SUITE_BYTES = 4 << 20
+#: Environment variable: seconds that DuckDB may take to read one run.
+SECONDS = "VECTRIAL_READ_S"
+#: Rows of an answer that are read at once.
+_BATCH = 65_536
+#: Columns with text of several lines. A name has one line.
+_LINES = frozenset({"reason", "detail", "messages", "notes", "environment", "facts", "server"})
+#: Errors raised by a database that no Vectrial wrote; Arrow's are raised while rows are read.
+_FAULTS = (duckdb.Error, pa.ArrowException, MemoryError, OSError, RuntimeError, ValueError)
+
+#: (metric, metric that counts its samples, how many it needs, label)
+_NEEDED = ", ".join(
+    f"('{name}', '{count}', {one.needs}, '{one.label}')"
+    for name, one in QUANTILES.items()
+    for count in one.counts
+)
+#: Views before the tables of the same name: the rule is `vectrial.stats.quantiles.lacking`.
+_HELD = (
+    f"""
+create temp view metric as with few as (
+    select c.phase_id, q.name,
+           format('{{:,}} request{{}}; {{}} needs {{:,}}', min(c.value)::bigint,
+                  if(min(c.value) = 1, '', 's'), any_value(q.label), any_value(q.needs)) as why
+    from {ATTACHED}.main.metric c join (values {_NEEDED}) q(name, counts, needs, label)
+    on c.name = q.counts group by c.phase_id, q.name having min(c.value) < any_value(q.needs))
+select m.phase_id, m.name, if(f.why is null, m.value, null) as value, m.unit,
+       m.valid and (f.why is null or m.value is null) as valid,
+       if(m.value is null, m.reason, coalesce(f.why, m.reason)) as reason
+from {ATTACHED}.main.metric m left join few f on m.phase_id = f.phase_id and m.name = f.name
+order by m.rowid""",
+    f"""
+create temp view "window" as select * replace (
+    if(count < {QUANTILES["latency_p50"].needs}, null, p50_us) as p50_us,
+    if(count < {QUANTILES["latency_p99"].needs}, null, p99_us) as p99_us)
+from {ATTACHED}.main."window" """,
+)
 
 #: One row per measured value, joined with everything that identifies it.
 _MEASURED = """
@@ -37,6 +80,37 @@ select t.trial_id, p.phase_id, t.store, t.store_version, t.lane, t.dataset, t.ro
 from metric m join phase p using (phase_id) join trial t using (trial_id)
 order by t.trial_id, p.ordinal, m.name
 """
+
+
+class TookTooLong(UserError):
+    """Reading a run exceeded its time limit."""
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """Limits for reading one run: seconds of DuckDB's time and rows in total, bytes per answer."""
+
+    seconds: float = 60.0
+    rows: int = 2_000_000
+    bytes: int = 256 << 20
+
+    @classmethod
+    def from_environment(cls) -> ReadLimits:
+        """Limits with the seconds from the environment.
+
+        Raises:
+            UserError: the variable is not a number of seconds.
+        """
+        text = os.environ.get(SECONDS)
+        if not text:
+            return cls()
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < 1e6:
+            raise UserError(f"'{text}' is no number of seconds", where=SECONDS, remedy="as in 60")
+        return cls(seconds)
 
 
 def measured_keys(folder: Path) -> set[str]:
@@ -54,15 +128,14 @@ def measured_keys(folder: Path) -> set[str]:
 class RunReader:
     """A finished (or interrupted) run, read-only. Use as a context manager.
 
-    A run is read in a separate process with limits on memory and time, since it may come from
-    elsewhere; a run that this process has begun and written itself is read here. Text is cleaned
-    (`vectrial.results.clean`), and numbers are finite.
+    A run may come from elsewhere: it is read with limits (`ReadLimits`, and those of
+    `open_database`), text is cleaned (`vectrial.results.clean`), and numbers are finite.
     """
 
     def __init__(self, folder: Path, *, own: bool = False) -> None:
         """Open the run in `folder` (a symlink such as `runs/latest` is followed).
 
-        own: this process has begun it.
+        own: this process has begun it; there is no limit on time then.
 
         Raises:
             UserError: there is no run, it is being written, or it is damaged or of a newer version.
@@ -74,47 +147,58 @@ class RunReader:
                 where=str(folder),
                 remedy="give the folder that `vectrial run` printed, or runs/latest",
             )
-        self._limits = ReadLimits.from_environment()
+        self._limits, self._own = ReadLimits.from_environment(), own
         self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
-        with ExitStack() as opened:
-            self._process = Here() if own else opened.enter_context(PROCESSES.one())
-            opened.callback(self._close)
-            if not self._ask({"do": "open", "folder": str(self.folder)})[0]["tables"]:
-                raise self._nothing()
-            self._opened = opened.pop_all()
+        self._db = open_database(self.folder, read_only=True, own=own)
+        try:
+            with self._limited():
+                if not has_tables(self._db):
+                    raise self._nothing()
+                self._withhold()
+        except BaseException:
+            self._db.close()
+            raise
 
     def __enter__(self) -> RunReader:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._opened.close()
+        self._db.close()
 
-    def _close(self) -> None:
-        if self._process.runs:
-            self._ask({"do": "close"})
+    def _withhold(self) -> None:
+        """Let queries see tables without quantiles that have too few samples, which earlier
+        versions wrote, and with the tables that earlier versions lack."""
+        for view in _HELD:
+            self._db.execute(view)
+        tables = "select 1 from duckdb_tables() where table_name = 'slice'"
+        if self._db.execute(tables).fetchone() is None:
+            self._db.execute(SLICES_DDL.replace("create table", "create temp table"))
 
-    def _ask(self, asked: dict[str, Any]) -> apart.Answer:
-        asked["rows"], asked["bytes"] = self._left_rows, self._limits.bytes
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Interrupt DuckDB when it has taken all of the run's time, and say what is wrong with the
+        run in one line."""
+        began = time.monotonic()
+        timer = threading.Timer(max(0.1, self._left_s), self._db.interrupt)
+        timer.daemon = True
+        if not self._own:
+            timer.start()
         try:
-            answer, content = self._process.ask(
-                asked, cpu_s=max(0.1, self._left_s), anew=asked["do"] == "open"
-            )
-        except apart.TooLong as error:
+            yield
+        except UserError:
+            raise
+        except _FAULTS as error:
+            if self._own or time.monotonic() - began < self._left_s:
+                said = str(error).partition("\n")[0]
+                raise not_a_runs(self.folder, f"{type(error).__name__}: {said}") from error
             raise TookTooLong(
-                f"it could not be read in {self._limits.seconds:g} s of processor time",
+                f"it could not be read in {self._limits.seconds:g} s",
                 where=str(self.folder),
                 remedy=f"{SECONDS} allows another number of seconds",
             ) from error
-        except apart.ProcessEnded as error:
-            raise UserError(
-                f"its {DATABASE} is damaged, or not a run's: {error}",
-                where=str(self.folder),
-                remedy="take it from a bundle or a backup, or measure anew",
-            ) from error
-        self._left_s -= answer["cpu_s"]
-        if "error" in answer:
-            raise error_of(answer)
-        return answer, content
+        finally:
+            timer.cancel()
+            self._left_s -= time.monotonic() - began
 
     def _nothing(self) -> UserError:
         return UserError(
@@ -133,11 +217,28 @@ class RunReader:
         Raises:
             UserError: the data is damaged, missing or more than the limits allow.
         """
-        _, content = self._ask({"do": "query", "sql": sql, "parameters": parameters or []})
-        with pa.ipc.open_stream(content) as stream:
-            found = stream.read_all()
-        self._left_rows -= found.num_rows
-        return found
+        batches, size = [], 0
+        with self._limited():
+            found = self._db.execute(sql, parameters).to_arrow_reader(_BATCH)
+            for batch in found:
+                size += batch.nbytes
+                self._left_rows -= batch.num_rows
+                if self._left_rows < 0 or size > self._limits.bytes:
+                    raise UserError(
+                        "it holds more than a report can be made of",
+                        where=str(self.folder),
+                        remedy="look at it with DuckDB's own tools",
+                    )
+                batches.append(self._cleaned(batch))
+        return pa.Table.from_batches(batches, found.schema)
+
+    def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            batch.validate(full=True)  # a forged database may hold bytes that are no text
+        except pa.ArrowInvalid as error:
+            raise UserError(f"it holds what is no text: {error}", where=str(self.folder)) from None
+        columns = [_clean(batch.column(i), name) for i, name in enumerate(batch.schema.names)]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[dict[str, Any]]:
         """Like `query`, as plain dicts."""
@@ -212,3 +313,19 @@ class RunReader:
         row = rows[0]
         row["environment"] = self.parsed(row["environment"], dict)
         return row
+
+
+def _clean(column: pa.Array[Any], name: str) -> pa.Array[Any]:
+    import pyarrow.compute as pc  # here: the first line of a command does not wait for it
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        pattern = PATTERN if name in _LINES else PATTERN_IN_NAME
+        if pc.any(pc.match_substring_regex(column, pattern)).as_py():
+            cleaned: pa.Array[Any] = pc.replace_substring_regex(column, pattern, INSTEAD)
+            return cleaned
+    elif name != "value" and pa.types.is_floating(column.type):  # a value has a reason
+        finite = pc.is_finite(column)
+        if not pc.all(finite).as_py():
+            known: pa.Array[Any] = pc.if_else(finite, column, pa.scalar(None, column.type))
+            return known
+    return column

@@ -69,6 +69,6 @@ def short_secrets() -> Iterator[str]:
         for secret in filter(is_short, secrets.values()):
             yield (
                 f"{name}: a secret of {len(secret)} characters cannot be told from other text: it"
-                f" is hidden after words like 'password', in URLs and in quotes alone; {LEAST}"
-                " characters or more are hidden anywhere"
+                f" is hidden after words like 'password' and in URLs alone; {LEAST} characters or"
+                " more are hidden anywhere"
             )

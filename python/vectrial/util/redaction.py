@@ -1,4 +1,4 @@
-"""Removal of secrets from text, however a library writes them.
+"""Removal of secrets from text, as clients of servers write them.
 
 What is written to a log is redacted on its way: a run that is killed leaves none, and a page that
 shows a run under way has none.
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import base64
 import fcntl
-import html
 import json
 import os
 import re
-import shlex
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 HIDDEN = "[secret]"
 #: Characters of a secret that is told from other text wherever it stands. A shorter one is hidden
@@ -34,56 +32,46 @@ _VARIABLE = re.compile(
 _LINE = 1 << 16
 #: Bytes that a program may write before anybody reads: it must not wait for us.
 _PIPE = 1 << 20
+#: What stands before a short secret where it is told as one.
 _SAYS_SO = (
-    r"(?i:\b(?:password|passwd|pwd|pass|requirepass|pw|secret|token|api[_-]?key|auth)\b)"
-    r"[\"'\\]*\s*(?:=>|[=:\s])\s*[\"'\\]*"
+    r"(?i:\b(?:password|passwd|requirepass|secret|token|api[_-]?key|auth)\W{1,6})|://[^/\s:@]*:"
 )
 
 
 class Redaction:
-    """Hides secret values, plain and as libraries encode them.
+    """Hides secret values: plain, quoted as in JSON, Python and addresses, and in the headers that
+    send a token or a user's password.
 
     Args:
         secrets: secrets of each server, by name. A short value is hidden only after a word like
-            'password', in a URL before '@', and in quotes.
+            'password', and in an address.
     """
 
     def __init__(self, secrets: Iterable[Mapping[str, str]]) -> None:
-        servers = [dict(one) for one in secrets]
         words: set[str] = set()
         short: set[str] = set()
-        for one in servers:
+        for one in map(dict, secrets):
             for name, value in one.items():
                 if name in _OPEN or not value:
                     continue
-                header = _base64(f"{one.get('user', '')}:{value}".encode())
-                if is_short(value):
-                    short |= _escaped(value)
-                    words |= {header} if len(header) > 2 * LEAST else set()
-                    continue
-                words |= _forms(value) | {header, header.rstrip("=")}
-                lines = value.splitlines()
-                words |= {line for line in lines if len(line) >= LEAST}
-        # The longest first, so that no rest of one is left over.
-        every = sorted(words, key=len, reverse=True)
-        self._words = [word for word in every if not word.isdigit()]
-        numbers = [re.escape(word) for word in every if word.isdigit()]
-        # A number is not looked for within a longer one.
-        self._numbers = re.compile(rf"(?<!\d)(?:{'|'.join(numbers)})(?!\d)") if numbers else None
-        self._short = _in_context(short)
+                (short if is_short(value) else words).update(_forms(value))
+                sent = (value, f"{one.get('user', '')}:{value}")
+                headers = {base64.b64encode(text.encode()).decode() for text in sent}
+                words |= {header for header in headers if len(header) > LEAST}
+        self._words, self._short = _any_of(words), _any_of(short, _SAYS_SO)
 
     def __bool__(self) -> bool:
-        return bool(self._words or self._numbers or self._short)
+        return self._words is not None or self._short is not None
+
+    def holds(self, content: str) -> bool:
+        """True if the text has a secret that is long enough to be told from other text."""
+        return self._words is not None and self._words.search(content) is not None
 
     def text(self, content: str) -> str:
         """The text without secrets."""
-        for word in self._words:
-            if word in content:
-                content = content.replace(word, HIDDEN)
-        if self._numbers is not None:
-            content = self._numbers.sub(HIDDEN, content)
-        if self._short is not None:
-            content = self._short.sub(_hide, content)
+        for pattern in (self._words, self._short):
+            if pattern is not None:
+                content = pattern.sub(rf"\g<before>{HIDDEN}", content)
         return content
 
     def within(self, data: Any) -> Any:
@@ -188,76 +176,22 @@ def environment_secrets() -> dict[str, dict[str, str]]:
     return found
 
 
-# -- how a value is written --------------------------------------------------------------------
-
-
 def is_short(value: str) -> bool:
     """True if a secret cannot be distinguished from other text: it could be a word or a number."""
     return len(value) < LEAST and (value.isalnum() or len(value) < LEAST - 2)
 
 
 def _forms(value: str) -> set[str]:
-    """The forms a value takes in text: escaped, also twice, in hex and in base64."""
-    once = _escaped(value)
-    found = once | {twice for one in once for twice in _escaped(one)}
-    for coding in ("utf-8", "utf-16-le"):
-        plain = value.encode(coding, "surrogatepass")
-        found |= {plain.hex(), plain.hex().upper(), plain.hex(" "), plain.hex(":")}
-        found |= _in_base64(plain)
-    return {one for one in found if len(one) >= min(LEAST, len(value))}
+    """The forms that a value takes in messages: plain, in JSON, in Python and in an address."""
+    lines = {line for line in value.splitlines() if len(line) >= LEAST}
+    strings = {json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)}
+    return {value, quote(value), quote(value, safe="")} | lines | {one[1:-1] for one in strings}
 
 
-def _escaped(value: str) -> set[str]:
-    quoted = {
-        quote(value, safe=safe, errors="replace")
-        for safe in ("", "/", "~", "!'()*", "!$&'()*+,;=", "/:@")
-    }
-    quoted |= {quote_plus(value, errors="replace")}
-    quoted |= {re.sub("%[0-9A-F]{2}", lambda one: one[0].lower(), one) for one in quoted}
-    strings = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    strings |= {one.replace("/", r"\/") for one in strings}
-    bare = repr(value)[1:-1]
-    raw = repr(value.encode("utf-8", "replace"))[2:-1]
-    strings |= {bare, raw, repr(f"{value}'\"")[1:-1].removesuffix("\\'\"")}
-    strings |= {repr(f"{value}'\"".encode("utf-8", "replace"))[2:-1].removesuffix("\\'\"")}
-    marked = {html.escape(value), html.escape(value, quote=False)}
-    for odd, even in (("&#x27;", "&#39;"), ("&#x27;", "&apos;"), ("&quot;", "&#34;")):
-        marked |= {one.replace(odd, even) for one in marked}
-    slashed = value.replace("\\", "\\\\")
-    shell = {shlex.quote(value), value.replace("'", "''"), slashed}
-    shell |= {slashed.replace("'", "\\'"), slashed.replace('"', '\\"')}
-    return {value} | quoted | strings | marked | shell
-
-
-def _in_base64(value: bytes) -> set[str]:
-    """The base64 form of a value alone, and the part that neighbouring bytes do not change."""
-    found = set()
-    for before in range(3):
-        whole = _base64(b"\0" * before + value)
-        first = -(-before * 8 // 6)
-        last = (before + len(value)) * 8 // 6
-        found |= {whole[first:last]}
-        found |= {whole, whole.rstrip("=")} if not before else set()
-    found |= {one.translate(str.maketrans("+/", "-_")) for one in found}
-    return found
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
-def _in_context(values: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern of the contexts that mark a short value as a secret."""
-    listed = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
-    if not listed:
-        return None
-    quotes = r"\\*[\"']|&quot;|&#x27;|&#39;"
-    return re.compile(
-        rf"(?P<a>{_SAYS_SO})(?:{listed})(?![A-Za-z0-9])"
-        rf"|(?P<b>://[^/\s:@]*:)(?:{listed})(?=@)"
-        rf"|(?P<c>(?P<q>{quotes}))(?:{listed})(?=(?P=q))"
-    )
-
-
-def _hide(match: re.Match[str]) -> str:
-    return (match["a"] or match["b"] or match["c"]) + HIDDEN
+def _any_of(values: Iterable[str], before: str = "") -> re.Pattern[str] | None:
+    """A pattern for any of these values after `before`; a number is not found in a longer one."""
+    # The longest first, so that no rest of one is left over.
+    every = sorted(values, key=len, reverse=True)
+    listed = "|".join(rf"(?<!\d){one}(?!\d)" if one.isdigit() else re.escape(one) for one in every)
+    end = r"(?![A-Za-z0-9])" if before else ""
+    return re.compile(f"(?P<before>{before})(?:{listed}){end}") if every else None

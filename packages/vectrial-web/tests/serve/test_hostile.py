@@ -25,7 +25,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
 from vectrial.results.foreign import understood
-from vectrial.results.reading import SECONDS, ReadLimits
+from vectrial.results.reader import SECONDS, ReadLimits
 from vectrial.results.writer import TrialRecord
 from vectrial_web.serve.runs import Runs
 

@@ -12,11 +12,11 @@ from typing import Any
 from vectrial.document.blocks import Figure
 from vectrial.document.charts.styles import variable_of
 from vectrial.document.charts.theme import ink
-from vectrial.document.render import drawing
 from vectrial.model.errors import UserError
-from vectrial.results.clean import clean_name
-from vectrial.util import apart
+from vectrial.results.clean import clean, clean_name, parsed
 
+#: Points and rules of a drawing; more take minutes, and nobody sees them.
+MOST_VALUES = 40_000
 #: Plot widths of the two drawings in the HTML, and of exported figures.
 WIDE, NARROW, EXPORT = 1080, 268, 760
 
@@ -61,16 +61,16 @@ def png(drawn: str) -> bytes:
     Raises:
         UserError: it cannot be made.
     """
+    import vl_convert  # here: 100 MB that only what draws needs
+
     try:
-        return _answer("png", drawn)
-    except _NotDrawn as error:
-        raise UserError(f"the figure cannot be drawn: {error}") from error
+        return bytes(vl_convert.svg_to_png(drawn, scale=2))
+    except _REFUSALS as error:
+        raise UserError(f"the figure cannot be drawn: {_first_line(error)}") from error
 
 
-class _NotDrawn(Exception):
-    """A figure could not be drawn; the message says why."""
-
-
+#: The renderer refuses a specification, or an SVG, by one of these.
+_REFUSALS = (ValueError, RuntimeError)
 #: What the SVG of a figure that could not be drawn is known by.
 _FAILED = 'class="not-drawn"'
 
@@ -78,13 +78,15 @@ _FAILED = 'class="not-drawn"'
 def _drawn(specification: Mapping[str, Any]) -> str:
     """The specification as an SVG text, or an SVG that says why there is none: a figure that fails
     costs no report."""
+    import vl_convert  # see `png`
+
     try:
         count = sum(map(len, _rows(specification)))
-        if count > drawing.MOST_VALUES:
-            raise _NotDrawn(f"it has {count:,} points, more than {drawing.MOST_VALUES:,}")
-        return _answer("svg", json.dumps(specification)).decode("utf-8")
-    except _NotDrawn as error:
-        said = escape(clean_name(f"This figure cannot be drawn: {error}"))
+        if count > MOST_VALUES:
+            raise ValueError(f"it has {count:,} points, more than {MOST_VALUES:,}")
+        return str(vl_convert.vegalite_to_svg(_json(specification)))
+    except _REFUSALS as error:
+        said = escape(clean_name(f"This figure cannot be drawn: {_first_line(error)}"))
         return (
             f'<svg {_FAILED} xmlns="http://www.w3.org/2000/svg" width="{EXPORT}" height="40"'
             f' viewBox="0 0 {EXPORT} 40"><text x="0" y="24" font-family="sans-serif"'
@@ -92,23 +94,21 @@ def _drawn(specification: Mapping[str, Any]) -> str:
         )
 
 
+def _json(specification: Mapping[str, Any]) -> str:
+    """The specification as JSON, without characters that XML forbids: they would end the process
+    that draws them. No text of a run has any, and a plug-in's may."""
+    text = clean(json.dumps(specification, ensure_ascii=False))
+    return json.dumps(parsed(text), ensure_ascii=False) if "\\" in text else text
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
 def _rows(specification: Mapping[str, Any]) -> list[Sequence[Any]]:
     """The rows of a specification: by name, as in ours, or inline, as possibly in a plug-in's."""
     inline = (specification.get("data") or {}).get("values", ())
     return [inline, *specification.get("datasets", {}).values()]
-
-
-def _answer(what: str, content: str) -> bytes:
-    try:
-        with drawing.PROCESSES.one() as process:
-            answer, made = process.ask(
-                {"do": what}, content.encode("utf-8", "replace"), cpu_s=drawing.SECONDS
-            )
-    except apart.ProcessEnded as error:
-        raise _NotDrawn(str(error)) from error
-    if "error" in answer:
-        raise _NotDrawn(str(answer["error"]).partition("\n")[0][:200])
-    return made
 
 
 _CLIP = re.compile(r"(\bclip)(\d+)\b")

@@ -26,8 +26,7 @@ from vectrial.results.database import DATABASE, BeingWritten
 from vectrial.results.folder import is_own
 from vectrial.results.foreign import understood
 from vectrial.results.progress import Status, read_status
-from vectrial.results.reader import RunReader
-from vectrial.results.reading import TookTooLong
+from vectrial.results.reader import RunReader, TookTooLong
 from vectrial.util.paths import home
 
 #: Folders between the root and a run.

@@ -17,7 +17,6 @@ from pathlib import Path
 from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
-from vectrial.results.reading import PROCESSES
 from vectrial_web.site import pages, places, subject_pages, versions
 from vectrial_web.site.inputs import Input, inputs_of
 from vectrial_web.site.places import SitePlace
@@ -104,13 +103,12 @@ def _runs(
     progress(0, len(tasks), "reading runs")
     if options.processes <= 1 or len(tasks) == 1:
         results = []
-        PROCESSES.warm()
         for number, task in enumerate(tasks, 1):
             results.append(write_run(task))
             progress(number, len(tasks), "reading runs")
         return results
     found: dict[int, RunResult] = {}
-    # A process that is forked would share the pools of drawing and reading processes.
+    # A process that is forked would lack the threads that draw and read.
     context = multiprocessing.get_context("spawn")
     try:
         processes = min(options.processes, len(tasks))
