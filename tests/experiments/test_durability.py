@@ -16,7 +16,7 @@ from own_thread import in_own_thread
 
 from vectrial.experiments.durability.experiment import DurabilityExperiment
 from vectrial.experiments.durability.holders import Holder
-from vectrial.experiments.durability.metrics import rate_at_most
+from vectrial.experiments.durability.series import rate_at_most
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase, State

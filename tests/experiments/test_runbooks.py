@@ -9,8 +9,8 @@ import pytest
 from experiment_worlds import Immortal, dataset, index_of, run, target
 from numpy.typing import NDArray
 
-from vectrial.experiments.runbook.drift import Slope, slope
 from vectrial.experiments.runbook.experiment import RunbookExperiment
+from vectrial.experiments.runbook.report import Slope, slope
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.stores.memory import MemoryStore

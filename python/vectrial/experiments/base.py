@@ -284,8 +284,10 @@ class Experiment(ExactModel, ABC):
             yield load if isinstance(load, Phase) else load.alone()
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients of the closed loop at a point; None if the loop is open."""
-        return 1
+        """Number of clients of the closed loop at a point: the point's `clients`, or else the
+        experiment's, the greatest if it has several; 1 without either. None if the loop is open."""
+        clients = point.get("clients", getattr(self, "clients", None)) or 1
+        return max(clients) if isinstance(clients, tuple) else int(clients)
 
     def limits_at(self, point: Mapping[str, Any]) -> Limits | None:
         """Limits of the server at a point, or of the measuring process if the store has no server.

@@ -92,10 +92,6 @@ class ColdStart(Experiment):
             raise Unsupported(f"{target.name} has no server to be started again")
         return search_points(target, self.search)
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients, the same at every point."""
-        return self.clients
-
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         context.store.flush()
         warm = self._searched(context, point, "warm", 1000)

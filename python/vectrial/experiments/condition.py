@@ -177,7 +177,7 @@ class Condition(Experiment):
         for name, by, call in ways:
             phase, answers = timed_operations(
                 name,
-                partial(_answer, call, wheres),
+                lambda at, call=call: call(wheres[at]),  # type: ignore[misc]
                 len(wheres),
                 max_s=self.max_s if by == "store" else min(self.max_s, _SCANS_S),
                 progress=context.progress,
@@ -223,12 +223,6 @@ def _missing(name: str, by: str, about: Mapping[str, Any], why: str) -> Phase:
 def _first(made: Sequence[Filter]) -> int:
     """Number of conditions of a kind that run before the clock starts."""
     return min(_WARM_UP, int(_WARM_UP_SHARE * len(made)))
-
-
-def _answer(
-    call: Callable[[Filter], NDArray[np.int64]], wheres: Sequence[Filter], at: int
-) -> NDArray[np.int64]:
-    return call(wheres[at])
 
 
 def _chosen_here(

@@ -114,10 +114,6 @@ class MemoryCeiling(Experiment):
     def points(self, target: Target) -> list[OperatingPoint]:
         return client_points(self.clients, search_points(target, self.search))
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients at the point."""
-        return int(point["clients"])
-
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         limit, resident = context.limit_memory, context.resident_bytes()
         if limit is None or resident is None:

@@ -127,10 +127,6 @@ class SearchDuringBuild(Experiment):
     def points(self, target: Target) -> list[OperatingPoint]:
         return share_points(target, "added", self.added, self.clients, self.search)
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients at the point."""
-        return int(point["clients"])
-
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         dataset, store = context.dataset, context.store
         count = max(1, round(float(point["added"]) * dataset.rows))

@@ -149,10 +149,6 @@ class Tenants(Experiment):
         if isolation is Isolation.PARTITION and can.partitions is None:
             raise Unsupported(f"{target.name} does not store the rows of a column's values apart")
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients, the same at every point."""
-        return self.clients
-
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         shares = _shares(context.dataset.rows, self.tenants, context.seed)
         largest = shares.rows[0]

@@ -161,10 +161,6 @@ class Transport(Experiment):
         super().check_point(target, point)
         refuse_library(target, point["clients"], "puts and reads its rows")
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Clients that put and read."""
-        return int(point["clients"])
-
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         clients, rows = int(point["clients"]), context.dataset.rows
         size = min(int(point.get("batch_rows") or context.batch_rows), -(-rows // clients))

@@ -107,10 +107,6 @@ class UnindexedRows(Experiment):
         super().check_point(target, point)
         refuse_threads(target, int(point["clients"]))
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients at the point."""
-        return int(point["clients"])
-
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         first = dataset.rows - round(float(point["unindexed"]) * dataset.rows)

@@ -1,9 +1,11 @@
-"""Searches of an experiment, in any lane: as one phase, or in turns with those of other stores."""
+"""Searches of an experiment, by vector in any lane or by vector and text: as one phase, or in turns
+with those of other stores."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +13,9 @@ from vectrial._engine import Judge
 from vectrial.engine.recorders import judge_of
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context, operating_point
+from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
+from vectrial.model.fusion import Blend
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, Role
 from vectrial.model.workload import ClosedLoop, Load
@@ -21,6 +25,7 @@ from vectrial.workload.ceiling import certify
 from vectrial.workload.in_turns import Taker, TurnLoad, Turns
 from vectrial.workload.native import search as native_search
 from vectrial.workload.native.turns import NativeTurns
+from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments
 from vectrial.workload.opening import opening_of
 from vectrial.workload.python import sdk_search
 from vectrial.workload.python.client_pool import ClientPool
@@ -28,13 +33,28 @@ from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.sdk_turns import SdkTurns
-from vectrial.workload.queries import drawn
-from vectrial.workload.searchers import native_searches, searchers
+from vectrial.workload.queries import Queries, drawn
+from vectrial.workload.searchers import native_searches
 
 #: Numbers of the phases of this process: the queries of each are moved otherwise.
 _PHASES = itertools.count()
 #: Seconds that the warm-up of a client in Python may take.
 _WARMUP_S = 5.0
+
+
+@dataclass(frozen=True)
+class HybridQuestions:
+    """The questions of searches by vector and text.
+
+    texts: texts of the dataset's queries, in their order. truth: the result of an exact fusion,
+        against which recall is measured. judgments: the relevant rows of each query, which add
+        `ndcg` and `ndcg_exact` to the phase.
+    """
+
+    blend: Blend
+    texts: Sequence[str]
+    truth: Truth
+    judgments: RelevanceJudgments | None
 
 
 class SearchLoad(TurnLoad):
@@ -50,6 +70,8 @@ class SearchLoad(TurnLoad):
         until: called a few times a second once the clock runs; the phase ends when it returns True,
             if the load has not ended before. Native lane only, and not in turns.
         role: role of the phase. about: its further parameters.
+        hybrid: the dataset's queries are asked as they are, with these texts, through a Python
+            lane in a closed loop. Answers are judged by recall, and by nDCG, alone.
     """
 
     #: The phase, once it was measured; its `params` are the point's, k, and how the load was
@@ -69,11 +91,15 @@ class SearchLoad(TurnLoad):
         until: Callable[[], bool] | None = None,
         role: Role | None = None,
         about: Mapping[str, Any] | None = None,
+        hybrid: HybridQuestions | None = None,
     ) -> None:
         self._context, self._point, self._load = context, point, load
         self._warmup_queries, self._where = warmup_queries, where
         self.name, self._until, self._role, self._about = name, until, role, about or {}
-        self._setting = operating_point(context, point)
+        self._setting, self._hybrid = operating_point(context, point), hybrid
+        if hybrid is not None:
+            self._truth, self._queries = hybrid.truth, Queries.same(context.dataset.queries)
+            return
         self._truth = context.truth(context.k, where)
         seed = (context.seed, next(_PHASES))
         self._queries = drawn(context.dataset, self._truth, seed, repeat=context.repeat_queries)
@@ -117,14 +143,16 @@ class SearchLoad(TurnLoad):
         assert self._until is None, "the plan refuses other lanes"
         # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
         # store remembers it; the clients then find it as it should be.
-        made = searchers(context.store, *self._arguments)
-        how["check"] = self._check
+        question = self._question()
+        made = question.searchers(context.store)
+        how["check"] = None if self._hybrid else self._check
         asked = self._queries, self._truth
         if context.lane is Lane.SDK:
             how |= {"cores": context.certificate.placement.pins}
-            how |= {"warmup_queries": self._warmup_queries}
-            phase = sdk_search.search(self._question(), *asked, load, **how)
+            how |= {"warmup_queries": self._warmup_queries, "judgments": self._judgments}
+            phase = sdk_search.search(question, *asked, load, **how)
         elif isinstance(load, ClosedLoop):
+            how["judgments"] = self._judgments
             how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
             phase = closed_loop(made, *asked, warmup_count=self._warmup_queries, **how)
         else:
@@ -157,10 +185,11 @@ class SearchLoad(TurnLoad):
                 name=self.name,
             )
         assert isinstance(load, ClosedLoop), "others do not take turns here"
-        made = searchers(context.store, *self._arguments)
+        question, judgments = self._question(), self._judgments
+        made = question.searchers(context.store)
         if context.lane is Lane.SDK:
             whole = sdk_search.ClientShare(
-                self._question(),
+                question,
                 self._queries,
                 self._truth,
                 load,
@@ -168,11 +197,15 @@ class SearchLoad(TurnLoad):
                 self._warmup_queries,
                 context.seed,
                 self.name,
-                logs_answers=True,
+                judgments,
+                logs_answers=self._hybrid is None,
             )
             return SdkTurns(whole, judging, context.progress)
         pool = ClientPool(made, self._queries, judging, load.clients, context.seed, 0.0, None, None)
-        pool.warmup, pool.logs_answers = (self._warmup_queries, _WARMUP_S), True
+        pool.warmup = (self._warmup_queries, _WARMUP_S)
+        pool.logs_answers = self._hybrid is None
+        if judgments is not None:
+            pool.scorer = NdcgScorer.of(judgments, load.clients)
         return PoolTurns(pool)
 
     def close(self) -> Phase:
@@ -182,7 +215,7 @@ class SearchLoad(TurnLoad):
         if self._context.lane is Lane.NATIVE:
             certify(phase, phase.params.get("clients"), self._context.certificate)
             self._check_natively(phase, answers)
-        else:
+        elif self._hybrid is None:
             self._check(phase, answers)
         return self._measured(phase)
 
@@ -193,9 +226,16 @@ class SearchLoad(TurnLoad):
         self.phase = phase
         return phase
 
-    def _question(self) -> sdk_search.VectorQuestion:
+    @property
+    def _judgments(self) -> RelevanceJudgments | None:
+        return None if self._hybrid is None else self._hybrid.judgments
+
+    def _question(self) -> sdk_search.SearchTask:
         returning, k, params, where = self._arguments
-        return sdk_search.VectorQuestion(opening_of(self._context), k, params, where, returning)
+        opening, hybrid = opening_of(self._context), self._hybrid
+        if hybrid is not None:
+            return sdk_search.HybridQuestion(opening, k, params, hybrid.blend, tuple(hybrid.texts))
+        return sdk_search.VectorQuestion(opening, k, params, where, returning)
 
     def _check(self, phase: Phase, answers: PhaseAnswers) -> None:
         phase.pending = partial(judge, self._context, self._where, phase, answers)

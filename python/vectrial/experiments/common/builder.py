@@ -11,6 +11,7 @@ from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
 from vectrial.workload import ingest
+from vectrial.workload.opening import opening_of
 from vectrial.workload.python.timed import describe
 
 
@@ -64,9 +65,7 @@ class Builder:
     def _work(self) -> None:
         context = self._context
         try:
-            with closing(type(context.store)(context.store.location, context.address)) as store:
-                store.durability = context.store.durability
-                store.open(context.schema, context.index)
+            with closing(opening_of(context).open()) as store:
                 insert(store, context, self._rows, _quiet)
                 self._added_ns = perf_counter_ns()
                 ingest.finish(store, _quiet)

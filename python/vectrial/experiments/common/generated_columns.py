@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,8 @@ from vectrial.workload import ingest
 LABELS, FLAGGED = 100, 0.1
 _KINDS = (FieldType.INT, FieldType.STRING, FieldType.FLOAT, FieldType.BOOL)
 _NAMED = ("number", "label", "ratio", "flag")
+#: Masks of conditions that are held, since the same may be asked many times.
+_MASKS = 64
 
 
 def columns(rows: int, count: int = 4, types: Iterable[FieldType] = FieldType) -> pa.Table:
@@ -128,11 +131,12 @@ def right_answers(
     ids: ids of the rows of `table`.
     """
     order = np.argsort(ids)
+    mask_of = lru_cache(_MASKS)(lambda where: filters.evaluate(where, table))
     right = 0
     for where, found in zip(asked, answers, strict=False):
         if found is None or len(found) != len(np.unique(found)):
             continue
-        mask = filters.evaluate(where, table)
+        mask = mask_of(where)
         at = np.minimum(np.searchsorted(ids, found, sorter=order), len(ids) - 1)
         rows = order[at]
         known = bool((ids[rows] == found).all())

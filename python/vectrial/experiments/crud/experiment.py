@@ -3,7 +3,7 @@ back, and by searching for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, ClassVar, Literal, TypeVar
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from vectrial._engine import Judge
 from vectrial.experiments.base import Experiment, Target, search_points
+from vectrial.experiments.common.generated_columns import right_answers
 from vectrial.experiments.common.visibility import Changes
 from vectrial.gate.model import same_vector
 from vectrial.model import filters
@@ -210,7 +211,9 @@ class Crud(Experiment):
             said = "by the store's own client: the engine asks for nothing without a vector"
             phase.reason = "; ".join(filter(None, (said, phase.reason)))
         yield phase
-        _verified(phase, _right_finds(context.dataset, chosen, answers, self.limit))
+        held = context.dataset
+        assert held.metadata is not None
+        _verified(phase, right_answers(held.ids, held.metadata, chosen, answers, self.limit))
 
     def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.lane is Lane.NATIVE:
@@ -295,29 +298,6 @@ def _counted(phase: Phase, context: Context, expected: int) -> None:
     if count != expected and phase.valid:
         phase.valid = False
         phase.reason = f"the store counts {count} rows afterwards, expected {expected}"
-
-
-def _right_finds(
-    dataset: Dataset,
-    conditions: Sequence[filters.Eq],
-    answers: Sequence[NDArray[np.int64] | None],
-    limit: int,
-) -> int:
-    """Number of answers with as many distinct matching rows as exist, up to `limit`."""
-    assert dataset.metadata is not None
-    position = {int(id_): row for row, id_ in enumerate(dataset.ids)}
-    masks: dict[filters.Filter, NDArray[np.bool_]] = {}
-    right = 0
-    for where, ids in zip(conditions, answers, strict=False):
-        if ids is None:
-            continue
-        if where not in masks:
-            masks[where] = filters.evaluate(where, dataset.metadata)
-        mask = masks[where]
-        rows = {position.get(int(id_), -1) for id_ in ids}
-        wanted = min(limit, int(mask.sum()))
-        right += len(rows) == len(ids) == wanted and all(row >= 0 and mask[row] for row in rows)
-    return right
 
 
 def _unsupported(name: str, what: str) -> Phase:

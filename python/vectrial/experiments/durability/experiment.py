@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, as_list
 from vectrial.experiments.durability.holders import NO_SERVER, OF_SERVERS, Outage
-from vectrial.experiments.durability.metrics import METRICS
 from vectrial.experiments.durability.series import OutageSeries, WritePace
 from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
@@ -22,8 +21,55 @@ from vectrial.model.results_schema import MetricName
 
 #: Of this many outages one comes when the window of buffered writes has passed.
 _LATE = 5
+METRICS = (
+    MetricName("outages", "1", None, "outages that came while rows were written", "Outages"),
+    MetricName(
+        "broken_outages", "1", "lower", "of these, with a row that breaks the promise", "Broken"
+    ),
+    MetricName(
+        "broken_rate_at_most",
+        "1",
+        "lower",
+        "share of outages that break the promise: more is excluded at 95 %",
+        "Excluded above",
+    ),
+    MetricName(
+        "lost_rows", "1", "lower", "acknowledged and promised rows that were not there", "Lost"
+    ),
+    MetricName("old_rows", "1", "lower", "rows there as before a promised update", "Old"),
+    MetricName("returned_rows", "1", "lower", "promised deletes whose rows were back", "Back"),
+    MetricName(
+        "torn_rows", "1", "lower", "rows with the vector of one version and the columns of another",
+        "Torn",
+    ),
+    MetricName(
+        "foreign_rows", "1", "lower", "rows with a vector that was never written", "Foreign"
+    ),
+    MetricName(
+        "unpromised_rows", "1", None, "acknowledged changes that were undone, as they may be",
+        "Undone, allowed",
+    ),
+    MetricName(
+        "unacknowledged_rows", "1", None, "changes that were never acknowledged, and are there",
+        "Unacknowledged",
+    ),
+    MetricName(
+        "not_found_rows", "1", "lower",
+        "rows that are read by id and not found by their own vector", "Not found",
+    ),
+    MetricName(
+        "miscounts", "1", "lower", "outages after which the store's count was not that of its rows",
+        "Miscounts",
+    ),
+    MetricName(
+        "unanswered", "1", "lower", "outages after which the store could not be read", "Unreadable"
+    ),
+    MetricName("answer_s", "s", "lower", "from the outage to the first answer", "First answer"),
+    MetricName(
+        "whole_s", "s", "lower", "from the outage until all promised rows are there", "Whole"
+    ),
+)  # fmt: skip
 _OWN = {one.name: one for one in METRICS}
-
 
 _SHEET = Sheet(
     "What is kept through outages",

@@ -79,8 +79,7 @@ class Holder(ABC):
         """Begin to make the changes."""
         self._close()
         if self._writer is None:
-            opening = replace(opening_of(self.context), schema=self.schema)
-            self._writer = CrashWriter(self._addressed(opening), create=not self._created)
+            self._writer = CrashWriter(self._opening(), create=not self._created)
             self._created = True
         self._writer.begin(script)
 
@@ -110,14 +109,12 @@ class Holder(ABC):
         process."""
         self._end_writer()
         self._close()
-        self._store = self._opened()
+        self._store = self._opening().open()
         return self._store
 
-    @abstractmethod
-    def _opened(self) -> Store: ...
-
-    def _addressed(self, opening: Opening) -> Opening:
-        return opening
+    def _opening(self) -> Opening:
+        """How the store is opened, here and by the writer."""
+        return replace(opening_of(self.context), schema=self.schema)
 
     def _end_writer(self) -> Sequence[ChangeOutcome]:
         """Kill the writer; returns the outcomes of its changes."""
@@ -177,7 +174,7 @@ class ServerHolder(Holder):
         """Stop writing, and restart a server that has ended or no longer answers."""
         outcomes = self._stop_writer()
         try:
-            self._opened().close()
+            self._opening().open().close()
         except Exception:  # noqa: BLE001 - whatever a store raises, it does not answer
             assert self.context.crash is not None, "its disk and its memory are ours"
             self._address = self.context.crash(Crash.KILL)
@@ -207,15 +204,8 @@ class ServerHolder(Holder):
         with suppress(Unsupported):  # one that has ended has no limit
             limit(None)
 
-    def _addressed(self, opening: Opening) -> Opening:
-        return replace(opening, address=self._address)
-
-    def _opened(self) -> Store:
-        context = self.context
-        store = type(context.store)(context.store.location, self._address)
-        store.durability = context.store.durability
-        store.open(self.schema, context.index)
-        return store
+    def _opening(self) -> Opening:
+        return replace(super()._opening(), address=self._address)
 
 
 class LibraryHolder(Holder):
@@ -237,13 +227,6 @@ class LibraryHolder(Holder):
                 return self._stop_writer()
             case Outage.PAUSE | Outage.OUT_OF_MEMORY | Outage.NODE_KILL:
                 raise Unsupported(NO_SERVER)
-
-    def _opened(self) -> Store:
-        context = self.context
-        store = type(context.store)(context.store.location)
-        store.durability = context.store.durability
-        store.open(self.schema, context.index)
-        return store
 
 
 def _fill_disk(context: Context) -> None:

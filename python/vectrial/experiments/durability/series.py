@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import comb
 from statistics import median
 
 import numpy as np
@@ -14,7 +15,6 @@ import pyarrow as pa
 
 from vectrial.experiments.durability.changes import Planner, Rowmaker, schema_of
 from vectrial.experiments.durability.holders import Holder, LibraryHolder, Outage, ServerHolder
-from vectrial.experiments.durability.metrics import rate_at_most
 from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError
@@ -38,6 +38,8 @@ _READ_ROWS, _LOOKED_FOR, _NEIGHBOURS = 1000, 100, 10
 _FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 120.0, 0.25
 #: Seconds of changes before a flush, and of changes that are ready beyond the outage.
 _BEFORE_FLUSH_S, _SPARE_S = 0.2, 2.0
+#: Of the bound of broken outages; and steps of its bisection, whose end is exact to 1e-15.
+_CONFIDENCE, _HALVINGS = 0.95, 50
 #: Rows of which it is said what became of them.
 _NAMED = 20
 _SHARES = {ChangeKind.INSERT: 0.5, ChangeKind.UPDATE: 0.3, ChangeKind.DELETE: 0.2}
@@ -274,3 +276,22 @@ class OutageSeries:
         kind = store.capabilities.indexes[self._context.index.kind]
         search = store.searcher(_NEIGHBOURS, kind.nearly_exact(_NEIGHBOURS))
         return sum(id_ not in search(self._maker.vector(id_, live[id_]))[0] for id_ in newest)
+
+
+def rate_at_most(broken: int, outages: int) -> float:
+    """Upper bound of the share of outages that break the promise, at 95 % confidence.
+
+    The upper end of the one-sided interval of Clopper and Pearson (1934); if none of n outages
+    broke it, the bound is 1 - 0.05^(1/n), about 3/n.
+    """
+    if broken >= outages:
+        return 1.0
+    low, high = broken / outages, 1.0
+    for _ in range(_HALVINGS):
+        rate = (low + high) / 2
+        as_few = sum(
+            comb(outages, few) * rate**few * (1 - rate) ** (outages - few)
+            for few in range(broken + 1)
+        )
+        low, high = (rate, high) if as_few > 1 - _CONFIDENCE else (low, rate)
+    return high

@@ -254,10 +254,6 @@ class Filtered(Experiment):
     def only_reads(self, point: Mapping[str, Any]) -> bool:
         return "selectivity" in point
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients at the point; the greatest if it covers several."""
-        return int(point.get("clients", max(self.clients)))
-
     # -- measuring -----------------------------------------------------------------------------
 
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:

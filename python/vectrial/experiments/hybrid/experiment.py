@@ -31,7 +31,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
-from vectrial.workload.hybrid import HybridLoad, HybridQuestions
+from vectrial.workload.search import HybridQuestions, SearchLoad
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
@@ -125,10 +125,6 @@ class HybridSearch(Experiment):
         if self.related is not None and self.related not in kinds:
             raise Unsupported(f"the dataset has no column '{self.related}'")
 
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients, the same at every point."""
-        return self.clients
-
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
         return True
 
@@ -136,7 +132,7 @@ class HybridSearch(Experiment):
         """One turn at each weight."""
         return len(self.alphas)
 
-    def loads(self, context: Context, point: OperatingPoint) -> Generator[HybridLoad | Phase]:
+    def loads(self, context: Context, point: OperatingPoint) -> Generator[SearchLoad | Phase]:
         can = context.store.capabilities.hybrid
         assert isinstance(can, Hybrid), "the plan refuses it"
         fusion = self.fusion or next(iter(can.fusions))
@@ -162,7 +158,9 @@ class HybridSearch(Experiment):
             generated_columns.fill(held, store, task.dataset, schema)
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
             for blend, exact in zip(blends, every, strict=True):
-                yield self._load(held, point, task, exact, blend)
+                load = self._load(held, point, task, exact, blend)
+                yield load
+                _judge_by_fusion(load.phase, exact)
         for alpha in self.alphas:
             if not can.weighs(alpha):
                 yield _not_weighed(Blend(task.field, alpha, fusion, candidates), _EVEN)
@@ -174,49 +172,43 @@ class HybridSearch(Experiment):
         task: hybrid_truth.HybridTruthTask,
         exact: hybrid_truth.Exact,
         blend: Blend,
-    ) -> HybridLoad:
-        return HybridLoad(
+    ) -> SearchLoad:
+        return SearchLoad(
             context,
             point,
             ClosedLoop(self.clients, min_s=self.min_s, max_s=self.max_s),
-            HybridQuestions(blend, task.texts, exact.truth, exact.judgments),
-            lambda phase: self._finish(phase, task, exact, blend),
             warmup_queries=self.warmup_queries,
+            about={
+                "alpha": blend.alpha,
+                "fusion": str(blend.fusion),
+                "candidates": blend.candidates,
+                "text": blend.field,
+                "related": self.related or "",
+                "asked": len(task.texts),
+            },
+            hybrid=HybridQuestions(blend, task.texts, exact.truth, exact.judgments),
         )
-
-    def _finish(
-        self,
-        phase: Phase,
-        task: hybrid_truth.HybridTruthTask,
-        exact: hybrid_truth.Exact,
-        blend: Blend,
-    ) -> None:
-        phase.params = {
-            **phase.params,
-            "alpha": blend.alpha,
-            "fusion": str(blend.fusion),
-            "candidates": blend.candidates,
-            "text": blend.field,
-            "related": self.related or "",
-            "asked": len(task.texts),
-        }
-        # What the recorder judged by is the exact fusion, and not the nearest neighbours.
-        phase.metrics["fusion_agreement"] = phase.metrics.pop("recall_mean", None)
-        if why := phase.missing.pop("recall_mean", None):
-            phase.missing["fusion_agreement"] = why
-        for name in ("recall_error", "recall_p05", "recall_min"):
-            phase.metrics.pop(name, None)
-            phase.missing.pop(name, None)
-        why = "no operation succeeded"
-        if exact.judgments is None:
-            why = "no column was named by `related` that says which rows are relevant"
-        for name in ("ndcg", "ndcg_exact"):
-            if phase.metrics.setdefault(name, None) is None:
-                phase.missing[name] = why
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """Time of the exact rankings, and of a phase at each weight."""
         return 2.0 + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
+
+
+def _judge_by_fusion(phase: Phase, exact: hybrid_truth.Exact) -> None:
+    """Name the figures of a phase after what its answers were judged by: the exact fusion, and not
+    the nearest neighbours."""
+    phase.metrics["fusion_agreement"] = phase.metrics.pop("recall_mean", None)
+    if why := phase.missing.pop("recall_mean", None):
+        phase.missing["fusion_agreement"] = why
+    for name in ("recall_error", "recall_p05", "recall_min"):
+        phase.metrics.pop(name, None)
+        phase.missing.pop(name, None)
+    why = "no operation succeeded"
+    if exact.judgments is None:
+        why = "no column was named by `related` that says which rows are relevant"
+    for name in ("ndcg", "ndcg_exact"):
+        if phase.metrics.setdefault(name, None) is None:
+            phase.missing[name] = why
 
 
 def _not_weighed(blend: Blend, why: str) -> Phase:

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from vectrial.datasets.exact import exact_topk
 from vectrial.experiments.base import Experiment, Target, Values, search_points
-from vectrial.experiments.runbook.metrics import METRICS
 from vectrial.model.context import Context, Data
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import Unsupported, UserError
@@ -41,6 +40,13 @@ from vectrial.workload.runbook import (
     loads,
     read,
     replaced,
+)
+
+METRICS = (
+    MetricName("live_rows", "1", None, "rows that were live", "Live rows"),
+    MetricName("replaced_rows", "1", None, "rows replaced or deleted until then", "Replaced"),
+    MetricName("step_rows_per_s", "1/s", "higher", "rows of a step per second", "Rows/s"),
+    MetricName("bytes_per_row", "B", "lower", "bytes on disk over live rows", "Disk per row"),
 )
 
 #: A file, and the dataset whose runbook in it is meant.
@@ -118,10 +124,6 @@ class RunbookExperiment(Experiment):
         if not can.delete:
             raise Unsupported(f"{target.name} has no delete")
         return [point.with_parameters(script=name) for name in self.scripts for point in points]
-
-    def clients_at(self, point: Mapping[str, Any]) -> int | None:
-        """Number of clients, the same at every point."""
-        return self.clients
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         name = str(point["script"])

@@ -4,6 +4,7 @@ index."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from vectrial.analysis.analysis import Facet, by_facet
@@ -25,8 +26,8 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search as charts_search
 from vectrial.document.charts.theme import Looks
-from vectrial.experiments.runbook.drift import slope
-from vectrial.experiments.runbook.metrics import METRICS
+from vectrial.experiments.runbook.experiment import METRICS
+from vectrial.stats import student
 from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 
@@ -36,6 +37,10 @@ _LEAD = (
     " new collection at the end."
 )
 _MILLION = 1e6
+#: Of the two-sided 95 % interval.
+_QUANTILE = 0.975
+#: Searches that a line needs: with two there is no interval.
+LEAST_SEARCHES = 3
 _OWN = {one.name: one for one in METRICS}
 _COLUMNS = (
     Column.of(_OWN["live_rows"], spread=False),
@@ -202,3 +207,30 @@ def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) 
     return Table(
         f"runbook-{_name(facet, script)}-searches", title, heads, tuple(rows), grouped_by=0
     )
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Change per row, and the ends of its 95 % interval."""
+
+    per_row: float
+    low: float
+    high: float
+
+
+def slope(rows: Sequence[float], values: Sequence[float]) -> Slope | None:
+    """The slope of values over the rows replaced or deleted before them: least squares, with
+    Student's interval of its standard error. None if there are fewer than three values, or if
+    nothing was replaced between them."""
+    if len(values) < LEAST_SEARCHES or min(rows) == max(rows):
+        return None
+    rounding = 1e-9 * max(map(abs, values))
+    if max(values) - min(values) <= rounding:
+        return Slope(0.0, 0.0, 0.0)
+    from scipy import stats  # takes seconds to import, and every report imports this file
+
+    fit = stats.linregress(rows, values)
+    rise = float(fit.slope) * (max(rows) - min(rows))
+    per_row = 0.0 if abs(rise) <= rounding else float(fit.slope)
+    margin = student.quantile(_QUANTILE, len(values) - 2) * float(fit.stderr)
+    return Slope(per_row, per_row - margin, per_row + margin)

@@ -16,7 +16,6 @@ from pydantic import Field
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target, looking_for, search_points
 from vectrial.experiments.common.readiness import first_search
-from vectrial.experiments.time_to_searchable.metrics import METRICS, OWN
 from vectrial.model.context import Context
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
@@ -32,6 +31,22 @@ _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _ALL, _ENOUGH = 0.99, 20
 _POLL_S, _ROUNDING = 0.005, 1e-9
 
+METRICS = (
+    MetricName("elapsed_s", "s", None, "since the load began", "Elapsed"),
+    MetricName(
+        "share_found", "1", "higher", "rows found of acknowledged rows looked for", "Share found"
+    ),
+    MetricName(
+        "searchable_after_s",
+        "s",
+        "lower",
+        "last row acknowledged until as many rows are found as ever are, but one, to the look",
+        "All found after the last row",
+    ),
+)
+
+#: By name.
+OWN = {metric.name: metric for metric in METRICS}
 
 _SHEET = Sheet(
     "Time until rows are searchable",

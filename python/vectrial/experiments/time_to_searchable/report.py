@@ -10,7 +10,7 @@ from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import Column, Figure, Row, Table, plain, spread_cell
 from vectrial.document.charts import growth, moments
 from vectrial.document.charts.theme import Looks
-from vectrial.experiments.time_to_searchable.metrics import OWN
+from vectrial.experiments.time_to_searchable.experiment import OWN
 from vectrial.util import formatting
 
 
