@@ -8,9 +8,9 @@ import pytest
 from recorded_trials import recorded_phase, recorded_trial
 
 from vectrial.analysis.analysis import remark
+from vectrial.analysis.audit import unranked
 from vectrial.analysis.run_data import Point
 from vectrial.analysis.trial import Trial
-from vectrial.analysis.trust import unranked
 from vectrial.model.consistency import FIRST_ANSWERS
 
 

@@ -11,7 +11,7 @@ from report_tables import rows_of
 from synthetic_runs import SECOND
 
 from vectrial.document.blocks import Report
-from vectrial.document.render import write
+from vectrial.document.render import export
 from vectrial.model.phase import Phase, Role
 from vectrial.report.build import build
 
@@ -86,13 +86,13 @@ def test_a_client_bound_row_is_named_as_such(report: Report) -> None:
 
 
 def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
-    out = write.made(tmp_path / "report")
-    page = write.write_html(report, out).read_text()
+    out = export.made(tmp_path / "report")
+    page = export.write_html(report, out).read_text()
     for heading in (
         "Fixed arrival rate (open loop)",
         "Cost of the Python client",
         "Was the client the bottleneck?",
     ):
         assert heading in page
-    write.write_markdown(report, out)
-    write.write_figures(report, out)
+    export.write_markdown(report, out)
+    export.write_figures(report, out)

@@ -13,7 +13,7 @@ from synthetic_runs import STORES, synthetic_run
 from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.report.build import build
-from vectrial.report.sections.loads import loads
+from vectrial.report.sections.load import loads
 from vectrial.results.writer import TrialRecord
 
 TIMES = {"load_s": 4.0, "flush_s": 0.5, "build_s": 3.0, "wait_s": 2.5, "ready_s": 10.0}

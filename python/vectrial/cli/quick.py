@@ -20,9 +20,9 @@ from vectrial.datasets.ingest import metric_of
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
+from vectrial.plan.estimate import TimeLimit
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import END_S, REPEATS, QuickOptions, QuickPlan, quick_plan
-from vectrial.plan.time_limit import TimeLimit
 from vectrial.run.prepare import new_folder, plan_of
 from vectrial.run.quick import (
     DATASET,

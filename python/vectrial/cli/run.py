@@ -13,7 +13,7 @@ from rich.console import Console
 
 from vectrial.cli import options
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
-from vectrial.cli.run_again import disturbed_trials, worth_again
+from vectrial.cli.run_again import disturbed_trials, until_decided, worth_again
 from vectrial.cli.run_existing import (
     AddressOption,
     CollectionOption,
@@ -33,7 +33,6 @@ from vectrial.cli.run_existing import (
 )
 from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import SuiteSource, find_suite
-from vectrial.cli.run_until import until_decided
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.errors import UserError
@@ -390,9 +389,9 @@ def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
 
     console.print(summary(loaded))
     if report:
-        from vectrial.document.render import write
+        from vectrial.document.render import export
 
-        page = write.write_html(build(loaded), write.made(loaded.folder / "report"))
+        page = export.write_html(build(loaded), export.made(loaded.folder / "report"))
         say(console, f"report: {page}")
 
 

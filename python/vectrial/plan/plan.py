@@ -25,10 +25,16 @@ from vectrial.model.refusals import refuse, refuse_k, refuse_nodes, refuse_rows
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
-from vectrial.plan import identity
-from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
+from vectrial.plan import model
+from vectrial.plan.checks import (
+    caveats_of,
+    check_restrictions,
+    check_search_parameters,
+    refuse_existing,
+    refuse_point,
+    with_indexes,
+)
 from vectrial.plan.estimate import load_s, warm_up_of
-from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal, turns_s
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
@@ -80,7 +86,7 @@ def make_plan(
         for i, item in _items(suite, shape, experiments, where, load_store):
             planned, refused = _points(item)
             if item.experiment.shares_points:
-                planned = [trial for trial in planned if identity.add(measured, i, trial)]
+                planned = [trial for trial in planned if model.add_trial(measured, i, trial)]
             refusals += refused
             count += len(planned)
             _check_number(count, where)
@@ -109,7 +115,7 @@ def make_plan(
                     item.ref.variant or "",
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
-    apart = identity.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
+    apart = model.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
     ordered = (
         replace(
             job,
@@ -328,7 +334,7 @@ def _trial_row(
         if experiment.writes():
             params["durability"] = str(durability)
     return TrialRow(
-        key=identity.key_of(defining),
+        key=model.key_of(defining),
         store=item.ref.name,
         lane=str(item.lane),
         dataset=shape.name,

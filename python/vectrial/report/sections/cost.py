@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis import resources
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
-from vectrial.analysis.cost_basis import Basis, bases, suite_of
-from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
+from vectrial.analysis.cost_basis import HOURS_A_MONTH, Basis, Bill, Use, bases, bill, suite_of
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Cell,

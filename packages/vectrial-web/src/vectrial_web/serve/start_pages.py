@@ -20,8 +20,7 @@ from vectrial.suite.model import parse_suite, suite_text
 from vectrial.util.formatting import plural
 from vectrial_web.serve import answers, run_form
 from vectrial_web.serve.answers import NEW, STARTED, At, Document, run_address
-from vectrial_web.serve.auth import Access, form_fields
-from vectrial_web.serve.auth import is_own_form as is_own_form
+from vectrial_web.serve.auth import Access, form_fields, is_own_form
 from vectrial_web.serve.launcher import Launcher, OngoingRun, RunUnderWay
 from vectrial_web.serve.run_form import Filled, FormFaults, Planned, on_this_machine, planned
 from vectrial_web.serve.runs import ListedRun, Runs, summary_of
