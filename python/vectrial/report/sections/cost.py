@@ -16,6 +16,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     absent_cell,
+    columns,
     plain,
     source_of,
     spread_cell,
@@ -101,9 +102,7 @@ def _priced(run: RunData, basis: Basis, prices: Prices) -> Priced:
 def _columns(prices: Prices) -> tuple[Column, ...]:
     money = prices.currency
     return (
-        Column("store", "Store", numeric=False),
-        Column("data", "Data", numeric=False),
-        Column("load", "Load", numeric=False),
+        *columns("store", "data", "load"),
         Column.of("qps", group="At this load"),
         Column("recall", "Recall", "1", "At this load", spread=True),
         Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),

@@ -19,6 +19,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     absent_cell,
+    columns,
     plain,
     source_of,
 )
@@ -30,11 +31,7 @@ from vectrial.suite.model import Prices
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 
-_HEAD = (
-    Column("store", "Store", numeric=False),
-    Column("quantity", "Quantity", numeric=False),
-    Column("law", "Grows as", numeric=False),
-)
+_HEAD = columns("store", "quantity", law="Grows as")
 _INDEX = Column("index", "Index", numeric=False)
 #: A report says what would be at so many times the most rows that were measured.
 _AHEAD = 10
@@ -72,12 +69,11 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
     rows = checked[0].forecast.rows
     inside = sum(outlook.inside is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
-    columns = (
+    heads = (
         *_HEAD,
         Column("measured_to", "Fitted up to", "rows"),
         Column("forecast", "Forecast", spread=True),
-        Column("measured", "Measured"),
-        Column("inside", "Inside", numeric=False),
+        *columns(measured=("Measured", ""), inside="Inside"),
         _INDEX,
     )
     note = (
@@ -104,13 +100,13 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
         for outlook in checked
     ]
     name = f"forecasts-held-{slug(dataset)}"
-    return Table(name, title, columns, tuple(table_rows), (note,), grouped_by=0)
+    return Table(name, title, heads, tuple(table_rows), (note,), grouped_by=0)
 
 
 def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:
     """Forecasts of the curves for a number of rows, next to the largest measured size."""
     dataset = found[0].build.dataset
-    columns = (
+    heads = (
         *_HEAD,
         Column("sizes", "Sizes"),
         Column("largest", "Largest measured", "rows"),
@@ -136,7 +132,7 @@ def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: fl
     title = f"Forecast, not measured: {dataset} · {formatting.rows(int(rows))}"
     notes = tuple(_missing(run, found))
     name = f"forecast-{slug(dataset)}-{int(rows)}"
-    return Table(name, title, columns, tuple(table_rows), notes, grouped_by=0)
+    return Table(name, title, heads, tuple(table_rows), notes, grouped_by=0)
 
 
 def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) -> Iterator[Figure]:
@@ -260,12 +256,10 @@ _SIZING_NOTES = (
 def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices | None) -> Section:
     """A table of the resources that each store would need."""
     currency = "" if prices is None else prices.currency
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("by", "By", numeric=False),
-        Column("nodes", "Nodes"),
-        Column("shards", "Shards"),
-        Column("replicas", "Replicas"),
+    heads = (
+        *columns(
+            "store", "by", nodes=("Nodes", ""), shards=("Shards", ""), replicas=("Replicas", "")
+        ),
         Column("rows", "Rows", "rows", "Each node"),
         Column("memory", "Memory", "B", "Each node"),
         Column("disk", "Disk", "B", "Each node"),
@@ -297,7 +291,7 @@ def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices 
         f" of at most {formatting.duration(demand.p99_us)}: by the medians of the forecasts, and by"
         f" the worse end of each {COVERAGE:.0%} interval."
     )
-    table = Table("sizing", "Nodes, forecast", columns, tuple(rows), tuple(notes), grouped_by=0)
+    table = Table("sizing", "Nodes, forecast", heads, tuple(rows), tuple(notes), grouped_by=0)
     return Section("sizing", "What it would take", lead, (table,))
 
 

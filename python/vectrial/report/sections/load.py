@@ -27,6 +27,7 @@ from vectrial.document.blocks import (
     Table,
     Tone,
     absent_cell,
+    columns,
     count_cell,
     plain,
     ratio_cell,
@@ -54,8 +55,7 @@ _OPEN = (
     Column("in_flight", "Peak in flight", "1"),
     Column.of("backlog", spread=False),
     Column("waited", "Delayed by the in-flight limit", "1"),
-    Column("arrivals", "Arrivals", numeric=False),
-    Column("at", "Setting", numeric=False),
+    *columns("arrivals", at="Setting"),
 )
 
 
@@ -124,9 +124,7 @@ def _order(run: RunData, point: Point) -> tuple[int, str, float, int]:
 
 
 _TAX = (
-    Column("store", "Store", numeric=False),
-    Column("experiment", "Experiment", numeric=False),
-    Column("clients", "Clients"),
+    *columns("store", "experiment", clients=("Clients", "")),
     Column("native_qps", "native", "1/s", "QPS", spread=True),
     Column("sdk_qps", "sdk", "1/s", "QPS", spread=True),
     Column("qps_ratio", "sdk of native", "1", "QPS"),
@@ -205,17 +203,14 @@ def _tax_row(native: Point, sdk: Point) -> Row:
 
 
 _CERTIFICATE = (
-    Column("store", "Store", numeric=False),
-    Column("experiment", "Experiment", numeric=False),
-    Column("load", "Load", numeric=False),
+    *columns("store", "experiment", "load"),
     Column.of("qps"),
     Column("cpu_us", "Client CPU time per request", "us", spread=True),
     Column("cpu_share", "Of its CPUs", "1", spread=True),
     Column("ceiling", "Ceiling", "1/s", spread=True),
     Column("share", "Of the ceiling", "1", spread=True),
     Column("lag_p99", "p99 of schedule lag", "us", spread=True),
-    Column("verdict", "Verdict", numeric=False),
-    Column("at", "Setting", numeric=False),
+    *columns("verdict", at="Setting"),
 )
 
 
@@ -281,8 +276,7 @@ _TIMES = {
 _LOADS = (
     Column("store", "Store", numeric=False),
     *(Column.of(name, title, _UNTIL) for name, title in _TIMES.items()),
-    Column("loads", "Loads"),
-    Column("at", "Index", numeric=False),
+    *columns(loads=("Loads", ""), at="Index"),
 )
 
 

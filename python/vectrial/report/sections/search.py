@@ -17,6 +17,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     absent_cell,
+    columns,
     count_cell,
     plain,
     ratio_cell,
@@ -82,8 +83,7 @@ def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
 
 
 _EQUAL = (
-    Column("store", "Store", numeric=False),
-    Column("target", "Target recall"),
+    *columns("store", target=("Target recall", "")),
     Column.of("qps", group="Fastest measured point at this recall"),
     Column("recall", "Recall", "1", "Fastest measured point at this recall", spread=True),
     Column.of("latency_p50", group="Fastest measured point at this recall"),
@@ -179,9 +179,7 @@ _QUANTILES = ("p50", "p95", "p99")
 _PERCENTILES = (
     Column("store", "Store", numeric=False),
     *(Column(name, name, "us", "Of all requests", spread=True) for name in _QUANTILES),
-    Column("requests", "Requests"),
-    Column("repeats", "Repeats"),
-    Column("at", "Setting", numeric=False),
+    *columns(requests=("Requests", ""), repeats=("Repeats", ""), at="Setting"),
 )
 _POOLED = (
     "These percentiles pool the requests of all repeats; elsewhere the report shows the median "
@@ -247,8 +245,7 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
 
 
 _CONCURRENCY = (
-    Column("store", "Store", numeric=False),
-    Column("clients", "Clients"),
+    *columns("store", clients=("Clients", "")),
     Column.of("qps"),
     Column("speedup", "Relative to 1 client", "1"),
     Column.of("latency_p50"),

@@ -10,7 +10,17 @@ import numpy as np
 from vectrial.analysis.analysis import TARGETS, Sweep
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.turns import Running, of_points, running
-from vectrial.document.blocks import Block, Cell, Column, Figure, Row, Section, Table, absent_cell
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    columns,
+)
 from vectrial.document.charts.theme import Looks, chart_of, described, finished, legend
 from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.model.slices import COLDER
@@ -74,8 +84,7 @@ def ratios(
 _IDLE_CORES = 0.01
 
 _PAIRS = (
-    Column("store", "Store", numeric=False),
-    Column("at", "Setting", numeric=False),
+    *columns("store", at="Setting"),
     Column("qps_ratio", "QPS: these indexes", "1", "Over the first store", spread=True),
     Column("qps_ratio_stores", "QPS: the stores", "1", "Over the first store", spread=True),
     Column("p99_ratio", "p99: these indexes", "1", "Over the first store", spread=True),

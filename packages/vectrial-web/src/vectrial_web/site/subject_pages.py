@@ -18,6 +18,7 @@ from vectrial.document.blocks import (
     Table,
     Text,
     absent_cell,
+    columns,
     plain,
 )
 from vectrial.experiments.registry import all_metrics
@@ -206,13 +207,7 @@ def _versions(entries: Iterable[StoreEntry]) -> Table:
     seen: dict[tuple[str, str], dict[str, StoreEntry]] = defaultdict(dict)
     for entry in entries:
         seen[entry.store, entry.version][entry.run.id] = entry
-    heads = (
-        Column("store", "Store", numeric=False),
-        Column("version", "Version", numeric=False),
-        Column("runs", "Runs"),
-        Column("first", "First", numeric=False),
-        Column("last", "Last", numeric=False),
-    )
+    heads = columns("store", "version", runs=("Runs", ""), first="First", last="Last")
     rows = []
     for (store, version), runs in sorted(seen.items()):
         ordered = sorted(runs.values(), key=lambda e: e.run.started_s)
