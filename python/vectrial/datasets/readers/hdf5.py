@@ -18,7 +18,7 @@ from vectrial.datasets.readers.base import (
     choose,
     reading,
 )
-from vectrial.datasets.readers.side_columns import SideColumns, column_type, with_columns
+from vectrial.datasets.readers.numpy_files import SideColumns, column_type, with_columns
 from vectrial.model.errors import DataError, Unsupported
 from vectrial.model.metric import Metric
 

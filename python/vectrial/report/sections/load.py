@@ -37,7 +37,7 @@ from vectrial.document.blocks import (
 from vectrial.document.charts import search
 from vectrial.document.charts.theme import Looks
 from vectrial.model.phase import Role
-from vectrial.report.sections.search import search_cells
+from vectrial.report.sections.search import in_order, search_cells
 from vectrial.stats.intervals import spread_of
 from vectrial.util import formatting
 
@@ -76,7 +76,7 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
                     run.ordered(points),
                 )
             )
-        rows = [_open_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
+        rows = [_open_row(run, p) for p in in_order(run, points)]
         if rows:
             title = f"Fixed arrival rate: {facet.title}"
             blocks.append(Table(f"open-loop-{facet.slug}", title, _OPEN, tuple(rows)))
@@ -114,13 +114,6 @@ def _open_row(run: RunData, point: Point) -> Row:
         at,
     )
     return Row(cells, point.state, point.series)
-
-
-def _order(run: RunData, point: Point) -> tuple[int, str, float, int]:
-    """Sort key: series, setting and load."""
-    series = list(run.labels).index(point.series)
-    rate, clients = search.rate_of(point), search.clients_of(point)
-    return series, operating_point(point), rate or 0.0, clients or 0
 
 
 _TAX = (
@@ -220,7 +213,7 @@ def certificate(run: RunData) -> Section | None:
     points = [p for p in points if any("client_cpu_share" in one.metrics for one in p.phases)]
     if not points:
         return None
-    rows = [_certificate_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
+    rows = [_certificate_row(run, p) for p in in_order(run, points)]
     lead = (
         "The ceiling is the QPS of the client against a null server that answers at once, with "
         "requests of the same size and as many in flight. It is measured before the run. A row "
