@@ -128,7 +128,7 @@ def _remembered(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tuple[i
     some repeats show is the machine's doing."""
     repeats: dict[tuple[Any, ...], list[tuple[int, str | None]]] = defaultdict(list)
     for trial, phase in phases:
-        values = _values_by_name(phase)
+        values = _values(phase)
         if values.get("later_pass_p50") is not None:
             repeats[point_key(trial, phase)].append((phase.phase_id, remembered(values)))
     for members in repeats.values():
@@ -143,10 +143,6 @@ def _wrong_answers(trial: Trial, phase: PhaseResult) -> Iterator[str]:
         if found := phase.value(metric):
             experiment = trial.experiment.replace("_", " ")
             yield f"this build gave wrong answers in {experiment}: {said.format(found)}"
-
-
-def _values_by_name(phase: PhaseResult) -> dict[str, float | None]:
-    return {name: value.value for name, value in phase.metrics.items()}
 
 
 def _build(trial: Trial) -> tuple[str, ...]:

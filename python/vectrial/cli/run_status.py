@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vectrial.cli.run_view import View, at_work, describe
+from vectrial.cli.run_view import PlainView, at_work, describe
 from vectrial.model.live import Live
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.progress import STATUS, Status, write_status
@@ -25,7 +25,7 @@ _RECENT = 30
 class StatusFileView:
     """A view that forwards to another one and writes the status file."""
 
-    def __init__(self, plan: Plan, view: View, folder: Path, before: int = 0) -> None:
+    def __init__(self, plan: Plan, view: PlainView, folder: Path, before: int = 0) -> None:
         """before: trials of the plan that an earlier process measured."""
         self._view, self._folder = view, folder
         now = time.time()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -31,28 +31,11 @@ from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.plan_summary import about_time, summarize
 from vectrial.run.runner import Within
-from vectrial.run.watcher import Watcher
 from vectrial.util.formatting import is_recall, recall
 from vectrial.worker import messages
 
 #: Seconds between two lines about the same work, without a terminal.
 LINE_EVERY_S = 10.0
-
-
-class View(Watcher, Protocol):
-    """A watcher that is a context manager, and also shows fetches."""
-
-    def fetching(self, done: float, of: float, what: str) -> None:
-        """Show that a dataset or an environment is being prepared."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 def make_view(
@@ -62,7 +45,7 @@ def make_view(
     within: Within | None = None,
     *,
     known_lines: set[str] | None = None,
-) -> View:
+) -> PlainView:
     """The live view if stderr is a terminal, otherwise plain lines.
 
     before: number of trials that an earlier process has measured. within: the time of the run.
