@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_tables import cells_of
 from synthetic_runs import SECOND, STORES, synthetic_run
 
-from vectrial.analysis.costs import GIB, Use, bill
+from vectrial.analysis.cost_basis import GIB, Use, bill
 from vectrial.document.blocks import Cell, Section, Table
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase, Role

@@ -16,7 +16,7 @@ from command_calls import call
 from faulty_http_server import Site, serving
 
 from vectrial.datasets import catalog, library
-from vectrial.datasets.catalog.listing import listed
+from vectrial.datasets.catalog.model import listed
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material
 from vectrial.model.dataset import Provenance

@@ -11,9 +11,9 @@ import pytest
 
 from vectrial.cli.main import main
 from vectrial.datasets import catalog, library
-from vectrial.datasets.sources import efficientnet, picture_folder, textures
-from vectrial.datasets.sources.defects import KINDS, flawed
+from vectrial.datasets.sources import efficientnet, inspection, textures
 from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources.textures import KINDS, flawed
 from vectrial.model.errors import DataError
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD
 from vectrial.model.progress import silent
@@ -102,14 +102,14 @@ def test_copies_are_asked_once(folder: Path) -> None:
     (test / "stored.png").write_bytes((train / "003.png").read_bytes())
     other = folder / "metal nut" / "test" / "good" / "copy.png"
     other.write_bytes((test / "000.png").read_bytes())
-    made = picture_folder.made(folder, 0, silent)
+    made = inspection.folder_material(folder, 0, silent)
     whole = 2 * (GOOD_ONES + 2 * FAULTY)
     assert len(made.queries) == whole + 1, "that of the other class is asked"
     assert any("1 queries that are exact copies of others, and 1 of" in n for n in made.notes)
 
 
 def test_no_more_than_a_third_is_held_out(folder: Path) -> None:
-    shots = [shot for _, shot in picture_folder.found(folder, 1000)]
+    shots = [shot for _, shot in inspection.list_pictures(folder, 1000)]
     assert sum(shot.stored for shot in shots) == 2 * (LEARNED - LEARNED // 3)
 
 
@@ -123,7 +123,7 @@ def test_no_more_than_a_third_is_held_out(folder: Path) -> None:
 )
 def test_another_layout_is_refused(folder: Path, spoil: Callable[[Path], Path], said: str) -> None:
     with pytest.raises(DataError) as error:
-        picture_folder.made(spoil(folder), 5, silent)
+        inspection.folder_material(spoil(folder), 5, silent)
     assert said in str(error.value)
 
 

@@ -16,16 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectrial.datasets.sources import (
-    blocks,
-    debian,
-    edict,
-    filter_sets,
-    gcide,
-    sift,
-    wordnet,
-    words,
-)
+from vectrial.datasets.sources import debian, dictionaries, filter_sets, material, sift, words
 from vectrial.datasets.sources.images import read_idx
 from vectrial.datasets.sources.material import (
     extra,
@@ -82,7 +73,7 @@ def test_blocks_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return np.stack([data[rows], -data[rows]], axis=1)
 
     def run(count: int, recipe: str = "r") -> Any:
-        return blocks.computed(
+        return material.computed(
             count,
             2,
             recipe=recipe,
@@ -215,7 +206,7 @@ def test_senses_of_an_entry_of_gcide() -> None:
 
    Syn: To maltreat; injure.
 """
-    assert list(gcide.senses(numbered)) == [
+    assert list(dictionaries.senses(numbered)) == [
         "To put to a wrong use; to misapply; to misuse.",
         "To use ill.",
     ]
@@ -223,22 +214,22 @@ def test_senses_of_an_entry_of_gcide() -> None:
    Same as {Tercel}. [Obs.]
    [1913 Webster]
 """
-    assert list(gcide.senses(alone)) == ["(Zool.) Same as Tercel."]
-    assert not list(gcide.senses("Ox \\Ox\\, n.\n   A beast."))
-    assert gcide.base64_number("BA") == 64
-    assert gcide.base64_number("Fz") == 5 * 64 + 51
+    assert list(dictionaries.senses(alone)) == ["(Zool.) Same as Tercel."]
+    assert not list(dictionaries.senses("Ox \\Ox\\, n.\n   A beast."))
+    assert dictionaries.base64_number("BA") == 64
+    assert dictionaries.base64_number("Fz") == 5 * 64 + 51
 
 
 def test_a_line_of_edict() -> None:
     several = (
         "がくがく /(adv,vs) (1) (on-mim) trembling (with fear)/shaking/(adv,vs) (2) loose/(P)/"
     )
-    assert edict.parse_line(several) == ("がくがく", "trembling (with fear); shaking; loose")
-    assert edict.parse_line("回音 [かいおん] /(n) turn (melodic ornament)/") == (
+    assert dictionaries.parse_line(several) == ("がくがく", "trembling (with fear); shaking; loose")
+    assert dictionaries.parse_line("回音 [かいおん] /(n) turn (melodic ornament)/") == (
         "回音",
         "turn (melodic ornament)",
     )
-    assert edict.parse_line("空") == ("空", "")
+    assert dictionaries.parse_line("空") == ("空", "")
 
 
 def test_wordnet_line() -> None:
@@ -246,7 +237,7 @@ def test_wordnet_line() -> None:
         "02084071 05 n 03 dog 0 domestic_dog 0 Canis_familiaris 0 023 @ 02083346 n 0000"
         " | a member of the genus Canis  \n"
     )
-    assert wordnet.parse_synset(line, "noun") == {
+    assert dictionaries.parse_synset(line, "noun") == {
         "word": "dog",
         "pos": "noun",
         "lex_file": "noun.animal",
@@ -254,7 +245,7 @@ def test_wordnet_line() -> None:
         "n_pointers": 23,
         "gloss": "a member of the genus Canis",
     }
-    assert len(wordnet.LEX_FILES) == 45
+    assert len(dictionaries.LEX_FILES) == 45
 
 
 def test_debian_entry() -> None:

@@ -24,7 +24,7 @@ from vectrial.model.existing import (
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType
-from vectrial.plan.existing import refuse_existing
+from vectrial.plan.checks import refuse_existing
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry

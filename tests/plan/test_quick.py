@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
+from vectrial.plan.estimate import TimeLimit
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.plan import make_plan
 from vectrial.plan.quick import Contender, QuickOptions, QuickPlan, quick_plan
-from vectrial.plan.time_limit import TimeLimit
 from vectrial.stores import registry
 
 NAMES = ("hnswlib", "usearch", "faiss", "lancedb", "chroma", "weaviate", "sqlite", "memory")

@@ -12,7 +12,7 @@ from report_tables import rows_of
 from synthetic_runs import SECOND
 
 from vectrial.document.blocks import Report
-from vectrial.document.render import write
+from vectrial.document.render import export
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
 
@@ -70,8 +70,8 @@ def test_where_every_search_failed_there_is_a_table_all_the_same(tmp_path: Path)
     report = written({"on": phases})
     assert len(rows_of(report, "filtered")) == len(phases)
     assert not [f for f in report.figures() if f.name.startswith("filtered")]
-    out = write.made(tmp_path / "report")
-    assert "Searching under filters" in write.write_html(report, out).read_text()
+    out = export.made(tmp_path / "report")
+    assert "Searching under filters" in export.write_html(report, out).read_text()
 
 
 def test_a_line_is_of_one_number_of_filters_and_of_what_has_none() -> None:
@@ -125,10 +125,10 @@ def test_recall_and_speed_are_drawn_for_every_predicate_with_both_arms(report: R
 
 @pytest.mark.slow
 def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
-    out = write.made(tmp_path / "report")
-    assert "Searching under filters" in write.write_html(report, out).read_text()
-    write.write_markdown(report, out)
-    write.write_figures(report, out)
+    out = export.made(tmp_path / "report")
+    assert "Searching under filters" in export.write_html(report, out).read_text()
+    export.write_markdown(report, out)
+    export.write_figures(report, out)
 
 
 def test_a_line_ends_in_the_search_without_a_filter_on_its_own_load() -> None:

@@ -9,7 +9,7 @@ from forged_runs import forged
 
 from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Figure, Table
-from vectrial.document.render import write
+from vectrial.document.render import export
 from vectrial.report.build import build as report_of
 from vectrial.util.file_names import file_name, legible, slug
 
@@ -19,9 +19,9 @@ from vectrial.util.file_names import file_name, legible, slug
 def test_a_forged_run_changes_nothing_outside_its_report(tmp_path: Path, up: str) -> None:
     with forged(tmp_path, up) as (run, out):
         document = report_of(load(run))
-        report = write.made(out)
-        write.write_figures(document, report)
-        write.write_csv(document, run, report)
+        report = export.made(out)
+        export.write_figures(document, report)
+        export.write_csv(document, run, report)
         assert any("settings" in path.name for path in out.rglob("csv/*"))
 
 

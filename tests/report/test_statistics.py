@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vectrial.analysis.pareto import fastest_at, pareto, qps_at
-from vectrial.stats.curves import CurveReading
+from vectrial.analysis.analysis import fastest_at
+from vectrial.stats.curves import CurveReading, pareto, read_at
 from vectrial.stats.intervals import RANGE_REPEATS, median_interval, spread_of
 
 RECALL = st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0]) | st.floats(0, 1)
@@ -51,7 +51,7 @@ def test_fastest_has_the_recall_and_nothing_faster_has(
 def test_equal_recall_stays_between_measured_points(
     points: list[tuple[float, float]], recall: float
 ) -> None:
-    qps = qps_at(points, recall)
+    qps = read_at(points, recall)
     front = [points[i] for i in pareto(points)]
     inside = bool(front) and front[0][0] <= recall <= front[-1][0]
     assert (qps is not None) == inside
@@ -63,20 +63,20 @@ def test_equal_recall_stays_between_measured_points(
 
 @given(POINTS, RECALL, RECALL)
 def test_more_recall_is_never_faster(points: list[tuple[float, float]], a: float, b: float) -> None:
-    low, high = (qps_at(points, r) for r in sorted((a, b)))
+    low, high = (read_at(points, r) for r in sorted((a, b)))
     if low is not None and high is not None:
         assert high.value <= low.value * (1 + 1e-9)
 
 
 def test_equal_recall_is_straight_in_log_qps() -> None:
-    between = qps_at([(1.0, 10.0), (0.9, 1000.0)], 0.95)
+    between = read_at([(1.0, 10.0), (0.9, 1000.0)], 0.95)
     assert between is not None
     assert between.value == pytest.approx(100.0)
     assert between.points == (1, 0), "of less recall first"
-    assert qps_at([(0.9, 1000.0), (1.0, 10.0)], 0.9) == CurveReading(1000.0, (0,))
-    assert qps_at([(0.9, 1000.0)], 0.9) == CurveReading(1000.0, (0,))
-    assert qps_at([(0.9, 1000.0)], 0.8) is None
-    assert qps_at([], 0.8) is None
+    assert read_at([(0.9, 1000.0), (1.0, 10.0)], 0.9) == CurveReading(1000.0, (0,))
+    assert read_at([(0.9, 1000.0)], 0.9) == CurveReading(1000.0, (0,))
+    assert read_at([(0.9, 1000.0)], 0.8) is None
+    assert read_at([], 0.8) is None
 
 
 @given(VALUES)

@@ -10,7 +10,7 @@ from synthetic_runs import STORES, write_run
 
 from vectrial.analysis.run_data import load
 from vectrial.compare import document
-from vectrial.compare import jsonl as compared_jsonl
+from vectrial.compare import formats as compared_jsonl
 from vectrial.compare.build import compare
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of

@@ -17,7 +17,7 @@ from command_calls import call, subcommands
 from typer.testing import CliRunner
 
 from vectrial.cli.app import app
-from vectrial.cli.lazy import LazyCommand, LazyGroup
+from vectrial.cli.commands import LazyCommand, LazyGroup
 from vectrial.util.suggest import suggestion
 
 

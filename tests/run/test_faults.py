@@ -22,7 +22,7 @@ from small_suite import Vectrial
 
 from vectrial.analysis.run_data import load
 from vectrial.datasets import catalog
-from vectrial.document.render import write
+from vectrial.document.render import export
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
@@ -296,7 +296,7 @@ def test_a_secret_is_nowhere_in_the_run(
     assert {t["status"] for t in trials} == {"failed"}
     assert f"http://admin:{HIDDEN}@127.0.0.1/ answers 500" in str(trials[0]["reason"])
     assert json.loads(str(trials[0]["server"]))["provider"] == "external"
-    write.write_html(build(load(frail)), write.made(frail / "report"))
+    export.write_html(build(load(frail)), export.made(frail / "report"))
     text = everything_in(frail)
     assert f"connecting to http://admin:{HIDDEN}@" in text, "the log is kept, without it"
     assert SECRET not in text

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vectrial.datasets import library
-from vectrial.datasets.library import transfer
+from vectrial.datasets.library import stored
 from vectrial.model.dataset import Provenance
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.metric import Metric
@@ -84,17 +84,17 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 def test_a_dataset_arrives_whole(homes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     sent = library.load("some")
-    monkeypatch.setattr(transfer, "_BLOCK_BYTES", 100)
-    blocks = list(transfer.blocks_of("some"))
+    monkeypatch.setattr(stored, "_BLOCK_BYTES", 100)
+    blocks = list(stored.blocks_of("some"))
     assert len(blocks) > 10
     monkeypatch.setenv("VECTRIAL_HOME", str(homes[1]))
-    assert not transfer.has("some", sent.fingerprint)
+    assert not stored.has("some", sent.fingerprint)
     for _ in range(2):  # the second takes the place of the first
-        incoming = transfer.Incoming("some")
+        incoming = stored.Incoming("some")
         for file, block in blocks:
             incoming.write(file, block)
         incoming.publish()
-        assert transfer.has("some", sent.fingerprint)
+        assert stored.has("some", sent.fingerprint)
         library.verify("some")
         assert (library.load("some").vectors == sent.vectors).all()
     assert [path.name for path in (homes[1] / "datasets").iterdir()] == ["some"]
@@ -104,7 +104,7 @@ def test_a_part_of_a_dataset_is_not_published(
     homes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VECTRIAL_HOME", str(homes[1]))
-    incoming = transfer.Incoming("some")
+    incoming = stored.Incoming("some")
     incoming.write("vectors.npy", b"half")
     with pytest.raises((DataError, UserError)):
         incoming.publish()

@@ -11,7 +11,7 @@ import pytest
 from small_suite import Inside, Vectrial
 
 from vectrial.analysis.run_data import load
-from vectrial.analysis.slices import Slices
+from vectrial.analysis.trial import Slices
 from vectrial.results.reader import RunReader
 from vectrial.run.slice_lengths import LEAST_ROUNDS
 

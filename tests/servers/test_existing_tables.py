@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from measured_collections import DIM, ROWS, VECTORS, K, measured, served
 
-from vectrial.cli.run_existing import _filter_notes
+from vectrial.cli.run_suite import _filter_notes
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric

@@ -11,7 +11,7 @@ from synthetic_runs import STORES, synthetic_run
 
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Report
-from vectrial.document.render import write
+from vectrial.document.render import export
 from vectrial.report.build import build
 
 
@@ -42,9 +42,9 @@ def written(recorded: RunData, tmp_path_factory: pytest.TempPathFactory) -> Writ
     """That run as a folder, and its report in every form."""
     folder = varied_run().write(tmp_path_factory.mktemp("report") / "run")
     report = build(recorded)
-    out = write.made(folder / "report")
-    write.write_html(report, out)
-    write.write_markdown(report, out)
-    write.write_figures(report, out)
-    write.write_csv(report, folder, out)
+    out = export.made(folder / "report")
+    export.write_html(report, out)
+    export.write_markdown(report, out)
+    export.write_figures(report, out)
+    export.write_csv(report, folder, out)
     return Written(folder, recorded, report, out)

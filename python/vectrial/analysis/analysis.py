@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from vectrial.analysis import pareto as fronts
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
 from vectrial.model.consistency import FIRST_ANSWERS
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
+from vectrial.stats.curves import pareto, read_at
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 
@@ -75,20 +75,20 @@ class Sweep:
     def best(self, series: Series, recall: float) -> Point | None:
         """The fastest measured point of at least this recall, among points that may be ranked."""
         points = self.ranked(series)
-        index = fronts.fastest_at(coordinates(points), recall)
+        index = fastest_at(coordinates(points), recall)
         return None if index is None else points[index]
 
     def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
         """Qps at exactly this recall, and the measured points on either side; None outside their
         range."""
         points = self.ranked(series)
-        found = fronts.qps_at(coordinates(points), recall)
+        found = read_at(coordinates(points), recall)
         return None if found is None else (found.value, tuple(points[i] for i in found.points))
 
     def front(self, series: Series | None = None) -> list[Point]:
         """Pareto front of a series, or of everything that may be ranked, by ascending recall."""
         points = [p for p in self.points if p.ranked and series in (None, p.series)]
-        return [points[i] for i in fronts.pareto(coordinates(points))]
+        return [points[i] for i in pareto(coordinates(points))]
 
 
 def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
@@ -99,6 +99,12 @@ def coordinates(points: Iterable[Point]) -> list[tuple[float, float]]:
         known = recall is not None and qps is not None
         out.append((recall, qps) if known else (-1.0, -1.0))
     return out  # type: ignore[return-value]
+
+
+def fastest_at(points: Sequence[tuple[float, float]], recall: float) -> int | None:
+    """Index of the (recall, qps) point of greatest qps among points of at least this recall."""
+    able = [i for i, point in enumerate(points) if point[0] >= recall]
+    return max(able, key=lambda i: (points[i][1], points[i][0], -i)) if able else None
 
 
 def sweeps(run: RunData, clients: int | None = None) -> list[Sweep]:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vectrial.analysis.costs import Use, bill
+from vectrial.analysis.cost_basis import Use, bill
 from vectrial.analysis.growths import Curve, GrowthBuild, Outlook, outlooks
 from vectrial.model.lane import Lane
 from vectrial.stats.growth import Forecast

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from vectrial.analysis.costs import Use, bill
+from vectrial.analysis.cost_basis import Use, bill
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial, stable
 from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT

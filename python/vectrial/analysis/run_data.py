@@ -11,11 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from vectrial.analysis import slices
-from vectrial.analysis.audit import Doubt, doubts
-from vectrial.analysis.slices import Slices
-from vectrial.analysis.trial import PhaseResult, Trial, Value, point_key, stable
-from vectrial.analysis.trust import unranked
+from vectrial.analysis.audit import Doubt, doubts, unranked
+from vectrial.analysis.trial import (
+    PhaseResult,
+    Slices,
+    Trial,
+    Value,
+    point_key,
+    read_slices,
+    stable,
+)
 from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Role
 from vectrial.model.trial import IDENTITY, Series
@@ -298,7 +303,7 @@ def data_of(reader: RunReader) -> RunData:
         suite=reader.suite(),
         processes=_processes(reader),
         note=note.read(reader.folder),
-        slices=slices.read(reader),
+        slices=read_slices(reader),
     )
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.slices import Slices
-from vectrial.analysis.trial import stable
+from vectrial.analysis.trial import Slices, stable
 from vectrial.stats import turns
 from vectrial.stats.effects import Effect
 from vectrial.stats.quantiles import LATENCY

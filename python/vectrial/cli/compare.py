@@ -111,7 +111,7 @@ def compare(
     from vectrial.compare.build import DEFAULT_METRICS, metrics_of
     from vectrial.compare.build import compare as comparison_of
     from vectrial.compare.cells import CompareOptions
-    from vectrial.compare.junit import junit
+    from vectrial.compare.formats import junit
     from vectrial.compare.sides import sides_of
     from vectrial.document.render import markdown, terminal
     from vectrial.results.foreign import understood
@@ -139,7 +139,7 @@ def compare(
 
 def print_objects(comparison: Comparison) -> None:
     """Print a comparison on stdout as JSON lines; docs/compare.md explains them."""
-    from vectrial.compare.jsonl import objects
+    from vectrial.compare.formats import objects
 
     print_json(objects(comparison))
 

@@ -25,7 +25,7 @@ from vectrial.datasets import library
 from vectrial.datasets.ingest import Import, checksum, import_file, metric_of, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
 from vectrial.datasets.readers import FORMATS, ReaderOptions, open_source
-from vectrial.datasets.sources import picture_folder
+from vectrial.datasets.sources import inspection
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import UserError
@@ -111,9 +111,7 @@ def import_(
 
 
 def pictures(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help=f"Holds {picture_folder.LAYOUT}.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=f"Holds {inspection.LAYOUT}.")],
     name: options.NameOption = None,
     hold_out: Annotated[
         int,
@@ -146,7 +144,7 @@ def pictures(
             f"a dataset named '{name}' exists already", remedy="--name another, or --force"
         )
     with progress_bars() as progress:
-        made = picture_folder.made(folder, hold_out, progress)
+        made = inspection.folder_material(folder, hold_out, progress)
         dataset = library.save(
             name,
             metric=Metric.COSINE,

@@ -190,7 +190,7 @@ class _Result:
     def _sections(self) -> Iterator[Section]:
         from vectrial.document.blocks import Section
         from vectrial.report.sections import growth
-        from vectrial.report.sections.sizing import sizing
+        from vectrial.report.sections.growth import sizing
 
         datasets = dict.fromkeys(curve.build.dataset for curve in self._found)
         tables = []

@@ -65,7 +65,7 @@ def report(
 def _write(run: Path, form: ReportFormat, out: Path) -> None:
     # Imported here: the chart library takes a while.
     from vectrial.analysis.run_data import load
-    from vectrial.document.render import export, write
+    from vectrial.document.render import export
     from vectrial.report.build import build, summary
 
     if form is ReportFormat.JSONL:
@@ -76,15 +76,15 @@ def _write(run: Path, form: ReportFormat, out: Path) -> None:
         stdout_console(markup=True).print(summary(loaded))
         return
     document = build(loaded)
-    folder = write.made(out)
+    folder = export.made(out)
     with stderr_console().status("drawing") as status:
         if form in (ReportFormat.ALL, ReportFormat.MARKDOWN):
-            write.write_figures(document, folder, lambda name: status.update(f"drawing {name}"))
-            written = write.write_markdown(document, folder)
+            export.write_figures(document, folder, lambda name: status.update(f"drawing {name}"))
+            written = export.write_markdown(document, folder)
         if form in (ReportFormat.ALL, ReportFormat.CSV):
             status.update("writing tables")
-            written = write.write_csv(document, loaded.folder, folder)[0].parent
+            written = export.write_csv(document, loaded.folder, folder)[0].parent
         if form in (ReportFormat.ALL, ReportFormat.HTML):
             status.update("writing report.html")
-            written = write.write_html(document, folder)
+            written = export.write_html(document, folder)
     print(written)

@@ -11,29 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from vectrial.cli import options
+from vectrial.cli import options, run_suite
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
-from vectrial.cli.run_again import disturbed_trials, worth_again
-from vectrial.cli.run_existing import (
-    AddressOption,
-    CollectionOption,
-    ColumnsOption,
-    DatasetOption,
-    ExistingOption,
-    ExistingOptions,
-    IdOption,
-    KOption,
-    LaneOption,
-    MetricOption,
-    QueriesOption,
-    SearchOption,
-    VectorOption,
-    WhereOption,
-    existing_suite,
-)
+from vectrial.cli.run_again import disturbed_trials, until_decided, worth_again
 from vectrial.cli.run_status import StatusFileView
-from vectrial.cli.run_suite import SuiteSource, find_suite
-from vectrial.cli.run_until import until_decided
+from vectrial.cli.run_suite import ExistingOptions, SuiteSource, existing_suite, find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
 from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.errors import UserError
@@ -95,7 +77,7 @@ def run(
         bool,
         typer.Option(
             "--remeasure/--no-remeasure",
-            help="Measurer trials again at the end that met other work on the machine, for up to"
+            help="Measure trials again at the end that met other work on the machine, for up to"
             " 15 % of the run's time.",
         ),
     ] = True,
@@ -118,22 +100,22 @@ def run(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
     ] = True,
-    existing: ExistingOption = None,
-    address: AddressOption = None,
-    collection: CollectionOption = None,
-    id_: IdOption = None,
-    vector: VectorOption = None,
-    columns: ColumnsOption = None,
-    metric: MetricOption = None,
-    queries: QueriesOption = None,
-    where: WhereOption = None,
-    search: SearchOption = None,
-    dataset: DatasetOption = None,
-    lane: LaneOption = None,
-    k: KOption = 10,
+    existing: run_suite.ExistingOption = None,
+    address: run_suite.AddressOption = None,
+    collection: run_suite.CollectionOption = None,
+    id_: run_suite.IdOption = None,
+    vector: run_suite.VectorOption = None,
+    columns: run_suite.ColumnsOption = None,
+    metric: run_suite.MetricOption = None,
+    queries: run_suite.QueriesOption = None,
+    where: run_suite.WhereOption = None,
+    search: run_suite.SearchOption = None,
+    dataset: run_suite.DatasetOption = None,
+    lane: run_suite.LaneOption = None,
+    k: run_suite.KOption = 10,
     form: options.FormatOption = Format.TABLE,
 ) -> None:
-    """Measurer a SUITE: every store, every experiment, every repeat, into one run folder.
+    """Measure a SUITE: every store, every experiment, every repeat, into one run folder.
 
     \b
     vectrial run demo --dry-run                 the plan and a time estimate
@@ -290,7 +272,7 @@ def measure(
     again: str | None = None,
     known_lines: set[str] | None = None,
 ) -> Outcome:
-    """Measurer the part of a plan that `folder` does not hold yet; see `run.measuring.measure`.
+    """Measure the part of a plan that `folder` does not hold yet; see `run.measuring.measure`.
 
     Args:
         text: the suite, as written to the folder.
@@ -358,9 +340,9 @@ def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
 
     console.print(summary(loaded))
     if report:
-        from vectrial.document.render import write
+        from vectrial.document.render import export
 
-        page = write.write_html(build(loaded), write.made(loaded.folder / "report"))
+        page = export.write_html(build(loaded), export.made(loaded.folder / "report"))
         say(console, f"report: {page}")
 
 

@@ -29,7 +29,6 @@ from vectrial.model.phase import Phase, Role
 from vectrial.plan.estimate import Pace
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
-from vectrial.run.measuring import View
 from vectrial.run.plan_summary import about_time, summarize
 from vectrial.run.runner import Within
 from vectrial.util.formatting import is_recall, recall
@@ -46,7 +45,7 @@ def make_view(
     within: Within | None = None,
     *,
     known_lines: set[str] | None = None,
-) -> View:
+) -> PlainView:
     """The live view if stderr is a terminal, otherwise plain lines.
 
     before: number of trials that an earlier process has measured. within: the time of the run.

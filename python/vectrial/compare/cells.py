@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectrial.analysis.turns import Paired
-from vectrial.compare import curves
 from vectrial.compare.groups import (
     JUDGED,
     NOT_RECORDED,
     TRIAL_TERMS,
     Group,
     RepeatedPhase,
+    Values,
     groups_of,
     terms_of,
 )
@@ -246,14 +246,12 @@ def _at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> Compare
     """The cell at one recall, on each repeat's own curve."""
     assert cell.metric is not None
     at = replace(cell, at=f"recall {formatting.recall(recall).rstrip('0').rstrip('.')}")
-    reach_a, reach_b = curves.reach(a), curves.reach(b)
+    reach_a, reach_b = a.reach, b.reach
     if not max(reach_a[0], reach_b[0]) <= recall <= min(reach_a[1], reach_b[1]):
         reason = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
         return replace(at, reason=reason)
-    found = curves.along(a, cell.metric, recall), curves.along(b, cell.metric, recall)
-    return _checked(
-        _compared_curves(replace(at, recall=recall), *found), curves.curve(a), curves.curve(b)
-    )
+    found = a.along(cell.metric, recall), b.along(cell.metric, recall)
+    return _checked(_compared_curves(replace(at, recall=recall), *found), a.curve, b.curve)
 
 
 def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) -> list[ComparedCell]:
@@ -274,7 +272,7 @@ def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) ->
         else:
             if at.pace_a:
                 at = replace(at, pace_a=_pace([p]), pace_b=_pace([q]))
-            found = (curves.values(point, metric, judged=equal_recall) for point in (p, q))
+            found = (point.measured(metric, judged=equal_recall) for point in (p, q))
             cells.append(_checked(_compared_curves(at, *found), [p], [q]))
     return cells
 
@@ -289,7 +287,7 @@ def _pace(points: Sequence[RepeatedPhase]) -> dict[int, float]:
     return {r: statistics.geometric_mean(values[r] for values in paces) for r in sorted(common)}
 
 
-def _compared_curves(cell: ComparedCell, a: curves.Values, b: curves.Values) -> ComparedCell:
+def _compared_curves(cell: ComparedCell, a: Values, b: Values) -> ComparedCell:
     """The cell of these values."""
     x, y = ({r: value for r, (value, _) in side.items()} for side in (a, b))
     of_x, of_y = ({r: phases for r, (_, phases) in side.items()} for side in (a, b))
@@ -339,10 +337,11 @@ def _common_recalls(a: Group, b: Group, targets: Sequence[float]) -> list[float]
     for side, group in (("A", a), ("B", b)):
         if not group.searches:
             return f"{side}: no recall was judged: {group.why_unjudged}"
-    reach_a, reach_b = curves.reach(a), curves.reach(b)
+    reach_a, reach_b = a.reach, b.reach
     low, high = max(reach_a[0], reach_b[0]), min(reach_a[1], reach_b[1])
     if low > high:
-        if curves.gap(a, b) <= RECALL_TOLERANCE and not targets:
+        gap = min(abs(p.middle - q.middle) for p in a.curve for q in b.curve)
+        if gap <= RECALL_TOLERANCE and not targets:
             return []
         return f"no recall that both reach: A {_range(reach_a)}, B {_range(reach_b)}"
     return list(dict.fromkeys(targets)) or [r for r in TARGETS if low <= r <= high] or [high]
@@ -351,7 +350,7 @@ def _common_recalls(a: Group, b: Group, targets: Sequence[float]) -> list[float]
 def _unequal_recall(p: RepeatedPhase, q: RepeatedPhase) -> str:
     if not (p.recalls and q.recalls):
         return "no recall was judged"
-    a, b = curves.middle(p), curves.middle(q)
+    a, b = p.middle, q.middle
     if abs(a - b) <= RECALL_TOLERANCE:
         return ""
     return f"not at equal recall: {formatting.recall(a)} in A, {formatting.recall(b)} in B"

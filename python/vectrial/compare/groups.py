@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.phase import Role
+from vectrial.model.results_schema import MetricName
+from vectrial.stats.curves import read_within
 
 #: Parameters that are terms of a measurement whichever experiment it is of: the load, the question
 #: and what is asked of writes. Two measurements are compared only where all are equal, and those
@@ -45,7 +48,8 @@ TRIAL_TERMS = {
     "lane": "lane",
 }
 
-Terms = tuple[tuple[str, Any], ...]
+#: A value, and the ids of the phases that it was measured in or read off between; by repeat.
+Values = dict[int, tuple[float, tuple[int, ...]]]
 
 
 def conditions_of(experiment: str) -> Mapping[str, str]:
@@ -84,6 +88,17 @@ class RepeatedPhase:
         recall of its best."""
         return next(filter(None, map(self.values, JUDGED)), {})
 
+    @property
+    def middle(self) -> float:
+        """The median of its recalls."""
+        return statistics.median(self.recalls.values())
+
+    def measured(self, metric: MetricName, *, judged: bool) -> Values:
+        """The metric by repeat. judged: only repeats whose recall is known."""
+        found = self.values(metric.name)
+        kept = {r: v for r, v in found.items() if r in self.recalls} if judged else found
+        return {r: (value, (self.phases[r].phase_id,)) for r, value in kept.items()}
+
 
 @dataclass
 class Group:
@@ -109,6 +124,45 @@ class Group:
         """The points whose every repeat can be trusted: to use only the trusted repeats would be to
         select among the measurements."""
         return [point for point in self.points.values() if not point.faults]
+
+    @property
+    def curve(self) -> list[RepeatedPhase]:
+        """The points whose recall is known."""
+        return [point for point in self.sound if point.recalls]
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The range of recall that every repeat of the curve covers; for a single point, its
+        median."""
+        points = self.curve
+        if len(points) == 1:
+            return points[0].middle, points[0].middle
+        curves: dict[int, list[float]] = {}
+        for point in points:
+            for repeat, recall in point.recalls.items():
+                curves.setdefault(repeat, []).append(recall)
+        return max(min(c) for c in curves.values()), min(max(c) for c in curves.values())
+
+    def along(self, metric: MetricName, recall: float) -> Values:
+        """The metric at this recall on each repeat's own curve."""
+        points = self.curve
+        if len(points) == 1:
+            return points[0].measured(metric, judged=True)
+        curves: dict[int, list[tuple[float, float]]] = {}
+        phases: dict[int, list[int]] = {}
+        for point in points:
+            known = point.values(metric.name)
+            for repeat, found in point.recalls.items():
+                if repeat in known:
+                    curves.setdefault(repeat, []).append((found, known[repeat]))
+                    phases.setdefault(repeat, []).append(point.phases[repeat].phase_id)
+        better = metric.better == "higher"
+        at = {r: read_within(own, recall, higher_is_better=better) for r, own in curves.items()}
+        return {
+            repeat: (read.value, tuple(phases[repeat][i] for i in read.points))
+            for repeat, read in at.items()
+            if read is not None
+        }
 
     @property
     def faults(self) -> list[str]:

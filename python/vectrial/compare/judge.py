@@ -1,4 +1,5 @@
-"""From cells to verdicts, with one bound on false alarms over all of them."""
+"""From cells to verdicts, with one bound on false alarms over all of them; turns of stores, where
+they took some, say more than repeats."""
 
 from __future__ import annotations
 
@@ -6,16 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from vectrial.compare.cells import ComparedCell
-from vectrial.stats.effects import (
-    ALPHA,
-    Effect,
-    Mean,
-    at_equal_pace,
-    mean_of,
-    paired,
-    unpaired,
-)
+from vectrial.analysis.run_data import RunData
+from vectrial.analysis.trial import PhaseResult
+from vectrial.analysis.turns import Paired, Weights, of_phases, weights_between
+from vectrial.compare.cells import ComparedCell, without
+from vectrial.stats.effects import ALPHA, Effect, Mean, at_equal_pace, mean_of, paired, unpaired
 from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide, weigh
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
@@ -160,3 +156,36 @@ def _paced(cell: ComparedCell) -> bool:
 
 def _values(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[list[float], list[float]]:
     return [a[r] for r in sorted(a)], [b[r] for r in sorted(b)]
+
+
+def by_turns(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
+    """The cell with the evidence of both sides' turns; without turns, too few repeats are none."""
+    found = _paired(cell, run_a) if run_a.folder == run_b.folder else None
+    if cell.few and found is None:
+        return without(cell, cell.few)
+    return replace(cell, paired=found)
+
+
+def _paired(cell: ComparedCell, run: RunData) -> Paired | None:
+    if cell.metric is None or not (cell.a and cell.b and run.slices):
+        return None
+    phases = {phase.phase_id: phase for _, phase in run.phases()}
+    metric = cell.metric.name
+    a = _weights(cell.a, cell.phases_a, phases, metric)
+    b = _weights(cell.b, cell.phases_b, phases, metric)
+    return of_phases(run, a, b, metric)
+
+
+def _weights(
+    values: Mapping[int, float],
+    ids: Mapping[int, tuple[int, ...]],
+    phases: Mapping[int, PhaseResult],
+    metric: str,
+) -> dict[int, Weights]:
+    """The phases from which a value was interpolated, by repeat, each with its weight."""
+    found = {}
+    for repeat, own in ids.items():
+        parts = [(one, value) for one in own if (value := phases[one].value(metric))]
+        if parts and len(parts) == len(own):
+            found[repeat] = weights_between(values[repeat], parts)
+    return found

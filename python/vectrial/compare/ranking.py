@@ -8,11 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from vectrial.analysis.run_data import RunData
-from vectrial.compare import curves
 from vectrial.compare.cells import ComparedCell
-from vectrial.compare.groups import Group, groups_of
-from vectrial.compare.judge import Verdict, judge
-from vectrial.compare.turns import by_turns
+from vectrial.compare.groups import Group, Values, groups_of
+from vectrial.compare.judge import Verdict, by_turns, judge
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS
@@ -28,7 +26,7 @@ class Ranked:
 
     name: str
     group: Group
-    found: curves.Values
+    found: Values
 
     @property
     def qps(self) -> dict[int, float]:
@@ -94,18 +92,18 @@ def _searches(run: RunData, series: Series, clients: int) -> Group | None:
     return next((g for g in groups if g.terms.get("clients", 1) == clients and not g.wrong), None)
 
 
-def _at_least(group: Group, recall: float) -> curves.Values:
+def _at_least(group: Group, recall: float) -> Values:
     """QPS by repeat; empty if the recall is not reached."""
-    low, high = curves.reach(group)
+    low, high = group.reach
     if high < recall:
         return {}
     if low >= recall:
-        points = [curves.values(point, _QPS, judged=True) for point in curves.curve(group)]
+        points = [point.measured(_QPS, judged=True) for point in group.curve]
         return max(points, key=_median)
-    return curves.along(group, _QPS, recall)
+    return group.along(_QPS, recall)
 
 
-def _median(values: curves.Values) -> float:
+def _median(values: Values) -> float:
     return statistics.median([value for value, _ in values.values()] or [0.0])
 
 

@@ -19,6 +19,7 @@ from vectrial.datasets import catalog, library
 from vectrial.datasets.checks import check_ids, check_labels, check_vectors, without_nan
 from vectrial.datasets.inspect import inspect
 from vectrial.datasets.readers import Block, ReaderOptions, VectorSource, open_source
+from vectrial.datasets.readers.base import METRIC_NAMES
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import OWN_IDS, Dataset, Provenance, Truth
 from vectrial.model.errors import DataError, UserError
@@ -34,14 +35,6 @@ DEFAULT_QUERIES = 1000
 TRUTH_K = 10
 _MOST_PUBLISHED = 100
 _PEEK_BYTES = 512 << 20
-_METRICS = {
-    "cosine": Metric.COSINE,
-    "angular": Metric.COSINE,
-    "l2": Metric.L2,
-    "euclidean": Metric.L2,
-    "ip": Metric.IP,
-    "dot": Metric.IP,
-}
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ def metric_of(text: str | None) -> Metric | None:
     """
     if text is None:
         return None
-    metric = _METRICS.get(text.lower())
+    metric = METRIC_NAMES.get(text.lower())
     if metric is None:
         raise UserError(f"'{text}' is no metric", where="--metric", remedy="cosine, l2 or ip")
     return metric

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.exact import exact_topk
-from vectrial.datasets.library.fingerprint import slices_of
+from vectrial.datasets.library.parts import slices_of
 from vectrial.model.dataset import Dataset
 from vectrial.model.metric import Metric
 from vectrial.model.progress import Progress, silent

@@ -366,6 +366,11 @@ def footnoted(table: Table) -> tuple[dict[tuple[int, int], tuple[int, ...]], lis
     return marks, list(numbers)
 
 
+def numbers_of(marks: Sequence[int]) -> str:
+    """Footnote numbers in brackets, as text shows them after a space; empty without any."""
+    return f" [{', '.join(map(str, marks))}]" if marks else ""
+
+
 def groups_of(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """Column groups, each with the number of columns that it spans."""
     spans: list[tuple[str, int]] = []

@@ -17,6 +17,7 @@ from vectrial.document.blocks import (
     Row,
     Section,
     Table,
+    columns,
     count_cell,
     plain,
     spread_cell,
@@ -71,18 +72,14 @@ def every_value(run: RunData, name: str, title: str) -> list[Section]:
     points = run.select(name)
     if not points:
         return []
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
-        Column("phase", "Phase", numeric=False),
-        Column("at", "Setting", numeric=False),
-        Column("metric", "Metric", numeric=False),
+    heads = (
+        *columns("store", "dataset", "phase", at="Setting", metric="Metric"),
         Column("value", "Value", spread=True),
         Column("unit", "Unit", numeric=False),
     )
     rows = tuple(row for point in points for row in _every_metric(run, point))
     slug = name.replace("_", "-")
-    table = Table(slug, title, columns, rows)
+    table = Table(slug, title, heads, rows)
     return [Section(slug, title, "Every value as measured.", (table,))]
 
 
@@ -111,7 +108,7 @@ def _facets(points: Sequence[Point], growing: bool) -> list[tuple[Facet, list[Po
 
 
 def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence[Point]) -> Table:
-    columns = (
+    heads = (
         STORE,
         *(Column(key, title, numeric=False) for key, title in sheet.keys),
         *sheet.columns,
@@ -133,7 +130,7 @@ def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence
     notes = tuple(_called(sheet.notes, run, facet))
     title = f"{sheet.title}: {facet.dataset if sheet.growing else facet.title}"
     slug = f"{_slug(name, sheet)}-{facet.slug}"
-    return Table(slug, title, columns, tuple(rows), notes, grouped_by=0)
+    return Table(slug, title, heads, tuple(rows), notes, grouped_by=0)
 
 
 def _key_cell(point: Point, key: str, sheet: Sheet) -> Cell:

@@ -20,15 +20,22 @@ from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.existing import Existing
 from vectrial.model.inputs import product_size
 from vectrial.model.lane import Lane, lanes_of, python_lane, refuse_lane, writes_natively
+from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import State
 from vectrial.model.refusals import refuse, refuse_k, refuse_nodes, refuse_rows
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.store import Store
 from vectrial.model.trial import NODES, TrialRow
-from vectrial.plan import identity
-from vectrial.plan.checks import check_restrictions, check_search_parameters, with_indexes
+from vectrial.plan import model
+from vectrial.plan.checks import (
+    caveats_of,
+    check_restrictions,
+    check_search_parameters,
+    refuse_existing,
+    refuse_point,
+    with_indexes,
+)
 from vectrial.plan.estimate import load_s, warm_up_of
-from vectrial.plan.existing import caveats_of, refuse_existing, refuse_point
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal, turns_s
 from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
 from vectrial.util.suggest import suggestion
@@ -80,7 +87,7 @@ def make_plan(
         for i, item in _items(suite, shape, experiments, where, load_store):
             planned, refused = _points(item)
             if item.experiment.shares_points:
-                planned = [trial for trial in planned if identity.add(measured, i, trial)]
+                planned = [trial for trial in planned if model.add_trial(measured, i, trial)]
             refusals += refused
             count += len(planned)
             _check_number(count, where)
@@ -109,7 +116,7 @@ def make_plan(
                     item.ref.variant or "",
                 )
                 jobs.setdefault(key, (job, []))[1].append(trial)
-    apart = identity.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
+    apart = model.distinct_rows([trial for _, trials in jobs.values() for trial in trials])
     ordered = (
         replace(
             job,
@@ -261,7 +268,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
             refuse_existing(item.store, item.existing, shape, item.lane, item.nodes)
         points = [target.point(point) for point in experiment.points(target)]
     except Unsupported as error:
-        return [], [Refusal(_trial_row(item, None, {}, 1), str(error))]
+        return [], [Refusal(_trial_row(item, None, _identity(item, None, {}, 1)), str(error))]
     able, refused = [], []
     for point in points:
         try:
@@ -269,24 +276,28 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
             if item.existing is not None:
                 refuse_point(item.store, experiment, point)
         except Unsupported as error:
-            refused.append(Refusal(_trial_row(item, durability, point, 1), str(error)))
+            row = _trial_row(item, durability, _identity(item, durability, point, 1))
+            refused.append(Refusal(row, str(error)))
         else:
             able.append(point)
     _check_number(len(able) * item.suite.repeats, experiment.name)
-    planned = [
-        PlannedTrial(
-            _trial_row(item, durability, point, repeat),
-            experiment,
-            point,
-            _own_s(item, point),
-            experiment.loads_at(point),
-            _identity(item, durability, point, repeat),
-            _in_turns(item, point),
-        )
-        for repeat in range(1, item.suite.repeats + 1)
-        for point in able
-    ]
-    return planned, refused
+    repeats = range(1, item.suite.repeats + 1)
+    return [_planned(item, durability, one, repeat) for repeat in repeats for one in able], refused
+
+
+def _planned(
+    item: PlanItem, durability: Durability | None, point: OperatingPoint, repeat: int
+) -> PlannedTrial:
+    identity = _identity(item, durability, point, repeat)
+    return PlannedTrial(
+        _trial_row(item, durability, identity),
+        item.experiment,
+        point,
+        _own_s(item, point),
+        item.experiment.loads_at(point),
+        identity,
+        _in_turns(item, point),
+    )
 
 
 def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
@@ -310,10 +321,10 @@ def _refuse_client_machines(item: PlanItem) -> None:
 
 
 def _trial_row(
-    item: PlanItem, durability: Durability | None, point: Mapping[str, Any], repeat: int
+    item: PlanItem, durability: Durability | None, defining: Mapping[str, Any]
 ) -> TrialRow:
+    """The row of a trial with this identity."""
     suite, shape, store, experiment = item.suite, item.shape, item.store, item.experiment
-    defining = _identity(item, durability, point, repeat)
     caveats = store.capabilities.caveats
     if item.existing is not None:
         caveats = (*caveats_of(item.existing, shape), *caveats)
@@ -328,7 +339,7 @@ def _trial_row(
         if experiment.writes():
             params["durability"] = str(durability)
     return TrialRow(
-        key=identity.key_of(defining),
+        key=model.key_of(defining),
         store=item.ref.name,
         lane=str(item.lane),
         dataset=shape.name,
@@ -339,7 +350,7 @@ def _trial_row(
         index_kind=item.index.kind,
         index_params=defining["index_params"],
         params={"k": suite.k, **params},
-        repeat=repeat,
+        repeat=defining["repeat"],
         seed=suite.seed,
         differences=caveats,
         environment_name=None if store.environment is None else store.environment.name,

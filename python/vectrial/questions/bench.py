@@ -70,7 +70,7 @@ class Bench:
         within: Within | None = None,
         question: Path | None = None,
     ) -> Outcome:
-        """Measurer the part of a plan that the folder does not hold yet.
+        """Measure the part of a plan that the folder does not hold yet.
 
         text: the suite, as written to the folder. within: a time limit. question: the folder that
             the question is resumed with, if not by `vectrial run`.

@@ -21,9 +21,9 @@ from vectrial.model.inputs import Clients
 from vectrial.model.phase import Role
 from vectrial.model.progress import Progress
 from vectrial.model.trial import Series
+from vectrial.plan.estimate import TimeLimit
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import END_S, REPEATS, QuickOptions, QuickPlan, quick_plan
-from vectrial.plan.time_limit import TimeLimit
 from vectrial.questions.bench import DATASET, Bench, question
 from vectrial.questions.contenders import (
     Skipped,
@@ -224,7 +224,7 @@ def choose(
 
 
 def measured(choice: QuickChoice, asked: QuickQuestion, began: float, bench: Bench) -> QuickAnswer:
-    """Measurer a choice within its time, and rank the stores.
+    """Measure a choice within its time, and rank the stores.
 
     began: `time.monotonic()` at the start of the time.
     """

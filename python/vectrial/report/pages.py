@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Report
-from vectrial.document.render import draw, markdown, write
+from vectrial.document.render import draw, export, markdown
 from vectrial.model.errors import DataError, UserError, VectrialError
 from vectrial.report.build import build
 from vectrial.results.bundle import SUFFIX, opened
@@ -99,7 +99,7 @@ def save(page: Page, folder: Path, name: str = PAGE) -> None:
     Figures of an earlier page are removed."""
     shutil.rmtree(folder / FIGURES, ignore_errors=True)
     for figure, drawing in page.figures.items():
-        (write.made(folder / FIGURES) / figure).write_text(drawing, encoding="utf-8")
+        (export.made(folder / FIGURES) / figure).write_text(drawing, encoding="utf-8")
     (folder / name).write_text(page.text, encoding="utf-8")
 
 

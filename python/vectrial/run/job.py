@@ -15,8 +15,7 @@ from vectrial.model.errors import VectrialError
 from vectrial.model.live import Live
 from vectrial.model.provider import Provider
 from vectrial.model.slices import TurnTime
-from vectrial.plan.identity import canonical
-from vectrial.plan.model import Job, PlannedTrial
+from vectrial.plan.model import Job, PlannedTrial, canonical
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
 from vectrial.run.process import JobSite, MeasuringProcess

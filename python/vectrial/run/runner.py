@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from vectrial.model.endings import MACHINE_LACKED
+from vectrial.plan.estimate import TimeLimit
 from vectrial.plan.model import Job, Plan, groups_of
-from vectrial.plan.time_limit import TimeLimit
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run.job import JobRunner
 from vectrial.run.process import WORK

@@ -8,7 +8,7 @@ import pytest
 from browser import CHROMIUM, Browser, browser
 
 from vectrial.document.blocks import Report
-from vectrial.document.render import write
+from vectrial.document.render import export
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure
 from vectrial_reproduce.reports.conditions import Loaded, ReportConditions
@@ -48,7 +48,7 @@ def made() -> Report:
 
 @pytest.fixture(scope="module")
 def address(made: Report, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write.write_html(made, tmp_path_factory.mktemp("page")).as_uri()
+    return export.write_html(made, tmp_path_factory.mktemp("page")).as_uri()
 
 
 @pytest.fixture(scope="module")

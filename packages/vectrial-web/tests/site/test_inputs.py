@@ -8,8 +8,7 @@ import pytest
 
 from vectrial.model.errors import UserError
 from vectrial_web.site.build import _each_once
-from vectrial_web.site.inputs import Input, inputs_of
-from vectrial_web.site.run_pages import RunResult
+from vectrial_web.site.run_pages import Input, RunResult, inputs_of
 
 
 def bundle(path: Path) -> Path:

@@ -10,9 +10,8 @@ import pytest
 from vectrial.document.blocks import plain
 from vectrial.model.trial import Series
 from vectrial_web.site.entries import RunFacts, StoreEntry
-from vectrial_web.site.questions import QUESTIONS, Question
+from vectrial_web.site.questions import QUESTIONS, Like, Question
 from vectrial_web.site.ranking import rankings
-from vectrial_web.site.terms import Like
 
 BY_NAME = {question.name: question for question in QUESTIONS}
 FASTEST, KEPT, NODES = BY_NAME["fastest"], BY_NAME["power-cuts"], BY_NAME["nodes"]

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from vectrial.datasets import library
-from vectrial.datasets.catalog.listing import EXAMPLES, broken, listed
-from vectrial.datasets.catalog.model import Cost, Entry, Kind, entry_of
-from vectrial.datasets.library.fingerprint import slices_of
+from vectrial.datasets.catalog.model import EXAMPLES, Cost, Entry, Kind, broken, entry_of, listed
+from vectrial.datasets.library.parts import slices_of
 from vectrial.datasets.readers import Block
 from vectrial.datasets.sources import published, synthetic
 from vectrial.datasets.sources.material import Material

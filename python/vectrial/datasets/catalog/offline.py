@@ -7,16 +7,14 @@ from functools import partial
 
 from vectrial.datasets.catalog.model import Cost, Entry, Kind, columns, entry_of
 from vectrial.datasets.sources import (
-    edict,
+    dictionaries,
     efficientnet,
-    gcide,
     images,
     minilm,
     sift,
     texts,
     textures,
     vit,
-    wordnet,
     words,
 )
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT
@@ -178,7 +176,7 @@ def _texts(filtered: bool) -> tuple[Entry, ...]:
             licence="WordNet 3.0 licence (texts), Apache-2.0 (model)",
             shape=(116_033, 384, Metric.COSINE, 1_000),
             cost=Cost(90, 600, 720),
-            packages=(wordnet.PACKAGE, minilm.PACKAGE),
+            packages=(dictionaries.WORDNET, minilm.PACKAGE),
             build=partial(texts.glosses, filtered=filtered),
             fields=_GLOSS_FIELDS,
             stand_in_for="arxiv-titles-384-angular",
@@ -221,7 +219,7 @@ _DICTIONARIES = _offline(
     licence="WordNet 3.0 licence, GPL-2+ (GCIDE), CC-BY-SA (EDICT), Apache-2.0 (model)",
     shape=(467_566, 384, Metric.COSINE, 1_000),
     cost=Cost(109, 800, 2_600),
-    packages=(wordnet.PACKAGE, gcide.PACKAGE, edict.PACKAGE, minilm.PACKAGE),
+    packages=(dictionaries.WORDNET, dictionaries.GCIDE, dictionaries.EDICT, minilm.PACKAGE),
     build=texts.dictionaries,
     fields=_ENTRY_FIELDS,
     stand_in_for="arxiv-titles-384-angular",

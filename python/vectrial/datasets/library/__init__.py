@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.library.fingerprint import (
+from vectrial.datasets.library.parts import (
     array_digest,
+    damaged,
     filters_digest,
     fingerprint,
     metadata_digest,
     slices_of,
 )
-from vectrial.datasets.library.parts import damaged
 from vectrial.datasets.library.stored import load, names, path, read_manifest, there, write_manifest
 from vectrial.datasets.library.writer import Writer, shapes_of
 from vectrial.model.dataset import Dataset, Provenance

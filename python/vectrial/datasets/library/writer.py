@@ -19,10 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.checks import check_ids, check_vectors, without_nan
-from vectrial.datasets.library.fingerprint import filters_digest, fingerprint
 from vectrial.datasets.library.parts import (
     ArrayWriter,
     MetadataWriter,
+    filters_digest,
+    fingerprint,
     write_filters,
     write_metadata,
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from vectrial.datasets.checks import check_vectors
-from vectrial.datasets.readers import bigann, texmex
+from vectrial.datasets.readers import matrices
 from vectrial.datasets.readers.base import (
     Block,
     ReaderOptions,
@@ -28,8 +28,8 @@ from vectrial.datasets.readers.base import (
 from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
 from vectrial.datasets.readers.layout import FileRole, files_of, natural, role_of, whole_sets
+from vectrial.datasets.readers.matrices import is_pair, open_pair
 from vectrial.datasets.readers.numpy_files import open_npy, open_npz
-from vectrial.datasets.readers.pairs import is_pair, open_pair
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
 from vectrial.datasets.readers.vectordbbench import is_vectordbbench, open_vectordbbench
@@ -42,8 +42,8 @@ __all__ = ["FORMATS", "Block", "ReaderOptions", "VectorSource", "open_source"]
 _Opener = Callable[[Path, ReaderOptions], VectorSource]
 
 _BY_SUFFIX: dict[str, _Opener] = {
-    **dict.fromkeys(texmex.DTYPES, texmex.open_texmex),
-    **dict.fromkeys(bigann.DTYPES, bigann.open_bigann),
+    **dict.fromkeys(matrices.TEXMEX_TYPES, matrices.open_texmex),
+    **dict.fromkeys(matrices.BIGANN_TYPES, matrices.open_bigann),
     **dict.fromkeys((".hdf5", ".h5"), open_hdf5),
     **dict.fromkeys((".parquet", ".pq"), open_parquet),
     **dict.fromkeys((".jsonl", ".ndjson"), open_jsonl),
@@ -112,7 +112,7 @@ def _open_file(path: Path, options: ReaderOptions) -> VectorSource:
         raise UserError(f"it cannot be opened: {error.strerror}", where=str(path)) from error
     if not magic:
         raise DataError("the file is empty", where=str(path))
-    suffix = bigann.suffix_of(path)
+    suffix = matrices.suffix_of(path)
     opener = _BY_SUFFIX.get(suffix)
     if opener is None:
         opener = next((one for start, one in _BY_MAGIC.items() if magic.startswith(start)), None)
@@ -292,7 +292,7 @@ def _named(roles: Mapping[FileRole, Sequence[Path]]) -> str:
 def _suffix(path: Path) -> str:
     """The suffix that indicates a file's format; for a compressed file, its content's."""
     name = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-    return bigann.suffix_of(name)
+    return matrices.suffix_of(name)
 
 
 def _is_known(path: Path) -> bool:

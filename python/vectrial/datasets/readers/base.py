@@ -23,6 +23,16 @@ from vectrial.util.suggest import suggestion
 
 #: No vector has more components; a header that claims more is damaged.
 MAX_DIM = 1 << 20
+#: What files, and people, call the metrics.
+METRIC_NAMES = {
+    "angular": Metric.COSINE,
+    "cosine": Metric.COSINE,
+    "euclidean": Metric.L2,
+    "l2": Metric.L2,
+    "ip": Metric.IP,
+    "dot": Metric.IP,
+    "inner_product": Metric.IP,
+}
 #: Files and folders of an archive.
 _MOST_MEMBERS = 10_000
 #: Queries and their neighbours are held in memory; published sets need a tenth of this.

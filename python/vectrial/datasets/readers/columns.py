@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.readers.base import Block, ReaderOptions, choose
+from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, choose
 from vectrial.model.errors import DataError, UserError
 from vectrial.util.suggest import suggestion
 
@@ -48,6 +48,18 @@ class ColumnPlan:
         """All columns to read, each once."""
         names = [self.vectors, *([self.ids] if self.ids else []), *self.schema.names]
         return list(dict.fromkeys(names))
+
+
+def by_plan(source: VectorSource, plan: ColumnPlan, of: str = "column") -> VectorSource:
+    """A source whose blocks are read by a plan. of: what the format calls a column."""
+    ids = f"{of} '{plan.ids}'" if plan.ids else "are generated"
+    return replace(
+        source,
+        columns=tuple(plan.schema.names),
+        has_ids=plan.ids is not None,
+        labels=plan.labels,
+        notes=(f"vectors are {of} '{plan.vectors}', ids {ids}", *plan.notes, *source.notes),
+    )
 
 
 def plan_columns(

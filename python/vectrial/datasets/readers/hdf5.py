@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from vectrial.datasets.readers.base import (
+    METRIC_NAMES,
     Block,
     ReaderOptions,
     VectorSource,
@@ -18,22 +19,13 @@ from vectrial.datasets.readers.base import (
     choose,
     reading,
 )
-from vectrial.datasets.readers.side_columns import SideColumns, column_type, with_columns
+from vectrial.datasets.readers.numpy_files import SideColumns, column_type, with_columns
 from vectrial.model.errors import DataError, Unsupported
 from vectrial.model.metric import Metric
 
 if TYPE_CHECKING:
     import h5py
 
-_METRICS = {
-    "angular": Metric.COSINE,
-    "cosine": Metric.COSINE,
-    "euclidean": Metric.L2,
-    "l2": Metric.L2,
-    "ip": Metric.IP,
-    "dot": Metric.IP,
-    "inner_product": Metric.IP,
-}
 _ERRORS = (
     OSError,
     RuntimeError,
@@ -159,13 +151,13 @@ def _metric(path: Path, file: h5py.File) -> Metric | None:
             where=str(path),
             remedy="dense vectors under angular, euclidean or ip distance are",
         )
-    if "distance" in file.attrs and distance not in _METRICS:
+    if "distance" in file.attrs and distance not in METRIC_NAMES:
         raise Unsupported(
             f"distance '{distance}' is not known",
             where=str(path),
-            remedy=f"one of {', '.join(_METRICS)}",
+            remedy=f"one of {', '.join(METRIC_NAMES)}",
         )
-    return _METRICS.get(distance)
+    return METRIC_NAMES.get(distance)
 
 
 def _text(value: Any) -> str:

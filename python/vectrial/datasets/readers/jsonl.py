@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, check_shape
-from vectrial.datasets.readers.columns import MIXED, block_of, plan_columns
+from vectrial.datasets.readers.columns import MIXED, block_of, by_plan, plan_columns
 from vectrial.model.errors import DataError
 
 #: A longer line is no row of a data set.
@@ -67,22 +67,8 @@ def open_jsonl(path: Path, options: ReaderOptions) -> VectorSource:
             batch = pa.record_batch({plan.vectors: lists, **arrow_columns(rows, rest)})
             yield block_of(batch, plan, dim, at, str(path))
 
-    return VectorSource(
-        path,
-        "jsonl",
-        found.rows,
-        dim,
-        "json number",
-        read,
-        columns=tuple(plan.schema.names),
-        has_ids=plan.ids is not None,
-        labels=plan.labels,
-        notes=(
-            f"vectors are key '{plan.vectors}', ids "
-            + (f"key '{plan.ids}'" if plan.ids else "are generated"),
-            *plan.notes,
-        ),
-    )
+    source = VectorSource(path, "jsonl", found.rows, dim, "json number", read)
+    return by_plan(source, plan, "key")
 
 
 def _open_lists(path: Path, options: ReaderOptions) -> VectorSource:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from vectrial.datasets.readers.base import Block, ReaderOptions, VectorSource, check_shape, reading
-from vectrial.datasets.readers.columns import ColumnPlan, block_of, odd_ids, plan_columns, storage
+from vectrial.datasets.readers.columns import (
+    ColumnPlan,
+    block_of,
+    by_plan,
+    odd_ids,
+    plan_columns,
+    storage,
+)
 from vectrial.model.errors import DataError
 
 if TYPE_CHECKING:
@@ -97,24 +104,9 @@ def open_files(
                 at += batch.num_rows
                 left -= batch.num_rows
 
-    return VectorSource(
-        path,
-        form,
-        rows,
-        dim,
-        dtype,
-        read,
-        columns=tuple(plan.schema.names),
-        has_ids=plan.ids is not None,
-        labels=plan.labels,
-        notes=(
-            f"vectors are column '{plan.vectors}', ids "
-            + (f"column '{plan.ids}'" if plan.ids else "are generated"),
-            *plan.notes,
-            *notes,
-        ),
-        on_close=tuple(parquet.close for _, parquet in parts),
-    )
+    closing = tuple(parquet.close for _, parquet in parts)
+    source = VectorSource(path, form, rows, dim, dtype, read, notes=notes, on_close=closing)
+    return by_plan(source, plan)
 
 
 def _plan(parts: Sequence[_Part], options: ReaderOptions) -> ColumnPlan:

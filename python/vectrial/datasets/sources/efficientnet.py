@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import blocks
+from vectrial.datasets.sources import material
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.datasets.sources.torch_file import read_tensors
@@ -48,7 +48,7 @@ def features(images: NDArray[np.uint8], progress: Progress) -> NDArray[np.float3
     """
     model = _model(progress)
     enlarge = extra("cv2")
-    return blocks.computed(
+    return material.computed(
         len(images),
         DIM,
         recipe=f"{_RECIPE} {PACKAGE.sha256} {_SIDE}",
@@ -77,7 +77,7 @@ def head_features(
         SourceUnavailable, UserError: see `features`.
     """
     model = _model(progress)
-    return blocks.computed(
+    return material.computed(
         count,
         HEAD_DIM,
         recipe=f"{_RECIPE} {PACKAGE.sha256} head",

@@ -1,10 +1,10 @@
-"""The content of a dataset, as a source hands it to the catalogue."""
+"""The content of a dataset as a source hands it to the catalogue, and parts dear to compute."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from vectrial.datasets.readers import Block
 from vectrial.model.errors import UserError
 from vectrial.model.filters import Filter
+from vectrial.model.progress import Progress
+from vectrial.util import paths
 
 #: Values of the column `random_number`, which has nothing to do with the vectors: the
 #: independent control beside filters on columns that do.
@@ -107,3 +109,42 @@ def extra(module: str) -> Any:
             remedy="pip install 'vectrial[data]'",
         ) from error
     return found
+
+
+BLOCK_ROWS = 2_000
+
+
+def computed(
+    count: int,
+    width: int,
+    *,
+    recipe: str,
+    content: Callable[[slice], bytes],
+    compute: Callable[[slice], NDArray[np.float32]],
+    progress: Progress,
+    what: str,
+) -> NDArray[np.float32]:
+    """All rows (count, width); the rows of a known block are read instead of computed.
+
+    Args:
+        recipe: model and settings; anything that changes the result.
+        content: the bytes that the rows of a slice are computed from.
+        compute: the rows of a slice, float32 (rows, width).
+    """
+    folder = paths.downloads_dir() / "computed" / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    out = np.empty((count, width), dtype=np.float32)
+    for start in range(0, count, BLOCK_ROWS):
+        progress(start, count, what)
+        rows = slice(start, min(start + BLOCK_ROWS, count))
+        file = folder / f"{hashlib.sha256(content(rows)).hexdigest()[:32]}.npy"
+        if file.is_file():
+            out[rows] = np.load(file, allow_pickle=False)
+            continue
+        out[rows] = compute(rows)
+        partial = file.with_suffix(".part")
+        with partial.open("wb") as sink:
+            np.save(sink, out[rows], allow_pickle=False)
+        partial.replace(file)
+    progress(count, count, what)
+    return out

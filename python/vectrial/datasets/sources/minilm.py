@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import blocks
+from vectrial.datasets.sources import material
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.model.errors import DataError, SourceUnavailable
@@ -56,7 +56,7 @@ def embed(texts: Sequence[str], progress: Progress) -> NDArray[np.float32]:
         UserError: the extra `data` is not installed.
     """
     compute = encoder(progress)
-    return blocks.computed(
+    return material.computed(
         len(texts),
         DIM,
         recipe=f"{_RECIPE} {_WEIGHTS_SHA256} {_MAX_TOKENS}",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from vectrial.datasets.sources import debian, edict, filter_sets, gcide, minilm, wordnet
+from vectrial.datasets.sources import debian, filter_sets, minilm
+from vectrial.datasets.sources.dictionaries import read_edict, read_gcide, read_wordnet
 from vectrial.datasets.sources.material import (
     Material,
     at_most,
@@ -34,7 +35,7 @@ class Corpus:
 
 def glosses(rows: int | None, queries: int, progress: Progress, *, filtered: bool) -> Material:
     """WordNet's glosses."""
-    texts, metadata = wordnet.read(progress)
+    texts, metadata = read_wordnet(progress)
     corpus = Corpus(texts, metadata, ("pos", "lex_file"), ("n_words", "n_pointers"))
     return _material(corpus, rows, queries, progress, filtered=filtered)
 
@@ -49,12 +50,12 @@ def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bo
 
 def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material:
     """WordNet's glosses, GCIDE's senses and EDICT's entries; repeated texts are taken once."""
-    meanings, about = wordnet.read(progress)
+    meanings, about = read_wordnet(progress)
     words = map(str, about.column("word").to_pylist())
     sources: dict[str, list[tuple[str, str]]] = {
         "WordNet": list(zip(words, meanings, strict=True)),
-        "GCIDE": gcide.read(progress),
-        "EDICT": edict.read(progress),
+        "GCIDE": read_gcide(progress),
+        "EDICT": read_edict(progress),
     }
     entries = [(name, word, text) for name, own in sources.items() for word, text in own]
     entry_texts = [text for _, _, text in entries]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import blocks
+from vectrial.datasets.sources import material
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import session
 from vectrial.model.progress import Progress
@@ -58,7 +58,7 @@ def features(
         )
 
     model = session(_RECIPE, build)
-    return blocks.computed(
+    return material.computed(
         count,
         DIM,
         recipe=f"{_RECIPE} {PACKAGE.sha256}",

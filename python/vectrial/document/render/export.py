@@ -1,4 +1,5 @@
-"""The run as data: one JSON object per measured row, one CSV file per table."""
+"""The files of a report, and the run as data: one JSON object per measured row, one CSV file per
+table."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from vectrial.document.blocks import Table
+from vectrial.document.blocks import Report, Table
+from vectrial.document.render import draw, html, markdown
+from vectrial.model.errors import UserError
+from vectrial.model.progress import LineProgress
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
@@ -141,3 +145,54 @@ def write_raw(folder: Path, out: Path) -> None:
                 writer.writerow(table.column_names)
                 for batch in table.to_batches():
                     writer.writerows(zip(*(c.to_pylist() for c in batch.columns), strict=True))
+
+
+def write_html(report: Report, out: Path) -> Path:
+    """Write `report.html`."""
+    path = out / "report.html"
+    path.write_text(html.render(report), encoding="utf-8")
+    return path
+
+
+def write_markdown(report: Report, out: Path) -> Path:
+    """Write `report.md`; its figures are those that `write_figures` writes."""
+    path = out / "report.md"
+    path.write_text(markdown.render(report), encoding="utf-8")
+    return path
+
+
+def write_figures(
+    report: Report, out: Path, progress: LineProgress = lambda name: None
+) -> list[Path]:
+    """Write `figures/<name>.svg` and `.png` for every figure."""
+    folder = made(out / "figures")
+    for figure in report.figures():
+        progress(figure.name)
+        draw.export(figure, folder)
+    return [folder / f"{f.name}.{kind}" for f in report.figures() for kind in ("svg", "png")]
+
+
+def write_csv(report: Report, run: Path, out: Path) -> list[Path]:
+    """Write `csv/<table>.csv` for every table, all measurements, and the run's time series."""
+    folder = made(out / "csv")
+    for table in report.tables():
+        write_table(table, folder / f"{table.name}.csv")
+    write_measurements(measurements(run), folder / "measurements.csv")
+    write_raw(run, folder)
+    return sorted(folder.glob("*.csv"))
+
+
+def made(folder: Path) -> Path:
+    """The folder, created if it is missing.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"the folder cannot be made: {error.strerror}", where=str(folder),
+            remedy="give another one with --out",
+        ) from error  # fmt: skip
+    return folder

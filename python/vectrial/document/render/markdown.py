@@ -14,6 +14,7 @@ from vectrial.document.blocks import (
     Row,
     Table,
     footnoted,
+    numbers_of,
     titles_of,
 )
 
@@ -103,7 +104,7 @@ def _table(table: Table) -> Iterator[str]:
     table = table.narrow()
     marks, notes = footnoted(table)
     titles = [
-        escape(title) + _numbers(marks.get((HEAD, j), ()))
+        escape(title) + numbers_of(marks.get((HEAD, j), ()))
         for j, title in enumerate(titles_of(table.columns))
     ]
     yield "| " + " | ".join(titles) + " |"
@@ -119,10 +120,6 @@ def _table(table: Table) -> Iterator[str]:
         yield f"{escape(note)}\n"
 
 
-def _numbers(marks: Sequence[int]) -> str:
-    return f" [{', '.join(map(str, marks))}]" if marks else ""
-
-
 def _cells(i: int, row: Row, marks: Mapping[tuple[int, int], Sequence[int]]) -> Iterator[str]:
     for j, cell in enumerate(row.cells):
         shown = escape(cell.text)
@@ -130,4 +127,4 @@ def _cells(i: int, row: Row, marks: Mapping[tuple[int, int], Sequence[int]]) -> 
             shown = f"~~{shown}~~"
         if cell.detail:
             shown += f" ({escape(cell.detail)})"
-        yield shown + _numbers(marks.get((i, j), ()))
+        yield shown + numbers_of(marks.get((i, j), ()))

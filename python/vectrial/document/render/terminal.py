@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -10,7 +9,16 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from vectrial.document.blocks import HEAD, Cell, Report, Table, Text, footnoted, titles_of
+from vectrial.document.blocks import (
+    HEAD,
+    Cell,
+    Report,
+    Table,
+    Text,
+    footnoted,
+    numbers_of,
+    titles_of,
+)
 
 _WIDE = (
     "store", "qps", "recall", "search_p99", "read_p50", "create_p50", "update_p50", "delete_p50",
@@ -111,7 +119,7 @@ def _table(table: Table, *, short: bool = False) -> RenderableType:
     titles = titles_of(table.columns)
     for j, (column, title) in enumerate(zip(table.columns, titles, strict=True)):
         grid.add_column(
-            RichText(title + _numbers(marks.get((HEAD, j), ()))),
+            RichText(title + numbers_of(marks.get((HEAD, j), ()))),
             justify="right" if column.numeric else "left",
             overflow="ellipsis" if short else "fold",
             no_wrap=short,
@@ -122,7 +130,7 @@ def _table(table: Table, *, short: bool = False) -> RenderableType:
             RichText(
                 cell.text
                 + (f" ({cell.detail})" if cell.detail else "")
-                + _numbers(marks.get((i, j), ())),
+                + numbers_of(marks.get((i, j), ())),
                 style=_STYLES[cell.tone],
             )
             for j, cell in enumerate(row.cells)
@@ -130,7 +138,3 @@ def _table(table: Table, *, short: bool = False) -> RenderableType:
         grid.add_row(*cells, style=_STYLES[row.tone])
     said = [RichText(f"[{n}] {note}", style="dim") for n, note in enumerate(notes, 1)]
     return Group(grid, *said, *(RichText(note, style="dim") for note in table.notes))
-
-
-def _numbers(marks: Sequence[int]) -> str:
-    return f" [{', '.join(map(str, marks))}]" if marks else ""

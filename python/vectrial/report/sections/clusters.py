@@ -23,6 +23,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     absent_cell,
+    columns,
     plain,
     ratio_cell,
     source_of,
@@ -36,8 +37,7 @@ from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 
 _SPEED_UP = (
-    Column("store", "Store", numeric=False),
-    Column("target", "Recall at least"),
+    *columns("store", target=("Recall at least", "")),
     Column.of("qps"),
     Column.of("recall_mean"),
     Column.of("latency_p99"),
@@ -49,16 +49,12 @@ _SPEED_UP = (
     Column("at", "Setting", numeric=False),
 )
 _SCATTER = (
-    Column("store", "Store", numeric=False),
-    Column("at", "Search parameters", numeric=False),
+    *columns("store", at="Search parameters"),
     Column.of("recall_mean"),
     Column("ratio", "Recall, against the fewest nodes", "1"),
 )
 _NODES = (
-    Column("store", "Store", numeric=False),
-    Column("experiment", "Experiment", numeric=False),
-    Column("clients", "Clients"),
-    Column("process", "Node or service", numeric=False),
+    *columns("store", "experiment", clients=("Clients", ""), process="Node or service"),
     Column("cpu_us", "Processor time per operation", "us"),
     Column("share", "Share of all", "1"),
     Column("at", "Setting", numeric=False),

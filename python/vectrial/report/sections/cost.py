@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis import resources
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
-from vectrial.analysis.cost_basis import Basis, bases, suite_of
-from vectrial.analysis.costs import HOURS_A_MONTH, Bill, Use, bill
+from vectrial.analysis.cost_basis import HOURS_A_MONTH, Basis, Bill, Use, bases, bill, suite_of
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Cell,
@@ -17,6 +16,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     absent_cell,
+    columns,
     plain,
     source_of,
     spread_cell,
@@ -102,9 +102,7 @@ def _priced(run: RunData, basis: Basis, prices: Prices) -> Priced:
 def _columns(prices: Prices) -> tuple[Column, ...]:
     money = prices.currency
     return (
-        Column("store", "Store", numeric=False),
-        Column("data", "Data", numeric=False),
-        Column("load", "Load", numeric=False),
+        *columns("store", "data", "load"),
         Column.of("qps", group="At this load"),
         Column("recall", "Recall", "1", "At this load", spread=True),
         Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),

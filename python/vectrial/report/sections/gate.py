@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Cell, Column, Row, Section, Table, plain
+from vectrial.document.blocks import Cell, Column, Row, Section, Table, columns, plain
 from vectrial.model.gate import CheckResult
 from vectrial.model.trial import Series
 from vectrial.util import formatting
@@ -63,9 +63,8 @@ def _answers_table(
 ) -> Table:
     """A table with a row per store and dataset, and a column per scope that checks may
     invalidate."""
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
+    heads = (
+        *columns("store", "dataset"),
         *(
             Column(scope.replace(" ", "_"), scope.capitalize(), "", _GROUP, numeric=False)
             for scope in scopes
@@ -81,7 +80,7 @@ def _answers_table(
         head = (plain(run.labels[series]), plain(dataset))
         rows.append(Row((*head, *cells), "wrong" if wrong else "ok", series))
     rows.sort(key=lambda row: row.tone != "wrong")
-    return Table("gate", "Correctness checks by store", columns, tuple(rows))
+    return Table("gate", "Correctness checks by store", heads, tuple(rows))
 
 
 def _scope_cell(checks: Sequence[CheckResult]) -> Cell:
@@ -101,13 +100,9 @@ def _scope_cell(checks: Sequence[CheckResult]) -> Cell:
 
 
 def _checks_table(checks: Sequence[CheckResult]) -> Table:
-    columns = (
-        Column("check", "Check", numeric=False),
-        Column("invalidates", "A failure invalidates", numeric=False),
-        Column("demands", "Requirement", numeric=False),
-    )
+    heads = columns("check", invalidates="A failure invalidates", demands="Requirement")
     rows = [Row((plain(c.name, _named(c)), plain(c.invalidates), plain(c.demands))) for c in checks]
-    return Table("gate-checks", "Requirements of each check", columns, tuple(rows))
+    return Table("gate-checks", "Requirements of each check", heads, tuple(rows))
 
 
 def _named(check: CheckResult) -> str:

@@ -1,4 +1,5 @@
-"""How a run's figures grow with the rows: laws, forecasts, and whether forecasts hold."""
+"""How a run's figures grow with the rows: laws, forecasts, whether forecasts hold, and the nodes,
+memory and monthly cost that they lead to."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vectrial.analysis.analysis import TARGETS
+from vectrial.analysis.deployment import Demand, Deployment, Sizing
 from vectrial.analysis.growths import Curve, Outlook, curves, holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import (
@@ -16,6 +18,8 @@ from vectrial.document.blocks import (
     Row,
     Section,
     Table,
+    absent_cell,
+    columns,
     plain,
     source_of,
 )
@@ -23,14 +27,11 @@ from vectrial.document.charts import growth as charts
 from vectrial.document.charts.theme import Looks
 from vectrial.model.results_schema import METRICS
 from vectrial.stats.growth import COVERAGE, LEAST_SIZES, Law
+from vectrial.suite.model import Prices
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 
-_HEAD = (
-    Column("store", "Store", numeric=False),
-    Column("quantity", "Quantity", numeric=False),
-    Column("law", "Grows as", numeric=False),
-)
+_HEAD = columns("store", "quantity", law="Grows as")
 _INDEX = Column("index", "Index", numeric=False)
 #: A report says what would be at so many times the most rows that were measured.
 _AHEAD = 10
@@ -68,12 +69,11 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
     rows = checked[0].forecast.rows
     inside = sum(outlook.inside is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
-    columns = (
+    heads = (
         *_HEAD,
         Column("measured_to", "Fitted up to", "rows"),
         Column("forecast", "Forecast", spread=True),
-        Column("measured", "Measured"),
-        Column("inside", "Inside", numeric=False),
+        *columns(measured=("Measured", ""), inside="Inside"),
         _INDEX,
     )
     note = (
@@ -100,13 +100,13 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
         for outlook in checked
     ]
     name = f"forecasts-held-{slug(dataset)}"
-    return Table(name, title, columns, tuple(table_rows), (note,), grouped_by=0)
+    return Table(name, title, heads, tuple(table_rows), (note,), grouped_by=0)
 
 
 def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:
     """Forecasts of the curves for a number of rows, next to the largest measured size."""
     dataset = found[0].build.dataset
-    columns = (
+    heads = (
         *_HEAD,
         Column("sizes", "Sizes"),
         Column("largest", "Largest measured", "rows"),
@@ -132,7 +132,7 @@ def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: fl
     title = f"Forecast, not measured: {dataset} · {formatting.rows(int(rows))}"
     notes = tuple(_missing(run, found))
     name = f"forecast-{slug(dataset)}-{int(rows)}"
-    return Table(name, title, columns, tuple(table_rows), notes, grouped_by=0)
+    return Table(name, title, heads, tuple(table_rows), notes, grouped_by=0)
 
 
 def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) -> Iterator[Figure]:
@@ -243,3 +243,79 @@ def _missing(run: RunData, found: Sequence[Curve]) -> Iterator[str]:
                 else (f"it needs {LEAST_SIZES} sizes with a value")
             )
             yield f"No forecast of {title} of {store}: {why}."
+
+
+_SIZING_NOTES = (
+    "Nodes have the processors that were measured. Each holds one shard in memory and answers one "
+    "part of every query.",
+    "Fan-out is not forecast: with several shards a query waits for the slowest of them, and its "
+    "answers have to be merged. A measured cluster tells what that takes (docs/servers.md).",
+)
+
+
+def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices | None) -> Section:
+    """A table of the resources that each store would need."""
+    currency = "" if prices is None else prices.currency
+    heads = (
+        *columns(
+            "store", "by", nodes=("Nodes", ""), shards=("Shards", ""), replicas=("Replicas", "")
+        ),
+        Column("rows", "Rows", "rows", "Each node"),
+        Column("memory", "Memory", "B", "Each node"),
+        Column("disk", "Disk", "B", "Each node"),
+        Column("qps", "QPS", "1/s", "Each node"),
+        Column("p99", "p99", "us", "Each node"),
+        Column("ready", "Ready", "s", "Each node"),
+        *([] if prices is None else [Column("month", f"Per month, {currency}", currency)]),
+    )
+    rows = [
+        Row(
+            (
+                plain(run.labels[one.build.series]),
+                plain(by),
+                *_cells(deployment, one.reason, prices is not None),
+            ),
+            "ok" if deployment is not None else "absent",
+            one.build.series,
+        )
+        for one in made
+        for by, deployment in (("median", one.expected), ("worse end", one.cautious))
+    ]
+    clients = sorted({one.clients for one in made if one.clients})
+    loads = formatting.joined([formatting.plural(count, "client") for count in clients])
+    notes = list(_SIZING_NOTES)
+    notes += [f"QPS and p99 are those of {loads} for each node."] if loads else []
+    notes += [f"Prices of {prices.dated} ({prices.source})."] if prices is not None else []
+    lead = (
+        f"The fewest nodes for {formatting.rows(int(demand.rows))}, {demand.qps:,.0f} QPS and a p99"
+        f" of at most {formatting.duration(demand.p99_us)}: by the medians of the forecasts, and by"
+        f" the worse end of each {COVERAGE:.0%} interval."
+    )
+    table = Table("sizing", "Nodes, forecast", heads, tuple(rows), tuple(notes), grouped_by=0)
+    return Section("sizing", "What it would take", lead, (table,))
+
+
+def _cells(deployment: Deployment | None, reason: str, priced: bool) -> tuple[Cell, ...]:
+    if deployment is None:
+        return (absent_cell(reason),) * (10 if priced else 9)
+    one = deployment
+    cells = (
+        plain(one.nodes, f"{one.nodes:,}"),
+        plain(one.shards, f"{one.shards:,}"),
+        plain(one.replicas, f"{one.replicas:,}"),
+        plain(one.rows, f"{one.rows:,.0f}"),
+        _measure(one.memory_bytes, "B"),
+        _measure(one.disk_bytes, "B"),
+        _measure(one.qps, "1/s"),
+        _measure(one.p99_us, "us"),
+        _measure(one.ready_s, "s"),
+    )
+    return (*cells, plain(one.per_month, f"{one.per_month:,.0f}")) if priced else cells
+
+
+def _measure(value: float | None, unit: str) -> Cell:
+    return (
+        absent_cell("no forecast")
+        if value is None
+        else plain(value, formatting.measure(value, unit))
+    )

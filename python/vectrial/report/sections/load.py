@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vectrial.analysis.analysis import LOAD, VERDICT, by_facet, operating_point
+from vectrial.analysis.analysis import (
+    LOAD,
+    VERDICT,
+    Facet,
+    by_facet,
+    facet_of,
+    operating_point,
+    sorted_facets,
+)
 from vectrial.analysis.run_data import Point, RunData
+from vectrial.analysis.trial import Trial, stable
 from vectrial.document.blocks import (
     Block,
     Cell,
@@ -17,15 +27,18 @@ from vectrial.document.blocks import (
     Table,
     Tone,
     absent_cell,
+    columns,
     count_cell,
     plain,
     ratio_cell,
     spread_cell,
+    value_cell,
 )
 from vectrial.document.charts import search
 from vectrial.document.charts.theme import Looks
 from vectrial.model.phase import Role
-from vectrial.report.sections.search import search_cells
+from vectrial.report.sections.search import in_order, search_cells
+from vectrial.stats.intervals import spread_of
 from vectrial.util import formatting
 
 _OPEN = (
@@ -42,8 +55,7 @@ _OPEN = (
     Column("in_flight", "Peak in flight", "1"),
     Column.of("backlog", spread=False),
     Column("waited", "Delayed by the in-flight limit", "1"),
-    Column("arrivals", "Arrivals", numeric=False),
-    Column("at", "Setting", numeric=False),
+    *columns("arrivals", at="Setting"),
 )
 
 
@@ -64,7 +76,7 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
                     run.ordered(points),
                 )
             )
-        rows = [_open_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
+        rows = [_open_row(run, p) for p in in_order(run, points)]
         if rows:
             title = f"Fixed arrival rate: {facet.title}"
             blocks.append(Table(f"open-loop-{facet.slug}", title, _OPEN, tuple(rows)))
@@ -104,17 +116,8 @@ def _open_row(run: RunData, point: Point) -> Row:
     return Row(cells, point.state, point.series)
 
 
-def _order(run: RunData, point: Point) -> tuple[int, str, float, int]:
-    """Sort key: series, setting and load."""
-    series = list(run.labels).index(point.series)
-    rate, clients = search.rate_of(point), search.clients_of(point)
-    return series, operating_point(point), rate or 0.0, clients or 0
-
-
 _TAX = (
-    Column("store", "Store", numeric=False),
-    Column("experiment", "Experiment", numeric=False),
-    Column("clients", "Clients"),
+    *columns("store", "experiment", clients=("Clients", "")),
     Column("native_qps", "native", "1/s", "QPS", spread=True),
     Column("sdk_qps", "sdk", "1/s", "QPS", spread=True),
     Column("qps_ratio", "sdk of native", "1", "QPS"),
@@ -193,17 +196,14 @@ def _tax_row(native: Point, sdk: Point) -> Row:
 
 
 _CERTIFICATE = (
-    Column("store", "Store", numeric=False),
-    Column("experiment", "Experiment", numeric=False),
-    Column("load", "Load", numeric=False),
+    *columns("store", "experiment", "load"),
     Column.of("qps"),
     Column("cpu_us", "Client CPU time per request", "us", spread=True),
     Column("cpu_share", "Of its CPUs", "1", spread=True),
     Column("ceiling", "Ceiling", "1/s", spread=True),
     Column("share", "Of the ceiling", "1", spread=True),
     Column("lag_p99", "p99 of schedule lag", "us", spread=True),
-    Column("verdict", "Verdict", numeric=False),
-    Column("at", "Setting", numeric=False),
+    *columns("verdict", at="Setting"),
 )
 
 
@@ -213,7 +213,7 @@ def certificate(run: RunData) -> Section | None:
     points = [p for p in points if any("client_cpu_share" in one.metrics for one in p.phases)]
     if not points:
         return None
-    rows = [_certificate_row(run, p) for p in sorted(points, key=lambda p: _order(run, p))]
+    rows = [_certificate_row(run, p) for p in in_order(run, points)]
     lead = (
         "The ceiling is the QPS of the client against a null server that answers at once, with "
         "requests of the same size and as many in flight. It is measured before the run. A row "
@@ -256,3 +256,71 @@ def _certificate_row(run: RunData, point: Point) -> Row:
         plain(operating_point(point, without=(*LOAD, *VERDICT))),
     )
     return Row(cells, "invalid" if bound else point.state, point.series)
+
+
+_UNTIL = "Time of the load"
+_TIMES = {
+    "load_s": "acknowledged",
+    "flush_s": "flush",
+    "build_s": "build",
+    "wait_s": "wait",
+    "ready_s": "ready to search",
+}
+_LOADS = (
+    Column("store", "Store", numeric=False),
+    *(Column.of(name, title, _UNTIL) for name, title in _TIMES.items()),
+    *columns(loads=("Loads", ""), at="Index"),
+)
+
+
+def loads(run: RunData) -> Section | None:
+    """Every load that was searched, by store and index."""
+    searched = [trial for trial in run.trials if _searches(trial)]
+    if not any(trial.load for trial in searched):
+        return None  # of an earlier version, which recorded none
+    grouped: dict[Facet, list[Trial]] = defaultdict(list)
+    for trial in searched:
+        grouped[facet_of(trial)].append(trial)
+    tables = [_loads_table(run, facet, trials) for facet, trials in sorted_facets(grouped)]
+    return Section(
+        "loads",
+        "Loads behind the searches",
+        "How long it took until these very rows could be searched: until the last row was "
+        "acknowledged, flushed, until the index was built where that is a step, and until the "
+        "final index served every row; together, ready to search.",
+        tuple(tables),
+    )
+
+
+def _searches(trial: Trial) -> bool:
+    return any(phase.value("recall_mean") is not None for phase in trial.phases)
+
+
+def _loads_table(run: RunData, facet: Facet, trials: Sequence[Trial]) -> Table:
+    builds: dict[tuple[object, str], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        builds[trial.series, stable(trial.index_params)].append(trial)
+    rows = [_loads_row(run, members) for members in builds.values()]
+    rows.sort(key=lambda row: row.cells[-3].value or 0.0)
+    title = f"Loads behind the searches: {facet.title}"
+    return Table(f"loads-{facet.slug}", title, _LOADS, tuple(rows))
+
+
+def _loads_row(run: RunData, trials: Sequence[Trial]) -> Row:
+    first = trials[0]
+    every = list({stable(trial.load): trial.load for trial in trials if trial.load}.values())
+    why = "" if every else "not recorded: an experiment loaded the rows without timing it"
+    return Row(
+        (
+            plain(run.labels[first.series]),
+            *(_time(every, name, why) for name in _TIMES),
+            plain(len(every)),
+            plain(formatting.params(first.index_params)),
+        ),
+        series=first.series,
+    )
+
+
+def _time(every: Sequence[Mapping[str, float]], name: str, why: str) -> Cell:
+    found = [load[name] for load in every if name in load]
+    return value_cell(spread_of(found), "s") if found else absent_cell(why)

@@ -14,6 +14,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     Text,
+    columns,
     plain,
 )
 from vectrial.model.trial import Series
@@ -24,14 +25,7 @@ from vectrial.util import formatting
 def not_measured(run: RunData) -> Section | None:
     """Skipped and failed trials, invalid measurements, and figures that contradict other records of
     them, with reasons."""
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("dataset", "Dataset", numeric=False),
-        Column("experiment", "Experiment", numeric=False),
-        Column("what", "What", numeric=False),
-        Column("count", "Count"),
-        Column("reason", "Reason", numeric=False),
-    )
+    heads = columns("store", "dataset", "experiment", "what", count=("Count", ""), reason="Reason")
     rows: Counter[tuple[Series, str, str, str, str]] = Counter()
     for trial in run.trials:
         if trial.status in ("failed", "skipped"):
@@ -65,7 +59,7 @@ def not_measured(run: RunData) -> Section | None:
         "missing",
         "Skipped, failed and invalid",
         "Everything that did not run or does not count, with its reason.",
-        (Table("not-measured", "Skipped, failed, invalid, doubtful, errors", columns, made),),
+        (Table("not-measured", "Skipped, failed, invalid, doubtful, errors", heads, made),),
     )
 
 
@@ -73,18 +67,12 @@ def data(run: RunData) -> Section | None:
     """The datasets: facts, source, licence."""
     if not run.datasets:
         return None
-    columns = (
-        Column("name", "Dataset", numeric=False),
-        Column("rows", "Rows"),
-        Column("dim", "Dimension"),
-        Column("queries", "Queries"),
-        Column("metric_space", "Distance", numeric=False),
+    heads = (
+        *columns(name="Dataset", rows=("Rows", ""), dim=("Dimension", "")),
+        *columns(queries=("Queries", ""), metric_space="Distance"),
         Column.of("raw_bytes", spread=False),
         Column.of("metadata_bytes", spread=False),
-        Column("source", "Source", numeric=False),
-        Column("licence", "Licence", numeric=False),
-        Column("stand_in_for", "Stands in for", numeric=False),
-        Column("fingerprint", "Fingerprint", numeric=False),
+        *columns("source", "licence", stand_in_for="Stands in for", fingerprint="Fingerprint"),
     )
     rows, facts = [], []
     for row in run.datasets:
@@ -109,7 +97,7 @@ def data(run: RunData) -> Section | None:
         said = [f"{path}: {_shown(value)}" for path, value in flat(row["facts"])]
         if said:
             facts.append(f"{row['name']} — " + "; ".join(said))
-    blocks: list[Block] = [Table("datasets", "Datasets", columns, tuple(rows))]
+    blocks: list[Block] = [Table("datasets", "Datasets", heads, tuple(rows))]
     if facts:
         blocks.append(Text(tuple(facts), "What was found in them", bullets=True))
     lead = "Source and licence of the vectors."
@@ -118,13 +106,7 @@ def data(run: RunData) -> Section | None:
 
 def stores(run: RunData) -> Section:
     """Versions, and the caveats of each store."""
-    columns = (
-        Column("store", "Store", numeric=False),
-        Column("version", "Version", numeric=False),
-        Column("lane", "Lane", numeric=False),
-        Column("index", "Index kinds", numeric=False),
-        Column("differences", "Caveats", numeric=False),
-    )
+    heads = columns("store", "version", "lane", index="Index kinds", differences="Caveats")
     rows = []
     for store in run.stores:
         own = [t for t in run.trials if t.series.store == store]
@@ -146,13 +128,13 @@ def stores(run: RunData) -> Section:
         "stores",
         "Stores and their caveats",
         "All stores get the same rows, queries, batch size and k; exceptions are listed here.",
-        (Table("stores", "Stores", columns, tuple(rows)),),
+        (Table("stores", "Stores", heads, tuple(rows)),),
     )
 
 
 def environment(run: RunData) -> Section:
     """The machine and the versions."""
-    columns = (Column("fact", "Fact", numeric=False), Column("value", "Value", numeric=False))
+    heads = columns("fact", "value")
     facts: dict[str, list[str]] = defaultdict(list)
     for path, value in flat(run.run["environment"]):
         group, _, name = path.partition(".")
@@ -166,7 +148,7 @@ def environment(run: RunData) -> Section:
         "environment",
         "The machine",
         "Recorded when the run began.",
-        (Table("environment", "Environment", columns, rows),),
+        (Table("environment", "Environment", heads, rows),),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -17,6 +18,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     absent_cell,
+    columns,
     count_cell,
     plain,
     ratio_cell,
@@ -82,8 +84,7 @@ def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
 
 
 _EQUAL = (
-    Column("store", "Store", numeric=False),
-    Column("target", "Target recall"),
+    *columns("store", target=("Target recall", "")),
     Column.of("qps", group="Fastest measured point at this recall"),
     Column("recall", "Recall", "1", "Fastest measured point at this recall", spread=True),
     Column.of("latency_p50", group="Fastest measured point at this recall"),
@@ -123,24 +124,24 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
     """A series at a target recall: all figures of one row come from the same requests."""
     head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
     wrong = sweep.of(series, "wrong")
+
+    def without(nothing: Cell) -> Row:
+        return Row((*head, nothing, *[Cell("")] * 7), nothing.tone, series)
+
     if wrong and not sweep.of(series):
-        nothing = Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong")
-        return Row((*head, nothing, *_empty(7)), "wrong", series)
+        return without(Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong"))
     if not sweep.of(series):
         reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))
-        nothing = Cell("invalid", note=reason, tone="invalid")
-        return Row((*head, nothing, *_empty(7)), "invalid", series)
+        return without(Cell("invalid", note=reason, tone="invalid"))
     if not sweep.ranked(series):
         reason = "; ".join(dict.fromkeys(p.why_unranked for p in sweep.of(series)))
-        nothing = Cell("not ranked", note=reason, tone="invalid")
-        return Row((*head, nothing, *_empty(7)), "invalid", series)
+        return without(Cell("not ranked", note=reason, tone="invalid"))
     best = sweep.best(series, target)
     if best is None:
         most = max(sweep.ranked(series), key=lambda p: p.value("recall_mean") or 0)
         most_recall = f"most: {formatting.recall(most.value('recall_mean') or 0)}"
         source = source_of(most, metric="recall_mean")
-        nothing = Cell("not reached", tone="absent", detail=most_recall, source=source)
-        return Row((*head, nothing, *_empty(7)), "absent", series)
+        return without(Cell("not reached", tone="absent", detail=most_recall, source=source))
     between = sweep.between(series, target)
     cells = search_cells(best)
     exact = absent_cell()
@@ -171,17 +172,11 @@ def search_cells(point: Point) -> tuple[Cell, ...]:
     )
 
 
-def _empty(count: int) -> tuple[Cell, ...]:
-    return tuple(Cell("") for _ in range(count))
-
-
 _QUANTILES = ("p50", "p95", "p99")
 _PERCENTILES = (
     Column("store", "Store", numeric=False),
     *(Column(name, name, "us", "Of all requests", spread=True) for name in _QUANTILES),
-    Column("requests", "Requests"),
-    Column("repeats", "Repeats"),
-    Column("at", "Setting", numeric=False),
+    *columns(requests=("Requests", ""), repeats=("Repeats", ""), at="Setting"),
 )
 _POOLED = (
     "These percentiles pool the requests of all repeats; elsewhere the report shows the median "
@@ -247,8 +242,7 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
 
 
 _CONCURRENCY = (
-    Column("store", "Store", numeric=False),
-    Column("clients", "Clients"),
+    *columns("store", clients=("Clients", "")),
     Column.of("qps"),
     Column("speedup", "Relative to 1 client", "1"),
     Column.of("latency_p50"),
@@ -300,7 +294,7 @@ def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point])
         if charts_search.clients_of(p) == 1 and p.state == "ok"
     }
     rows = []
-    for point in sorted(points, key=lambda p: _order(run, p)):
+    for point in in_order(run, points):
         qps, recall_, p50, p99, clients, errors, at = search_cells(point)
         base = alone.get((point.series, operating_point(point)))
         ratio = absent_cell()
@@ -324,6 +318,12 @@ def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point])
     return Table(f"concurrency-{slug}", f"More clients: {title}", _CONCURRENCY, tuple(rows))
 
 
-def _order(run: RunData, point: Point) -> tuple[int, str, int]:
-    order = list(run.labels).index(point.series)
-    return order, operating_point(point), charts_search.clients_of(point) or 0
+def in_order(run: RunData, points: Iterable[Point]) -> list[Point]:
+    """Searches by series, setting and load."""
+    series = list(run.labels)
+
+    def place(point: Point) -> tuple[int, str, float, int]:
+        rate, clients = charts_search.rate_of(point), charts_search.clients_of(point)
+        return series.index(point.series), operating_point(point), rate or 0.0, clients or 0
+
+    return sorted(points, key=place)

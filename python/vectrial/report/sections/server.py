@@ -6,7 +6,16 @@ from collections import defaultdict
 
 from vectrial.analysis.analysis import operating_point
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.blocks import Column, Row, Section, Table, absent_cell, plain, spread_cell
+from vectrial.document.blocks import (
+    Column,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    columns,
+    plain,
+    spread_cell,
+)
 from vectrial.document.charts import search
 from vectrial.util import formatting
 
@@ -14,11 +23,7 @@ from vectrial.util import formatting
 _SHORT_S = 0.5
 
 _COST = (
-    Column("store", "Store", numeric=False),
-    Column("dataset", "Dataset", numeric=False),
-    Column("experiment", "Experiment", numeric=False),
-    Column("phase", "Phase", numeric=False),
-    Column("clients", "Clients"),
+    *columns("store", "dataset", "experiment", "phase", clients=("Clients", "")),
     Column.of("server_cores", group="Server processors"),
     Column("server_cpu_us", "Per operation", "us", "Server processors", spread=True),
     Column("client_cpu_us", "Per operation", "us", "Client processor time", spread=True),
@@ -84,14 +89,7 @@ def _cost_row(run: RunData, point: Point) -> Row:
     return Row(cells, point.state, point.series)
 
 
-_RUN_BY = (
-    Column("store", "Store", numeric=False),
-    Column("provider", "Provider", numeric=False),
-    Column("why", "Why", numeric=False),
-    Column("program", "Program", numeric=False),
-    Column("cores", "Processors", numeric=False),
-    Column("limits", "Limits", numeric=False),
-)
+_RUN_BY = columns("store", "provider", "why", "program", cores="Processors", limits="Limits")
 
 
 def servers(run: RunData) -> Section | None:

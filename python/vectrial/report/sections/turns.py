@@ -2,27 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from vectrial.analysis.analysis import TARGETS, Sweep
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.turns import of_points, running
-from vectrial.document.blocks import Block, Cell, Column, Figure, Row, Section, Table, absent_cell
-from vectrial.document.charts import turns as charts_turns
-from vectrial.document.charts.theme import Looks
+from vectrial.analysis.turns import Running, of_points, running
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    absent_cell,
+    columns,
+)
+from vectrial.document.charts.theme import Looks, chart_of, described, finished, legend
+from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.model.slices import COLDER
+from vectrial.model.trial import Series
 from vectrial.stats.effects import Effect
 from vectrial.stats.turns import LEAST_LOADS
 from vectrial.util import formatting
+
+
+def ratios(
+    running: Mapping[Series, Sequence[Running]], against: str, looks: Looks
+) -> Callable[[int, bool], dict[str, Any]]:
+    """The ratio of each series' QPS to that of the store `against`, by round, with its interval."""
+    rows = [
+        {
+            "series": looks.labels[series],
+            "rounds": one.rounds,
+            "value": one.ratio,
+            "low": one.low,
+            "high": one.high,
+            "batch": one.batch,
+            "description": described(
+                ("", looks.labels[series]),
+                ("after rounds", f"{one.rounds:,}"),
+                (f"QPS over that of {against}", formatting.number(one.ratio)),
+                ("between", f"{formatting.number(one.low)} and {formatting.number(one.high)}"),
+            ),
+        }
+        for series, some in running.items()
+        for one in some
+    ]
+
+    def spec(width: int, with_legend: bool) -> dict[str, Any]:
+        log = Settings(type="log", padding=8, nice=False)
+        x = channel("rounds:Q", title="rounds", axis=Settings(tickCount=6))
+
+        def y(field: str) -> Settings:
+            title, axis = f"QPS over that of {against} (log)", Settings(format=".3~r", tickCount=6)
+            return channel(f"{field}:Q", title=title, scale=log, axis=axis)
+
+        colours, shapes, _ = looks.scales(list(running))
+        key = legend(with_legend, width, len(running))
+        base = chart_of(rows).encode(x=x, color=channel("series:N", scale=colours, legend=key))
+        chart = layer(
+            base.mark("area", opacity=0.14, aria=False).encode(
+                y=y("low"), y2="high:Q", detail="series:N"
+            ),
+            base.mark("line", strokeWidth=1.8, aria=False).encode(y=y("value"), detail="series:N"),
+            base.mark("point", size=22, filled=True, opacity=0.55).encode(
+                y=y("batch"),
+                shape=channel("series:N", scale=shapes, legend=key),
+                description="description:N",
+            ),
+        )
+        return finished(chart, width, round(min(320, max(240, width * 0.45))))
+
+    return spec
+
 
 #: A store that keeps more processors busy than this while others have their turns disturbs them.
 _IDLE_CORES = 0.01
 
 _PAIRS = (
-    Column("store", "Store", numeric=False),
-    Column("at", "Setting", numeric=False),
+    *columns("store", at="Setting"),
     Column("qps_ratio", "QPS: these indexes", "1", "Over the first store", spread=True),
     Column("qps_ratio_stores", "QPS: the stores", "1", "Over the first store", spread=True),
     Column("p99_ratio", "p99: these indexes", "1", "Over the first store", spread=True),
@@ -131,7 +193,7 @@ def _picture(run: RunData, sweep: Sweep, best: Sequence[Point], looks: Looks) ->
             "each. The band is the interval that holds at every moment at once: where it leaves 1, "
             "the order of these indexes was shown, however often one had looked.",
             f"Ratio of QPS to that of {against} by round on {sweep.facet.title}.",
-            charts_turns.ratios(found, against, looks),
+            ratios(found, against, looks),
             tuple(found),
         )
     ]

@@ -8,8 +8,8 @@ from typing import Any
 
 from vectrial.analysis import interference
 from vectrial.analysis.analysis import sweeps
+from vectrial.analysis.audit import UNBELIEVED
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trust import UNBELIEVED
 from vectrial.model.phase import Role
 from vectrial.report.sections.gate import wrong_stores
 from vectrial.report.sections.provenance import flat

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.datasets import library, truth
-from vectrial.datasets.library import transfer
+from vectrial.datasets.library import stored
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.live import Live
 from vectrial.plan.model import Job
@@ -215,7 +215,7 @@ class _JobsUnderWay:
         fingerprint = library.load(name).fingerprint
         if ray.get(machine.actor.lacks.remote(name, fingerprint)):
             self._under.watcher.note(f"{machine.name}: sending dataset '{name}'")
-            for file, block in transfer.blocks_of(name):
+            for file, block in stored.blocks_of(name):
                 interrupts.check()
                 ray.get(machine.actor.receive.remote(name, file, block))
             ray.get(machine.actor.received.remote(name))

@@ -21,7 +21,7 @@ import psutil
 
 from vectrial.datasets import library, truth
 from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows
-from vectrial.datasets.library import transfer
+from vectrial.datasets.library import stored
 from vectrial.engine.parts import LoadPart, Order
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.client_limits import Ceiling
@@ -124,7 +124,7 @@ class Machine:
         self._sender: Sender | None = None
         self._search: BlockSearch | None = None
         self._clients: RayClients | None = None
-        self._incoming: dict[str, transfer.Incoming] = {}
+        self._incoming: dict[str, stored.Incoming] = {}
 
     def about(self) -> MachineFacts:
         """Facts about this machine."""
@@ -161,12 +161,12 @@ class Machine:
 
     def lacks(self, name: str, fingerprint: str) -> bool:
         """True if this machine lacks a dataset with this content."""
-        return not transfer.has(name, fingerprint)
+        return not stored.has(name, fingerprint)
 
     def receive(self, name: str, file: str, block: bytes) -> None:
         """Take the next block of a dataset's file."""
         if name not in self._incoming:
-            self._incoming[name] = transfer.Incoming(name)
+            self._incoming[name] = stored.Incoming(name)
         self._incoming[name].write(file, block)
 
     def received(self, name: str) -> None:
@@ -244,7 +244,7 @@ class Machine:
         """Begin a search among a dataset's rows. True if this machine has and reads the rows; else
         they come with each block."""
         rows = None
-        if transfer.has(name, fingerprint):
+        if stored.has(name, fingerprint):
             dataset = library.load(name)
             rows = SearchedRows(dataset.vectors, dataset.ids)
         self._search = BlockSearch(question, rows)

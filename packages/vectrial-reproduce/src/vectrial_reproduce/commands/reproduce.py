@@ -371,8 +371,8 @@ def _print(
 
 def _draw(page: Report, folder: Path, console: Console) -> Path:
     """Write the page and its figures."""
-    from vectrial.document.render import write
+    from vectrial.document.render import export
 
     with console.status("drawing") as status:
-        write.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))
-        return write.write_html(page, write.made(folder / _REPORT))
+        export.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))
+        return export.write_html(page, export.made(folder / _REPORT))

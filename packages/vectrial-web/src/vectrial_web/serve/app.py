@@ -30,9 +30,9 @@ from vectrial.results import note
 from vectrial.results.database import BeingWritten
 from vectrial.results.foreign import FAULTS, TRACEBACK, fault
 from vectrial.util import formatting
-from vectrial_web.serve import answers, session
+from vectrial_web.serve import answers, auth
+from vectrial_web.serve.answers import NEW, At, Document, LruCache, data_address, run_address
 from vectrial_web.serve.auth import Access, Guard
-from vectrial_web.serve.cache import LruCache
 from vectrial_web.serve.changes_chart import changes
 from vectrial_web.serve.files import DATA, figure_file, logs_of, table_file
 from vectrial_web.serve.launcher import Launcher
@@ -41,7 +41,6 @@ from vectrial_web.serve.runs import ListedRun, Runs
 from vectrial_web.serve.start_pages import StartPages
 from vectrial_web.serve.trial import trial_report
 from vectrial_web.serve.trials import trials_report, values_report
-from vectrial_web.serve.urls import NEW, At, Document, data_address, run_address
 
 #: Runs, reports and drawn pages that are kept in memory: making one takes seconds.
 _KEPT = 8
@@ -61,7 +60,7 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
     routes = [
         Route("/", pages.index),
         Route("/icon.svg", lambda request: Response(_ICON, media_type="image/svg+xml")),
-        *session.routes(access, _login),
+        *auth.login_routes(access, _login),
         Route("/events", streams.of_all),
         Route("/runs/{run}/events", streams.of_run),
         *start.routes(),

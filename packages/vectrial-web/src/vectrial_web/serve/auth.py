@@ -1,4 +1,4 @@
-"""Access to every page: host names, the token, and the headers of every answer.
+"""Access to every page: host names, the token, forms and sessions, and the headers of every answer.
 
 A page on this machine can be asked for by any page that a browser has open. A foreign name that
 leads here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame
@@ -13,13 +13,14 @@ import ipaddress
 import secrets
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "vectrial-session"
@@ -190,3 +191,74 @@ def _without_port(host: str) -> str:
 
 def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+#: Bytes and fields of a form.
+_FORM_BYTES = 64 << 10
+_FORM_FIELDS = 500
+
+
+def is_own_form(request: Request) -> bool:
+    """True for a form sent by one of our own pages, or by no page at all."""
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+async def form_fields(request: Request, most_bytes: int = _FORM_BYTES) -> dict[str, list[str]]:
+    """The values of a form by the names of its fields; none if it is longer than a form of ours."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            return {}
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS)
+    except ValueError:
+        return {}
+
+
+#: Bytes of what is sent.
+_LOGIN_BYTES = 4096
+
+
+def login_routes(access: Access, page: Callable[..., Response]) -> list[Route]:
+    """The routes `/login` and `/logout`. page: draws the form from a status, `wrong` and
+    `after`."""
+
+    def form(request: Request) -> Response:
+        after = place_within(request.query_params.get("next", "/"))
+        if access.token is None:
+            return RedirectResponse(after, status_code=303)
+        return page(wrong="", after=after)
+
+    async def login(request: Request) -> Response:
+        if not is_own_form(request):
+            return PlainTextResponse("Another site sent this.\n", status_code=403)
+        sent = {
+            name: values[0] for name, values in (await form_fields(request, _LOGIN_BYTES)).items()
+        }
+        after = place_within(sent.get("next", "/"))
+        if access.enough_wrong():
+            return page(429, wrong="Too many wrong tokens: wait a minute.", after=after)
+        if not access.token_is_right(sent.get("token", "")):
+            access.was_wrong()
+            return page(403, wrong="That is not the token.", after=after)
+        answer = RedirectResponse(after, status_code=303)
+        answer.set_cookie(
+            COOKIE, access.begin(), max_age=SESSION_S, httponly=True, samesite="strict"
+        )
+        return answer
+
+    def logout(request: Request) -> Response:
+        if not is_own_form(request):
+            return PlainTextResponse("Another site sent this.\n", status_code=403)
+        access.end(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse("/login", status_code=303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+    return [
+        Route("/login", form, methods=["GET"]),
+        Route("/login", login, methods=["POST"]),
+        Route("/logout", logout, methods=["POST"]),
+    ]

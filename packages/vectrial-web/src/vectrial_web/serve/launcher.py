@@ -30,8 +30,8 @@ from vectrial.util.children import python
 from vectrial.util.locks import file_lock
 from vectrial.util.paths import home
 from vectrial.util.process import same_process, tail
+from vectrial_web.serve.answers import STARTED, run_address
 from vectrial_web.serve.runs import ListedRun, Runs
-from vectrial_web.serve.urls import STARTED, run_address
 
 #: Lines of a log that a page shows.
 _LINES = 60

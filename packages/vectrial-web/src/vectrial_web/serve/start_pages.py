@@ -18,14 +18,12 @@ from vectrial.results.reader import RunReader
 from vectrial.run.prepare import RESOLVED, plan_of
 from vectrial.suite.model import parse_suite, suite_text
 from vectrial.util.formatting import plural
-from vectrial_web.serve import answers, choices
-from vectrial_web.serve.auth import Access
-from vectrial_web.serve.form_data import fields
-from vectrial_web.serve.form_data import is_own as is_own_form
+from vectrial_web.serve import answers, run_form
+from vectrial_web.serve.answers import NEW, STARTED, At, Document, run_address
+from vectrial_web.serve.auth import Access, form_fields, is_own_form
 from vectrial_web.serve.launcher import Launcher, OngoingRun, RunUnderWay
 from vectrial_web.serve.run_form import Filled, FormFaults, Planned, on_this_machine, planned
 from vectrial_web.serve.runs import ListedRun, Runs, summary_of
-from vectrial_web.serve.urls import NEW, STARTED, At, Document, run_address
 
 #: What is done with a form: the request, and the values of its fields.
 _Act = Callable[[Request, Mapping[str, list[str]]], Response]
@@ -75,7 +73,7 @@ class StartPages:
         async def answer(request: Request) -> Response:
             if why := self.off(request):
                 return _message("No run can be started here", why, 403)
-            sent = await fields(request)
+            sent = await form_fields(request)
             token = next(iter(sent.get("form", ())), "")
             ours = self._access.form_is_ours(request.headers, token)
             if not (is_own_form(request) and ours):
@@ -104,8 +102,8 @@ class StartPages:
             "filled": filled, "plan": plan, "faults": faults or {},
             "sent": [*filled.fields(), *self._token(request).items()],
             "token": self._token(request), "root": str(self._runs.root), "action": NEW,
-            "suites": list(choices.suites(self._runs.root)), "stores": choices.stores(),
-            "experiments": choices.experiments(), "datasets": choices.datasets(),
+            "suites": list(run_form.suites(self._runs.root)), "stores": run_form.stores(),
+            "experiments": run_form.experiments(), "datasets": run_form.datasets(),
         }  # fmt: skip
         document = Document(Report("Start a run"), At(NEW, crumbs=_HOME), "new.html.j2", context)
         return answers.rendered(document, status)

@@ -17,11 +17,24 @@ from pathlib import Path
 from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
+<<<<<<< HEAD
 from vectrial_web.site import pages, places, subject_pages, versions
 from vectrial_web.site.inputs import Input, inputs_of
+=======
+from vectrial.results.reading import PROCESSES
+from vectrial_web.site import pages, places, subject_pages
+>>>>>>> w-cli
 from vectrial_web.site.places import SitePlace
 from vectrial_web.site.questions import QUESTIONS
-from vectrial_web.site.run_pages import PageTask, RunResult, write_files, write_page, write_run
+from vectrial_web.site.run_pages import (
+    Input,
+    PageTask,
+    RunResult,
+    inputs_of,
+    write_files,
+    write_page,
+    write_run,
+)
 
 #: Present in every site: a folder with it may be replaced.
 MARKER = ".vectrial-site"
@@ -171,7 +184,7 @@ def write_site(site: pages.Site, root: Path, options: SiteOptions) -> None:
     for dataset in site.datasets:
         page = places.dataset_page(dataset)
         _write(site, root, options, page, subject_pages.dataset_report(site, dataset))
-    _write(site, root, options, places.VERSIONS, versions.versions_report(site))
+    _write(site, root, options, places.VERSIONS, subject_pages.versions_report(site))
     _write(site, root, options, places.RUNS, subject_pages.runs_report(site))
 
 

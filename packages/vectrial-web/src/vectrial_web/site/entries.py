@@ -31,8 +31,16 @@ from vectrial.report.sections.clusters import ratio_with_interval
 from vectrial.report.sections.cost import Priced, amount, disk_of, memory_of, priced
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
-from vectrial_web.site.questions import QUESTIONS, Against, Question
-from vectrial_web.site.terms import Like, key_of, like_of, percent, quiet_of
+from vectrial_web.site.questions import (
+    QUESTIONS,
+    Against,
+    Like,
+    Question,
+    key_of,
+    like_of,
+    percent,
+    quiet_of,
+)
 
 _NO_PRICES = "the suite has no prices"
 #: Where values are shown: the origin of a value → an address below the root of the site.

@@ -21,11 +21,10 @@ from vectrial.document.blocks import (
 from vectrial.stats.verdict import THRESHOLD, VerdictKind
 from vectrial.util import formatting
 from vectrial_web.site import tables
-from vectrial_web.site.charts import ranking_figure
 from vectrial_web.site.entries import StoreEntry
 from vectrial_web.site.places import dataset_page, question_page
 from vectrial_web.site.questions import QUESTIONS, Question
-from vectrial_web.site.ranking import Rank, TermRanking, rankings
+from vectrial_web.site.ranking import Rank, TermRanking, ranking_figure, rankings
 from vectrial_web.site.run_pages import RunResult
 
 #: Sheets of a question that have their tables on its page, and of these a figure.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, plain
+from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, columns, plain
 from vectrial.experiments.registry import all_metrics
 from vectrial.report.sections.overview import GLANCE
 from vectrial.stats.verdict import VerdictKind
@@ -186,12 +186,8 @@ def _omission(count: int) -> tuple[str, ...]:
 def runs_table(name: str, results: Iterable[RunResult]) -> Table:
     """Runs, the newest first."""
     heads = (
-        Column("run", "Run", numeric=False),
-        Column("date", "Date", numeric=False),
-        Column("trials", "Trials"),
-        Column("stores", "Stores", numeric=False),
-        Column("datasets", "Datasets", numeric=False),
-        Column("experiments", "Experiments", numeric=False),
+        *columns("run", "date", trials=("Trials", "")),
+        *columns("stores", "datasets", "experiments"),
         Column("machine", "Machine", numeric=False, minor=True),
     )
     rows = []
@@ -270,12 +266,9 @@ def versions_table(
 ) -> Table:
     """Table of one store on one set of terms over time. steps: each entry with its verdict."""
     heads = (
-        Column("date", "Date", numeric=False),
-        Column("version", "Version", numeric=False),
-        Column("vectrial", "Vectrial", numeric=False),
+        *columns("date", "version", "vectrial"),
         *_columns(question),
-        Column("verdict", "Against the run before", numeric=False),
-        Column("setting", "Setting", numeric=False),
+        *columns(verdict="Against the run before", setting="Setting"),
         _RUN,
     )
     rows = tuple(
