@@ -17,13 +17,7 @@ from pathlib import Path
 from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
-<<<<<<< HEAD
-from vectrial_web.site import pages, places, subject_pages, versions
-from vectrial_web.site.inputs import Input, inputs_of
-=======
-from vectrial.results.reading import PROCESSES
 from vectrial_web.site import pages, places, subject_pages
->>>>>>> w-cli
 from vectrial_web.site.places import SitePlace
 from vectrial_web.site.questions import QUESTIONS
 from vectrial_web.site.run_pages import (
