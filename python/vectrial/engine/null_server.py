@@ -121,8 +121,10 @@ def main(
     room: int = 0,
     parent: int = 0,
 ) -> None:
-    """Serve until a signal ends the process; see `null_server`. Replies are `PATH=HEX`. parent: serve
-    no longer than this process lives."""
+    """Serve until a signal ends the process; see `null_server`. Replies are `PATH=HEX`.
+
+    parent: serve no longer than this process lives.
+    """
     # Serving never returns to the interpreter, where Python's own handlers would run.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -103,7 +103,6 @@ class Docker(StartedServer):
         return {"server": first[0]} if first is not None and first[1] else {}
 
     def elsewhere(self) -> bool:
-        """True if the container runs and its processes are not this machine's."""
         first = self._first_process()
         return first is not None and not first[1]
 

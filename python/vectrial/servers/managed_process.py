@@ -360,6 +360,10 @@ class StartedServer(Server):
     def lives(self) -> bool:
         return self._process.lives()
 
+    def elsewhere(self) -> bool:
+        """True if it runs and its processes are not this machine's."""
+        return False
+
     def ended(self) -> ServerError:
         """The error for a server that has ended although it should run."""
         return self._process.ended()
