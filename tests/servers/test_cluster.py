@@ -31,7 +31,7 @@ from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.hosts import no_hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.namespaces import Network
-from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
+from vectrial.stores.lucene.server import ELASTICSEARCH
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import prepared, program

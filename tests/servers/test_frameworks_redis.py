@@ -27,7 +27,6 @@ from vectrial.model.existing import Existing
 from vectrial.model.store import Address
 from vectrial.run.existing import ExistingCollection, describe, read_rows
 from vectrial.servers.base import Command
-from vectrial.servers.programs.wheels import wheel_program
 from vectrial.servers.provide import provide
 from vectrial.stores import registry
 from vectrial.stores.redis.server import QUERY_ENGINE, REDIS_SEARCH
@@ -166,7 +165,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
     def command(*given: Any) -> Command:
         plain = REDIS_SEARCH.command(*given)
-        module = wheel_program(QUERY_ENGINE, print).with_name("rejson.so")
+        module = QUERY_ENGINE.fetch(print).with_name("rejson.so")
         argv = (*plain.argv, "--loadmodule", str(module))
         return replace(plain, argv=argv, needs=(*plain.needs, module))
 

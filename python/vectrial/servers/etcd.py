@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, NotReady, Recipe
-from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram
 
 WHEEL = WheelProgram(
     name="etcd",
@@ -57,8 +57,8 @@ def etcd(host: str) -> Recipe:
     """The recipe of a stand-alone server that listens at this address."""
     return Recipe(
         name="etcd",
-        program=lambda progress: wheel_program(WHEEL, progress),
-        at_hand=lambda: wheel_program_at_hand(WHEEL),
+        program=WHEEL.fetch,
+        at_hand=WHEEL.at_hand,
         ports=("client", "peer"),
         public=("client",),
         command=partial(_command, host),

@@ -1,5 +1,5 @@
 """OpenSearch and its k-NN plugin, driven by the official client; its server is
-`vectrial.stores.lucene.opensearch_server`.
+`vectrial.stores.lucene.server`.
 
 Facts below are those of server and plugin 3.5.0 and opensearch-py 3.2.0, from the plugin's
 reference of spaces, methods and scripts, and tried.
@@ -48,7 +48,7 @@ class OpenSearch(LuceneStore):
     title = "OpenSearch"
     module = "opensearchpy"
     extra = "opensearch"
-    server = "vectrial.stores.lucene.opensearch_server:OPENSEARCH"
+    server = "vectrial.stores.lucene.server:OPENSEARCH"
     tested = ("3.5.",)
     dialect = MappingProxyType({"flavor": "opensearch"})
     vectors_in_columns = False
