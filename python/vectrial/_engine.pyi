@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.engine.types import LoadOutcome, LoadWindow, NullSettings
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import LoadTarget
 
 __version__: str
 SOURCES: str | None

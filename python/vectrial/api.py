@@ -15,7 +15,7 @@ from vectrial.compare.build import DEFAULT_METRICS, Comparison, metrics_of
 from vectrial.compare.build import compare as judge
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood

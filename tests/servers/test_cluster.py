@@ -21,8 +21,7 @@ from vectrial.analysis.run_data import load
 from vectrial.compare.groups import terms_of
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.hosts import Hosts
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Hosts, Limits
 from vectrial.model.store import Address
 from vectrial.report.build import build
 from vectrial.servers import cluster, provide

@@ -16,9 +16,8 @@ from vectrial.analysis.audit import Doubt, doubts
 from vectrial.analysis.slices import Slices
 from vectrial.analysis.trial import PhaseResult, Trial, Value, point_key, stable
 from vectrial.analysis.trust import unranked
-from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Role
-from vectrial.model.trial import IDENTITY, Series
+from vectrial.model.trial import IDENTITY, CheckResult, Series
 from vectrial.results import note
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.slices import serial
+from vectrial.model.phase import serial
 from vectrial.results.reader import RunReader
 
 #: A session has fewer rounds.

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectrial.model.gate import CheckResult
-from vectrial.model.trial import TrialRow
+from vectrial.model.trial import CheckResult, TrialRow
 
 #: Of a phase's parameters those that a store reports, which need not be the same in every repeat.
 _REPORTED = frozenset({"known_by"})

@@ -21,9 +21,7 @@ from vectrial.cli import run as run_command
 from vectrial.cli.output import say
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.lane import lanes_of
-from vectrial.model.limits import Limits
-from vectrial.model.placement import Placement
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Limits, Placement, Provider
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.results.folder import replace_text

@@ -22,7 +22,7 @@ from vectrial.engine.types import (
     LoadSource,
 )
 from vectrial.model.errors import StoreError, UserError
-from vectrial.model.target import LoadTarget, LoadTls
+from vectrial.model.store import LoadTarget, LoadTls
 from vectrial.model.workload import IN_FLIGHT
 
 #: Seconds between two calls of `progress`.

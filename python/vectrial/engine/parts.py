@@ -13,7 +13,7 @@ from vectrial._engine import Judge, LoadControl, Recorder, histogram_merge
 from vectrial.engine.client import MachineShare, Requests, drive
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord, LoadSource
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import LoadTarget
 
 #: Fields of an outcome that the parts of a load add up to.
 _SUMS = (

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.hosts import MOST_NODES, LimitShare, limits_of_node
-from vectrial.model.hosts import Hosts as HostSettings
-from vectrial.model.limits import Limits
+from vectrial.model.placement import MOST_NODES, Limits, LimitShare, limits_of_node
+from vectrial.model.placement import Hosts as HostSettings
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Cluster, Clustering, Command, Node, Recipe, ServerError

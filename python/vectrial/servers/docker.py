@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import Command, Image, NoProgram, Recipe
 from vectrial.servers.managed_process import HOST, StartedServer

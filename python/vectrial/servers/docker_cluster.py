@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from vectrial.model.errors import UserError
-from vectrial.model.hosts import limits_of_node
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits, limits_of_node
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import Cluster, Node, Recipe, ServerError
 from vectrial.servers.docker import LABEL, ContainerPlace, Docker, ask, image_of, owner, pull

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import READY_S, Recipe, Server, ServerError, answers, wait_until

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from vectrial.model.errors import Unsupported
 from vectrial.model.faults import Fault
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import READY_S, Recipe, Server, ServerError, wait_until

@@ -20,10 +20,8 @@ from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import StoreError, UserError
-from vectrial.model.hosts import Hosts
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Hosts, Limits, Provider
 from vectrial.model.progress import LineProgress
-from vectrial.model.provider import Provider
 from vectrial.model.store import Address, Store
 from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Recipe, Server

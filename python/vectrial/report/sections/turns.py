@@ -12,7 +12,7 @@ from vectrial.analysis.turns import of_points, running
 from vectrial.document.blocks import Block, Cell, Column, Figure, Row, Section, Table, absent_cell
 from vectrial.document.charts import turns as charts_turns
 from vectrial.document.charts.theme import Looks
-from vectrial.model.slices import COLDER
+from vectrial.model.phase import COLDER
 from vectrial.stats.effects import Effect
 from vectrial.stats.turns import LEAST_LOADS
 from vectrial.util import formatting

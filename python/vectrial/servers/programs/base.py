@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from vectrial.model.availability import Availability
-from vectrial.model.errors import UserError
-from vectrial.model.printable import shown
+from vectrial.model.errors import UserError, shown
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
 from vectrial.util import paths

@@ -20,7 +20,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Searcher, Store
 
 if TYPE_CHECKING:
-    from vectrial.model.target import LoadTarget
+    from vectrial.model.store import LoadTarget
 
 _POLL_S = 0.05
 _INDEXING_S = 3600.0

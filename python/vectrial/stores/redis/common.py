@@ -10,8 +10,7 @@ from vectrial.model.capabilities import Durability, Index
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.file_categories import FileKind, FileKinds
 from vectrial.model.schema import Schema
-from vectrial.model.store import Address
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import Address, LoadTarget
 from vectrial.stores.common.server import ServerStore, wait_until
 
 #: Settings of the server under which a write is as durable as that.
