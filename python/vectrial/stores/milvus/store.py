@@ -28,8 +28,10 @@ from vectrial.stores.milvus.cluster import BUCKET
 from vectrial.stores.milvus.collection import (
     LONGEST_STRING,
     METRICS,
+    build_params,
     collection_schema,
     entities,
+    search_params,
     strong_count,
 )
 from vectrial.stores.milvus.filters import expression
@@ -41,9 +43,8 @@ from vectrial.stores.milvus.indexes import (
     IndexProgress,
     MilvusConsistency,
     MilvusReads,
-    build_params,
     has_index,
-    search_params,
+    require_candidates,
 )
 
 #: The version that this was tried with, and the part of it that others must share.
@@ -385,7 +386,8 @@ class Milvus(vt.ServerStore):
         those that are given; the server knows the others."""
         if self._attached and params.model_fields_set <= {"consistency"}:
             return {}
-        return search_params(params, k)
+        require_candidates(params, k)
+        return search_params(params)
 
     def _level(self, params: MilvusReads) -> MilvusConsistency | None:
         """The consistency level to send; None: that of somebody else's collection."""
