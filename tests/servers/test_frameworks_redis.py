@@ -19,7 +19,7 @@ from framework_collections import (
     vectors,
     written,
 )
-from measured_collections import faults_of, measured, opened, served
+from measured_collections import faults_of, measured, opened
 from quick_servers import quick_servers
 
 from vectrial.model.errors import UserError
@@ -36,11 +36,6 @@ pytestmark = pytest.mark.usefixtures("home")
 
 GIVEN = vectors()
 STORE = registry.load("redis-search")
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("redis-search", tmp_path_factory.mktemp("redis"))
 
 
 @pytest.fixture
