@@ -40,7 +40,7 @@ from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import given
 from vectrial.servers.programs.java import Java
 from vectrial.servers.programs.maven import Artifact, MavenProgram
-from vectrial.stores.common.readiness import http_ready
+from vectrial.servers.readiness import http_ready
 from vectrial.stores.lucene.common import authorization
 
 #: Of the heap, unless the environment says otherwise.

@@ -14,7 +14,7 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Cluster, Clustering, Command, Image, Node, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import GoProgram
-from vectrial.stores.common.readiness import http_ready
+from vectrial.servers.readiness import http_ready
 
 PROGRAM = GoProgram(
     module="github.com/weaviate/weaviate",
