@@ -249,8 +249,7 @@ def _words(q: Any) -> Words:
         return q.FieldCondition(path, match=q.MatchValue(exact))
 
     def within(path: str, where: Range) -> Any:
-        bounds = q.RangeFloat(gt=where.gt, gte=where.gte, lt=where.lt, lte=where.lte)
-        return q.FieldCondition(path, range=bounds)
+        return q.FieldCondition(path, range=q.RangeFloat(**where.bounds))
 
     return Words(
         must=lambda conditions: q.Filter(must=conditions),

@@ -154,11 +154,10 @@ class Qdrant(vt.ServerStore):
         )
         return connected(address)
 
-    def _within(self, key: str, where: Range) -> Any:
-        each = {"gt": where.gt, "gte": where.gte, "lt": where.lt, "lte": where.lte}
-        exact = {k: for_float64(v) if isinstance(v, int) else v for k, v in each.items()}
-        bounds = self._m.Range(**exact)
-        return self._m.FieldCondition(key=key, range=bounds)
+    def _within(self, name: str, where: Range) -> Any:
+        bounds = where.bounds.items()
+        exact = {key: for_float64(v) if isinstance(v, int) else v for key, v in bounds}
+        return self._m.FieldCondition(key=name, range=self._m.Range(**exact))
 
     def version(self) -> str:
         return str(self._client.info().version)

@@ -8,10 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, coerce_values
+from vectrial.model.filters import (
+    OPPOSITES,
+    And,
+    Eq,
+    Filter,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Range,
+    coerce_values,
+)
 
 if TYPE_CHECKING:
     from weaviate.collections.classes.filters import _FilterByProperty, _Filters
+
+#: Bounds of a range, as the client calls them.
+_METHODS = {
+    "gt": "greater_than",
+    "gte": "greater_or_equal",
+    "lt": "less_than",
+    "lte": "less_or_equal",
+}
 
 
 def translate(
@@ -78,17 +97,8 @@ class _Columns:
         from weaviate.classes.query import Filter as Where
 
         by = self._by(where.field)
-        inside, outside = [], []
-        if where.gt is not None:
-            inside.append(by.greater_than(where.gt))
-            outside.append(by.less_or_equal(where.gt))
-        if where.gte is not None:
-            inside.append(by.greater_or_equal(where.gte))
-            outside.append(by.less_than(where.gte))
-        if where.lt is not None:
-            inside.append(by.less_than(where.lt))
-            outside.append(by.greater_or_equal(where.lt))
-        if where.lte is not None:
-            inside.append(by.less_or_equal(where.lte))
-            outside.append(by.greater_than(where.lte))
-        return Where.all_of(inside) if holds else Where.any_of(outside)
+        bounds = [
+            getattr(by, _METHODS[key if holds else OPPOSITES[key]])(bound)
+            for key, bound in where.bounds.items()
+        ]
+        return Where.all_of(bounds) if holds else Where.any_of(bounds)
