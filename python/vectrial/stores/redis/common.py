@@ -66,7 +66,6 @@ class RedisStore(ServerStore):
         needs_version(self.name, self.version(), least=self.least, tried=self.tried)
         set_durability(self._client, self.durability or Durability.BUFFERED)
         super()._bind(schema, index)
-        self._types = {field.name: field.type for field in schema.fields}
 
     def flush(self) -> None:
         """Return once everything written before, over any connection, is on disk.

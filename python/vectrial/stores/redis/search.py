@@ -123,7 +123,6 @@ class RedisSearch(RedisStore):
         )
         self._prefix, self._stored_vector = found.prefix, found.stored_vector.encode()
         self._own, self._documents = False, found.documents
-        self._types = {field.name: field.type for field in self._schema.fields}
 
     def _exists(self) -> bool:
         return bool(index_info(self._client, self._name))  # raises when there is none
@@ -206,7 +205,7 @@ class RedisSearch(RedisStore):
 
     def _values(self, row: dict[bytes, bytes]) -> dict[str, Any]:
         return {
-            name: query.read(row.get(name.encode()), self._types[field], own=self._own)
+            name: query.read(row.get(name.encode()), self._schema.types[field], own=self._own)
             for field, name in self._names.items()
         }
 
@@ -268,7 +267,7 @@ class RedisSearch(RedisStore):
     def _condition(self, where: vt.Filter | None) -> str:
         further = ""
         if where is not None:
-            further = query.condition(where, self._names, self._types, own=self._own)
+            further = query.condition(where, self._names, self._schema.types, own=self._own)
         if not self._own_condition:
             return further or "*"
         return redis_existing.query_of(self._own_condition, further)

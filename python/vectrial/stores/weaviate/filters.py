@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from vectrial.model.filters import (
     OPPOSITES,
     And,
@@ -18,8 +16,9 @@ from vectrial.model.filters import (
     Not,
     Or,
     Range,
-    coerce_values,
 )
+from vectrial.model.schema import FieldType, Schema
+from vectrial.stores.common.typed import coerce_values
 
 if TYPE_CHECKING:
     from weaviate.collections.classes.filters import _FilterByProperty, _Filters
@@ -33,12 +32,9 @@ _METHODS = {
 }
 
 
-def translate(
-    where: Filter, names: Mapping[str, str], types: Mapping[str, pa.DataType]
-) -> _Filters:
-    """The condition that keeps the same rows as `where`. names: columns → properties. types: types
-    of the columns."""
-    return _Columns(names, types).condition(coerce_values(where, types), holds=True)
+def translate(where: Filter, names: Mapping[str, str], schema: Schema) -> _Filters:
+    """The condition that keeps the same rows as `where`. names: columns → properties."""
+    return _Columns(names, schema.types).condition(coerce_values(where, schema), holds=True)
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class _Columns:
     """Columns by name: the property that each is kept in, and its type."""
 
     names: Mapping[str, str]
-    types: Mapping[str, pa.DataType]
+    types: Mapping[str, FieldType]
 
     def condition(self, where: Filter, *, holds: bool) -> _Filters:
         """The condition under which `where` is true (`holds`), or false and not unknown.
@@ -83,13 +79,13 @@ class _Columns:
 
     def _missing(self, column: str) -> _Filters:
         by = self._by(column)
-        if pa.types.is_string(self.types[column]):  # Weaviate treats empty text as missing
+        if self.types[column] is FieldType.STRING:  # Weaviate treats empty text as missing
             return by.is_none(True) & by.not_equal("")
         return by.is_none(True)
 
     def _present(self, column: str) -> _Filters:
         by = self._by(column)
-        if pa.types.is_string(self.types[column]):
+        if self.types[column] is FieldType.STRING:
             return by.is_none(False) | by.equal("")
         return by.is_none(False)
 
