@@ -126,7 +126,7 @@ class Milvus(vt.ServerStore):
     def _connect(self, address: vt.Address) -> Any:
         import pymilvus
 
-        self._serving = self._flushed = self._natively_written = self._attached = False
+        self._serving = self._flushed = self._natively_written = False
         self._own = ""  #: the application's condition, of a collection that somebody else made
         secrets = address.secrets
         return pymilvus.MilvusClient(
@@ -156,7 +156,7 @@ class Milvus(vt.ServerStore):
 
     def _attach(self) -> None:
         """Open a collection that somebody else loaded, as `describe` has checked."""
-        self._serving = self._flushed = self._attached = True
+        self._serving = self._flushed = True
         self._own = self._own_condition and f"({self._own_condition})"
 
     def _exists(self) -> bool:
@@ -370,7 +370,7 @@ class Milvus(vt.ServerStore):
             "anns_field": self._vector_name,
             "retry_times": 0,
         }
-        if level := self._level(params):
+        if level := self._given(params, "consistency"):
             arguments["consistency_level"] = level.capitalize()
         ids_of = self._keys.ids
 
@@ -388,11 +388,6 @@ class Milvus(vt.ServerStore):
             return {}
         require_candidates(params, k)
         return search_params(params)
-
-    def _level(self, params: MilvusReads) -> MilvusConsistency | None:
-        """The consistency level to send; None: that of somebody else's collection."""
-        given = not self._attached or "consistency" in params.model_fields_set
-        return params.consistency if given else None
 
     def _returned(self, returning: vt.Returning) -> list[str]:
         match returning:
@@ -412,7 +407,7 @@ class Milvus(vt.ServerStore):
             "metric": METRICS[self._schema.metric],
             "params": json.dumps(self._search_params(params, request.k)),
         }
-        if level := self._level(params):
+        if level := self._given(params, "consistency"):
             options["consistency"] = level.value
         if fields := self._returned(request.returning):
             options["output_fields"] = ",".join(fields)

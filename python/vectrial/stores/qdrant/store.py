@@ -218,11 +218,6 @@ class Qdrant(vt.ServerStore):
         return qdrant_existing.describe(self._client, existing)
 
     @property
-    def _attached(self) -> bool:
-        """True if somebody else made the collection."""
-        return self._id_name == qdrant_existing.ID
-
-    @property
     def _using(self) -> str | None:
         """The name of the vector; None if it has none."""
         return (self._vector_name or None) if self._attached else None

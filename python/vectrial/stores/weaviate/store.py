@@ -177,11 +177,6 @@ class Weaviate(vt.ServerStore):
         named = self._collection.config.get().vector_config
         self._target_vector = self._vector_name if named else None
 
-    @property
-    def _attached(self) -> bool:
-        """True if somebody else made the collection; its rows may have any uuid."""
-        return self._id_name == weaviate_existing.ID
-
     def _ids(self, rows: Sequence[Any]) -> NDArray[np.int64]:
         """Ids (n,) of rows of an answer."""
         if self._attached:
