@@ -265,7 +265,9 @@ def _expression(where: Filter) -> pc.Expression:
             column = pc.field(where.field)
             compare = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
             bounds = where.bounds.items()
-            return reduce(and_, (compare[key](column, pc.scalar(bound)) for key, bound in bounds))
+            every = (compare[key](column, pc.scalar(bound)) for key, bound in bounds)
+            both: pc.Expression = reduce(and_, every)
+            return both
         case IsNull(name):
             return pc.field(name).is_null()
         case And(parts) | Or(parts):
