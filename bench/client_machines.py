@@ -15,7 +15,7 @@ from pathlib import Path
 
 import harness
 from vectrial.api import Run
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.servers.limits import group_name, make_groups
 from vectrial.servers.supervisor import remove
 

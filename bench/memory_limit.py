@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.servers.limits import group_name, make_groups
 from vectrial.servers.supervisor import remove
 

@@ -40,7 +40,7 @@ from vectrial.compare.build import compare, metrics_of
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import Side
 from vectrial.model.errors import VectrialError
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Provider
 from vectrial.model.store import Address
 from vectrial.servers.provide import prepare, provide
 from vectrial.stats.verdict import VerdictKind

@@ -1,17 +1,13 @@
 """The Rust engine. Times are nanoseconds of `time.perf_counter_ns` unless a name says else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.engine.types import (
-    LoadOutcome,
-    LoadPlan,
-    LoadWindow,
-    NullSettings,
-)
-from vectrial.model.target import LoadTarget
+from vectrial.engine.types import LoadOutcome, LoadWindow, NullSettings
+from vectrial.model.store import LoadTarget
 
 __version__: str
 SOURCES: str | None
@@ -186,10 +182,14 @@ class LoadControl:
         """What each of so many classes did in the last second that is over, all threads together;
         None where it did nothing and before there is one. Cheap enough to ask often."""
 
-def run_load(target: LoadTarget, plan: LoadPlan, control: LoadControl) -> LoadOutcome | None:
-    """Drive a server as the plan says. Blocks without the GIL; requests are encoded before the
-    clock starts. What the server does wrong is counted in the records and never raised. None where
-    it was measured in turns.
+def run_load(
+    target: LoadTarget, plan: Mapping[str, Any], control: LoadControl
+) -> LoadOutcome | None:
+    """Drive a server as the plan says: `engine.types.LoadSettings`, the sources, the classes of
+    `Requests.plain`, and the machine's number among the `machines` that send the load together,
+    each with as many threads; counts, clients and schedules apply to all of them. Blocks without
+    the GIL; requests are encoded before the clock starts. What the server does wrong is counted in
+    the records and never raised. None where it was measured in turns.
 
     Raises ValueError for a plan or options that do not fit together."""
 

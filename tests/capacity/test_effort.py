@@ -13,11 +13,10 @@ import pytest
 from vectrial.experiments.capacity import experiment as capacity
 from vectrial.experiments.capacity.experiment import Capacity
 from vectrial.model.capabilities import Index, IndexKind, NoParams, Params
-from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 
 RECALL = 0.95

@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from vectrial.experiments.common import hybrid_truth
 from vectrial.experiments.hybrid.experiment import HybridSearch
 from vectrial.experiments.registry import all_metrics
-from vectrial.model.bm25 import Bm25, words
 from vectrial.model.capabilities import Hybrid, Index, NoParams, Params
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.fusion import Blend, Fusion, RankedRows, best, fuse, similarity
+from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, best, fuse, similarity, words
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
-from vectrial.model.phase import Phase, State
+from vectrial.model.phase import Phase, State, Turn
 from vectrial.model.schema import Field, FieldType, Schema
-from vectrial.model.slices import Turn
 from vectrial.model.store import Hits, HybridSearcher, Store
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments, ndcg

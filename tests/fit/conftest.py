@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.servers.limits import no_limits
 
 

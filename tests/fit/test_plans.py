@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.run.prepare import plan_of
 from vectrial.suite.model import Suite, validated
 

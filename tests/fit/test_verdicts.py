@@ -9,8 +9,7 @@ import pytest
 from recorded_trials import recorded_phase, recorded_trial
 
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose, Trial, fit_of, verdict
-from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
-from vectrial.model.gate import CheckResult
+from vectrial.model.trial import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT, CheckResult
 
 MIB = 2**20
 HELD_TO = {"p99_ms": 20.0, "recall": 0.95, "error_share": 0.001, "rate": 200.0, "k": 10}

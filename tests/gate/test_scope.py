@@ -16,15 +16,14 @@ from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Index, NoParams
-from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context
 from vectrial.model.dataset import Provenance
-from vectrial.model.gate import Scope
 from vectrial.model.metric import Metric
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.store import Store
+from vectrial.model.trial import Scope
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
 from vectrial.worker.messages import Finished, JobSpec, TrialSpec

@@ -9,7 +9,7 @@ from recorded_trials import recorded_phase, recorded_trial
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Trial
 from vectrial.document.blocks import spread_cell
-from vectrial.model.gate import CheckResult
+from vectrial.model.trial import CheckResult
 
 
 def built(m: int, *, passed: bool) -> Trial:

@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
-from vectrial.model.trial import TrialRow
+from vectrial.model.trial import CheckResult, TrialRow
 from vectrial.results.database import _fault
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader

@@ -46,8 +46,7 @@ from vectrial.servers.managed_process import free_ports
 from vectrial.servers.provide import provide
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
-from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
-from vectrial.stores.lucene.opensearch_server import OPENSEARCH
+from vectrial.stores.lucene.server import ELASTICSEARCH, OPENSEARCH
 from vectrial.stores.milvus.store import credentials
 from vectrial.stores.qdrant.server import QDRANT
 from vectrial.stores.weaviate.server import WEAVIATE

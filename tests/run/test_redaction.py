@@ -12,9 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Phase
-from vectrial.model.trial import TrialRow
+from vectrial.model.trial import CheckResult, TrialRow
 from vectrial.results.writer import TrialRecord
 from vectrial.run.redact import Secrecy, short_secrets
 from vectrial.servers.provide import external_address, secrets_of

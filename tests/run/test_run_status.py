@@ -11,7 +11,7 @@ import pytest
 
 from vectrial.cli import run_status
 from vectrial.cli.run_status import StatusFileView
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.results.progress import STATUS, Status, read_status
 from vectrial.results.writer import TrialRecord
 from vectrial.worker.messages import Progress

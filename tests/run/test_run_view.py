@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from vectrial.cli import run_view
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 
 LIVE = Live(
     name="search", offered=1000.0, achieved=998, p50_us=310.4, p99_us=1204.0, recall=0.9812,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.model.slices import COLDER, PARTS, SLICE_S, Slice, Turn, TurnTime
+from vectrial.model.phase import COLDER, PARTS, SLICE_S, Slice, Turn, TurnTime
 from vectrial.run import slice_lengths, turns
 from vectrial.run.turns import Rounds, Together, TurnJob, WaitingJob, orders
 from vectrial.worker.messages import Progress, TurnResult

@@ -21,8 +21,7 @@ from vectrial.analysis.run_data import load
 from vectrial.compare.groups import terms_of
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.hosts import Hosts
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Hosts, Limits
 from vectrial.model.store import Address
 from vectrial.report.build import build
 from vectrial.servers import cluster, provide
@@ -31,7 +30,7 @@ from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.hosts import no_hosts
 from vectrial.servers.inside import Inside
 from vectrial.servers.namespaces import Network
-from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
+from vectrial.stores.lucene.server import ELASTICSEARCH
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import prepared, program

@@ -16,7 +16,7 @@ import tiny_server
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import UserError
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Provider
 from vectrial.run import exposure
 from vectrial.servers import local
 from vectrial.servers.account import Account, free_account

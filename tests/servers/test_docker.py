@@ -19,8 +19,7 @@ import tiny_server
 from ended import all_ended
 
 from vectrial.model.availability import Availability
-from vectrial.model.limits import Limits
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Limits, Provider
 from vectrial.servers import docker
 from vectrial.servers.base import Image, NoProgram, Recipe, ServerError
 from vectrial.servers.docker import Docker, at_hand, run_command

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH, VERSIONS, chosen
-from vectrial.stores.lucene.server import heap
+from vectrial.stores.lucene.server import ELASTICSEARCH, VERSIONS, chosen, heap
 
 PORTS = {"http": 1, "transport": 2}
 

@@ -8,21 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_collections import DIM, VECTORS, K, measured, opened, served
+from measured_collections import DIM, VECTORS, K, measured, opened, refused
 
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address
-from vectrial.run.existing import ExistingCollection, describe
 from vectrial.stores import registry
 
 pytestmark = pytest.mark.usefixtures("home")
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("redis-search", tmp_path_factory.mktemp("redis"))
 
 
 #: The index's definition, the keys before their numbers, what else is done, and the rows.
@@ -103,11 +97,6 @@ def fields_with(vector: dict[str, Any]) -> dict[str, Any]:
     return {"meta": {"properties": meta}, "tags": {"type": "keyword"}}
 
 
-@pytest.fixture(scope="module")
-def elasticsearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("elasticsearch", tmp_path_factory.mktemp("elasticsearch"))
-
-
 @pytest.mark.server("elasticsearch")
 def test_documents_of_elasticsearch(elasticsearch: Address) -> None:
     """Objects, other forms of a field, an alias with a filter, and the index of the server's own
@@ -141,11 +130,6 @@ def test_documents_of_elasticsearch(elasticsearch: Address) -> None:
     refused("elasticsearch", elasticsearch, Existing("bytes"), "of the type byte")
 
 
-@pytest.fixture(scope="module")
-def opensearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("opensearch", tmp_path_factory.mktemp("opensearch"))
-
-
 @pytest.mark.server("opensearch")
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_documents_of_opensearch(kind: str, opensearch: Address) -> None:
@@ -173,11 +157,6 @@ def test_documents_of_opensearch(kind: str, opensearch: Address) -> None:
 
 
 # -- Milvus and Weaviate ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("milvus", tmp_path_factory.mktemp("milvus"))
 
 
 @pytest.mark.server("milvus")
@@ -208,11 +187,6 @@ def test_partitions_and_dynamic_fields_of_milvus(milvus: Address) -> None:
         assert "consistency" not in store.native_search(K, search()).options
         given = search.model_validate({"consistency": "eventually"})
         assert store.native_search(K, given).options["consistency"] == "eventually"
-
-
-@pytest.fixture(scope="module")
-def weaviate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("weaviate", tmp_path_factory.mktemp("weaviate"))
 
 
 @pytest.mark.server("weaviate")
@@ -251,9 +225,3 @@ def test_objects_without_a_vector_and_tenants_of_weaviate(weaviate: Address) -> 
             "Shops", multi_tenancy_config=Configure.multi_tenancy(enabled=True)
         )
         refused("weaviate", weaviate, Existing("Shops"), "tenants")
-
-
-def refused(name: str, address: Address, existing: Existing, words: str) -> None:
-    """The collection is refused in such words before a row is read."""
-    with pytest.raises(UserError, match=words):
-        describe(ExistingCollection(registry.load(name), address, existing))

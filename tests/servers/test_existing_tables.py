@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured_collections import DIM, ROWS, VECTORS, K, measured, served
+from measured_collections import DIM, ROWS, VECTORS, K, measured
 
 from vectrial.cli.run_suite import _filter_notes
 from vectrial.model.errors import UserError
@@ -27,11 +27,6 @@ pytestmark = pytest.mark.usefixtures("home")
 
 TEXTS = ["[" + ",".join(f"{one:.6g}" for one in row) + "]" for row in VECTORS]
 HNSW = "USING hnsw ({} vector_cosine_ops) WITH (m = 8, ef_construction = 32)"
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("pgvector", tmp_path_factory.mktemp("postgres"))
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from framework_collections import searched_as_by_its_application, vectors, written
 from http_front import Reply, http_front
-from measured_collections import measured, opened, served
+from measured_collections import measured, opened, refused
 
-from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address, Store
-from vectrial.run.existing import ExistingCollection, describe
 from vectrial.servers.base import Refused
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
@@ -43,16 +41,6 @@ FORBIDDEN = Reply(
 #: Where anybody who is known is told who it is, and the answer.
 IDENTITY = ("/_security/_authenticate", "/_plugins/_security/authinfo")
 READER = Reply(200, {"username": "reader", "roles": ["narrow"]})
-
-
-@pytest.fixture(scope="module")
-def elasticsearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("elasticsearch", tmp_path_factory.mktemp("elasticsearch"))
-
-
-@pytest.fixture(scope="module")
-def opensearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("opensearch", tmp_path_factory.mktemp("opensearch"))
 
 
 @pytest.mark.server("elasticsearch")
@@ -169,10 +157,3 @@ def _writer(kind: type[Store], address: Address) -> Iterator[Any]:
         yield store._client  # type: ignore[attr-defined]
     finally:
         store.close()
-
-
-def refused(name: str, address: Address, existing: Existing, words: str) -> None:
-    """The index is refused in one line, which has these words."""
-    with pytest.raises(UserError, match=words) as told:
-        describe(ExistingCollection(registry.load(name), address, existing))
-    assert "\n" not in str(told.value)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from framework_collections import searched_as_by_its_application, vectors, written
-from measured_collections import K, measured, opened, served
+from measured_collections import K, measured, opened, refused
 
-from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
-from vectrial.run.existing import ExistingCollection, describe
 from vectrial.stores import registry
 
 pytestmark = [pytest.mark.server("milvus"), pytest.mark.usefixtures("home")]
 #: Enough for an index.
 GIVEN = vectors(3_000, dim=32)
-
-
-@pytest.fixture(scope="module")
-def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("milvus", tmp_path_factory.mktemp("milvus"))
 
 
 def test_a_collection_of_langchain(milvus: Address, tmp_path: Path) -> None:
@@ -49,7 +41,7 @@ def test_partitions_and_a_condition(milvus: Address, tmp_path: Path) -> None:
     assert (found.index, found.rows) == ("ivf_flat", sum(at % 7 < 3 for at in range(3_000)))
     assert not found.notes
     wrong = Existing(made.collection, where="n <")
-    refused(milvus, wrong, "refuses the condition")
+    refused("milvus", milvus, wrong, "refuses the condition")
     part = written("milvus_partitions", milvus, tmp_path / "one", GIVEN, "p0")
     found, recall = searched_as_by_its_application("milvus", milvus, part, GIVEN)
     assert found.rows == 1_500
@@ -66,10 +58,3 @@ def test_both_lanes_leave_the_parameters_to_the_server(milvus: Address, tmp_path
         assert (own.options["params"], own.filter) == ("{}", b"(n < 5)")
         given = search.model_validate({"nprobe": 7, "consistency": "strong"})
         assert store.native_search(K, given).options["params"] == '{"nprobe": 7}'
-
-
-def refused(address: Address, existing: Existing, words: str) -> None:
-    """The collection is refused in one line, which has these words."""
-    with pytest.raises(UserError, match=words) as told:
-        describe(ExistingCollection(registry.load("milvus"), address, existing))
-    assert "\n" not in str(told.value)

@@ -22,7 +22,7 @@ from framework_collections import (
     written,
     written_by_spring,
 )
-from measured_collections import K, faults_of, measured, opened, served
+from measured_collections import K, faults_of, measured, opened
 
 from vectrial.model.capabilities import Returning
 from vectrial.model.errors import UserError
@@ -39,11 +39,6 @@ pytestmark = pytest.mark.usefixtures("home")
 #: So many that the server searches its graphs and does not read the tables instead.
 GIVEN = vectors(3_000)
 STORE = registry.load("pgvector")
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("pgvector", tmp_path_factory.mktemp("postgres"))
 
 
 @pytest.fixture

@@ -3,22 +3,15 @@ there is a server: no package registry has one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from framework_collections import searched_as_by_its_application, vectors, written
-from measured_collections import served
 
 from vectrial.model.store import Address
 
 pytestmark = pytest.mark.server("qdrant")
 GIVEN = vectors()
-
-
-@pytest.fixture(scope="module")
-def qdrant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("qdrant", tmp_path_factory.mktemp("qdrant"))
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from framework_collections import (
     vectors,
     written,
 )
-from measured_collections import faults_of, measured, opened, served
+from measured_collections import faults_of, measured, opened
 from quick_servers import quick_servers
 
 from vectrial.model.errors import UserError
@@ -27,7 +27,6 @@ from vectrial.model.existing import Existing
 from vectrial.model.store import Address
 from vectrial.run.existing import ExistingCollection, describe, read_rows
 from vectrial.servers.base import Command
-from vectrial.servers.programs.wheels import wheel_program
 from vectrial.servers.provide import provide
 from vectrial.stores import registry
 from vectrial.stores.redis.server import QUERY_ENGINE, REDIS_SEARCH
@@ -37,11 +36,6 @@ pytestmark = pytest.mark.usefixtures("home")
 
 GIVEN = vectors()
 STORE = registry.load("redis-search")
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("redis-search", tmp_path_factory.mktemp("redis"))
 
 
 @pytest.fixture
@@ -166,7 +160,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
     def command(*given: Any) -> Command:
         plain = REDIS_SEARCH.command(*given)
-        module = wheel_program(QUERY_ENGINE, print).with_name("rejson.so")
+        module = QUERY_ENGINE.fetch(print).with_name("rejson.so")
         argv = (*plain.argv, "--loadmodule", str(module))
         return replace(plain, argv=argv, needs=(*plain.needs, module))
 

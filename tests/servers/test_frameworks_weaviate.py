@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from framework_collections import searched_as_by_its_application, vectors, written
-from measured_collections import served
+from measured_collections import refused
 
-from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address
-from vectrial.run.existing import ExistingCollection, describe
 from vectrial.stores import registry
 
 pytestmark = [pytest.mark.server("weaviate"), pytest.mark.usefixtures("home")]
 GIVEN = vectors()
-
-
-@pytest.fixture(scope="module")
-def weaviate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    yield from served("weaviate", tmp_path_factory.mktemp("weaviate"))
 
 
 @pytest.mark.parametrize(
@@ -47,9 +39,14 @@ def test_a_collection_is_searched_as_by_its_application(
             ("tenant = third", "has no tenant 'third'"),
             ("shop = second", "names a tenant"),
         ):
-            refused(weaviate, Existing(made.collection, where=where), words)
+            refused("weaviate", weaviate, Existing(made.collection, where=where), words)
     else:
-        refused(weaviate, Existing(made.collection, where="tenant = second"), "has no tenants")
+        refused(
+            "weaviate",
+            weaviate,
+            Existing(made.collection, where="tenant = second"),
+            "has no tenants",
+        )
 
 
 def test_a_tenant_that_is_not_loaded_stays_so(weaviate: Address) -> None:
@@ -62,15 +59,10 @@ def test_a_tenant_that_is_not_loaded_stays_so(weaviate: Address) -> None:
         shops = store._client.collections.create("Closed", multi_tenancy_config=many)
         closed = Tenant(name="first", activity_status=TenantActivityStatus.INACTIVE)
         shops.tenants.create([closed])
-        refused(weaviate, Existing("Closed", where="tenant = first"), "'first' is INACTIVE")
+        refused(
+            "weaviate", weaviate, Existing("Closed", where="tenant = first"), "'first' is INACTIVE"
+        )
         (status,) = [one.activity_status for one in shops.tenants.get().values()]
         assert status is TenantActivityStatus.INACTIVE
     finally:
         store.close()
-
-
-def refused(address: Address, existing: Existing, words: str) -> None:
-    """The collection is refused in one line, which has these words."""
-    with pytest.raises(UserError, match=words) as told:
-        describe(ExistingCollection(registry.load("weaviate"), address, existing))
-    assert "\n" not in str(told.value)

@@ -14,8 +14,7 @@ import pytest
 import tiny_server
 
 from vectrial.model.errors import Unsupported
-from vectrial.model.limits import Limits
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Limits, Placement
 from vectrial.servers import limits
 from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
 from vectrial.servers.local import Local

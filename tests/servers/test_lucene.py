@@ -31,9 +31,8 @@ from vectrial.servers.provide import provide
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.lucene.common import authorization
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
-from vectrial.stores.lucene.elasticsearch_server import ELASTICSEARCH
 from vectrial.stores.lucene.opensearch import OpenSearch
-from vectrial.stores.lucene.opensearch_server import OPENSEARCH
+from vectrial.stores.lucene.server import ELASTICSEARCH, OPENSEARCH
 from vectrial.stores.lucene.store import LuceneStore
 from vectrial.testing.server_programs import prepared
 

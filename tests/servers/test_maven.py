@@ -11,12 +11,7 @@ import pytest
 
 from vectrial.servers.base import NoProgram
 from vectrial.servers.programs.java import Java, find_java, java_version
-from vectrial.servers.programs.maven import (
-    Artifact,
-    MavenProgram,
-    maven_program,
-    maven_program_at_hand,
-)
+from vectrial.servers.programs.maven import Artifact, MavenProgram
 
 
 def archive(path: Path, files: dict[str, str]) -> str:
@@ -68,16 +63,16 @@ def test_archives_are_unpacked_once_with_their_permissions(registry: Path) -> No
     )
     plugin = archive(registry / "plugin-1.0.zip", {"descriptor": "of it", "c/d": "more"})
     wanted = program(server, plugin)
-    assert maven_program_at_hand(wanted).works is None
+    assert wanted.at_hand().works is None
     told: list[str] = []
-    found = maven_program(wanted, told.append)
+    found = wanted.fetch(told.append)
     assert found == wanted.folder / "bin" / "thing"
     assert os.access(found, os.X_OK)
     assert not os.access(wanted.folder / "a" / "b", os.X_OK)
     assert (wanted.folder / "plugins" / "one" / "c" / "d").read_text() == "more"
     assert any("fetching" in line for line in told)
-    assert maven_program_at_hand(wanted).works is True
-    assert maven_program(wanted, told.append) == found
+    assert wanted.at_hand().works is True
+    assert wanted.fetch(told.append) == found
     assert (registry / "calls").read_text().count("x") == 2, "one for each archive, and no more"
 
 
@@ -86,27 +81,27 @@ def test_another_file_than_the_pinned_one_is_refused(registry: Path) -> None:
     archive(registry / "plugin-1.0.zip", {"a": "b"})
     wanted = program(server, "0" * 64)
     with pytest.raises(NoProgram, match=r"org.thing:plugin:1.0:zip is not what was pinned"):
-        maven_program(wanted, print)
+        wanted.fetch(print)
     assert not wanted.folder.exists()
 
 
 def test_a_file_that_would_be_written_elsewhere_is_refused(registry: Path) -> None:
     server = archive(registry / "server-1.0.zip", {"a/bin/thing": "x", "a/../../evil": "y"})
     with pytest.raises(NoProgram, match="evil"):
-        maven_program(program(server, ""), print)
+        program(server, "").fetch(print)
 
 
 def test_what_the_registry_does_not_have_is_said(registry: Path) -> None:
     with pytest.raises(NoProgram, match="no such artifact"):
-        maven_program(program("", ""), print)
+        program("", "").fetch(print)
 
 
 def test_without_maven_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     with pytest.raises(NoProgram, match="apt install maven"):
-        maven_program(program("", ""), print)
-    told = maven_program_at_hand(program("", ""))
+        program("", "").fetch(print)
+    told = program("", "").at_hand()
     assert told.works is False
     assert "install Maven" in told.reason
 

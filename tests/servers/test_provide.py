@@ -21,7 +21,7 @@ from vectrial.servers import base
 from vectrial.servers.base import External, NoProgram, ServerError
 from vectrial.servers.local import Local
 from vectrial.servers.programs import base as programs
-from vectrial.servers.programs.base import GoProgram, go_program, go_program_at_hand
+from vectrial.servers.programs.base import GoProgram
 from vectrial.servers.provide import (
     check_environment,
     external_address,
@@ -207,31 +207,31 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_program_is_built_once(path: Path) -> None:
     log, told = fake_go(path), list[str]()
-    assert go_program_at_hand(PROGRAM).works is None
-    binary = go_program(PROGRAM, told.append)
+    assert PROGRAM.at_hand().works is None
+    binary = PROGRAM.fetch(told.append)
     assert binary == path / "home" / "servers" / "thing-server-v1.2.3" / "thing-server"
-    assert go_program(PROGRAM, told.append) == binary
+    assert PROGRAM.fetch(told.append) == binary
     assert log.read_text().splitlines() == [
         "mod download -json example.org/thing@v1.2.3",
         "install example.org/thing/cmd/thing-server@v1.2.3",
     ]
-    assert go_program_at_hand(PROGRAM).works is True
+    assert PROGRAM.at_hand().works is True
     assert any("minutes" in line for line in told)
 
 
 def test_a_module_that_is_not_the_pinned_one_is_refused(path: Path) -> None:
     log = fake_go(path, found="h1:wrong")
     with pytest.raises(NoProgram, match="h1:wrong instead of h1:right"):
-        go_program(PROGRAM, print)
+        PROGRAM.fetch(print)
     assert "install" not in log.read_text()
 
 
 def test_a_program_that_was_changed_is_refused(path: Path) -> None:
     fake_go(path)
-    binary = go_program(PROGRAM, print)
+    binary = PROGRAM.fetch(print)
     binary.write_text("#!/bin/sh\necho surprise\n")
     with pytest.raises(NoProgram, match=r"checksum differs .*remove"):
-        go_program(PROGRAM, print)
+        PROGRAM.fetch(print)
 
 
 def test_a_killed_process_keeps_others_out_until_its_build_has_ended(path: Path) -> None:
@@ -249,9 +249,8 @@ def test_a_killed_process_keeps_others_out_until_its_build_has_ended(path: Path)
     )
     (path / "bin" / "go").write_text(slow)
     script = (
-        "from vectrial.servers.programs.base import GoProgram, go_program\n"
-        f"go_program(GoProgram{(PROGRAM.module, PROGRAM.package, PROGRAM.version, PROGRAM.sum)},"
-        " print)\n"
+        "from vectrial.servers.programs.base import GoProgram\n"
+        f"GoProgram{(PROGRAM.module, PROGRAM.package, PROGRAM.version, PROGRAM.sum)}.fetch(print)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script]) as killed:
         while not begun.exists():
@@ -264,24 +263,24 @@ def test_a_killed_process_keeps_others_out_until_its_build_has_ended(path: Path)
         lines.append(line)
         may_end.touch()
 
-    go_program(PROGRAM, hear)
+    PROGRAM.fetch(hear)
     assert "another process is making it" in lines[0]
 
 
 def test_a_build_that_fails_shows_its_log_and_leaves_nothing(path: Path) -> None:
     fake_go(path, fails="yes")
     with pytest.raises(NoProgram, match="no such package"):
-        go_program(PROGRAM, print)
+        PROGRAM.fetch(print)
     assert not list((path / "home" / "servers").glob("thing-server-*/"))
     fake_go(path)
-    assert go_program(PROGRAM, print).exists()
+    assert PROGRAM.fetch(print).exists()
 
 
 def test_without_go_the_remedy_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(path / "nothing"))
     with pytest.raises(NoProgram, match="install Go"):
-        go_program(PROGRAM, print)
-    assert go_program_at_hand(PROGRAM).works is False
+        PROGRAM.fetch(print)
+    assert PROGRAM.at_hand().works is False
 
 
 def test_a_program_that_the_user_gives(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ import tiny_server
 from ended import all_ended
 
 from vectrial.model.errors import Unsupported, UserError
-from vectrial.model.limits import Limits
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Limits, Provider
 from vectrial.servers import running as up
 from vectrial.servers.base import Server
 from vectrial.servers.provide import provide
@@ -32,7 +31,7 @@ sys.path.insert(0, {here!r})
 import tiny_server
 from vectrial.util import interrupts
 from vectrial.model.errors import VectrialError
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.servers.running import run_foreground
 
 try:

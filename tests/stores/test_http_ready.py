@@ -9,7 +9,7 @@ from faulty_http_server import Site, serving
 
 from vectrial.model.store import Address
 from vectrial.servers.base import NotReady, Refused
-from vectrial.stores.common.readiness import http_ready
+from vectrial.servers.readiness import http_ready
 from vectrial.stores.qdrant.server import QDRANT
 
 

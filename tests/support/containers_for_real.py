@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.faults import Fault
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.store import Address
 from vectrial.servers.docker import Docker
 from vectrial.servers.docker_cluster import DockerCluster

@@ -16,7 +16,6 @@ from vectrial.datasets.truth import truth_of
 from vectrial.experiments.base import Experiment, Target
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index
-from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import Context, Data, fields_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.errors import Unsupported
@@ -24,7 +23,7 @@ from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest
 from vectrial.model.phase import Phase, State
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.stores.common.temporary import temporary_store

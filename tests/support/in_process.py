@@ -12,10 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vectrial.model.client_limits import Certificate
-from vectrial.model.live import Live
-from vectrial.model.phase import Phase, Role
-from vectrial.model.slices import Turn
+from vectrial.model.phase import Live, Phase, Role, Turn
+from vectrial.model.placement import Certificate
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run import job as jobs

@@ -15,6 +15,7 @@ from vectrial.datasets.truth import truth_of
 from vectrial.gate import ExpectedRows, Subject, run_gate
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset
+from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
@@ -54,6 +55,13 @@ def measured(
         faults = faults_of(store, without_own_ids(dataset))
     assert not faults, faults
     return reading, found, dataset
+
+
+def refused(name: str, address: Address, existing: Existing, words: str) -> None:
+    """The collection is refused in one line, which has these words, before a row is read."""
+    with pytest.raises(UserError, match=words) as told:
+        describe(ExistingCollection(registry.load(name), address, existing))
+    assert "\n" not in str(told.value)
 
 
 def opened(reading: ExistingCollection, found: Description, dataset: Dataset) -> Store:

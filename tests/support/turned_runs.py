@@ -9,8 +9,7 @@ import numpy as np
 from compared_runs import Made
 
 from vectrial._engine import Recorder
-from vectrial.model.phase import Phase, Role
-from vectrial.model.slices import Slice, Turn
+from vectrial.model.phase import Phase, Role, Slice, Turn
 
 MS = 1_000_000
 

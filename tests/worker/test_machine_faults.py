@@ -15,10 +15,9 @@ import pytest
 from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index, NoParams, Params
-from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.filters import Filter
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import Hits, Searcher
 from vectrial.stores.memory import MemoryStore

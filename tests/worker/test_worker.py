@@ -19,15 +19,14 @@ from vectrial.datasets import catalog
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.model.capabilities import Index, NoParams, Params
-from vectrial.model.client_limits import Certificate, ClientLimits
-from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Searcher
+from vectrial.model.trial import OVERDUE
 from vectrial.run import process as running
 from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from vectrial.engine.client import target
 from vectrial.engine.null_server import null_server
 from vectrial.model.capabilities import Index, NoParams
-from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.schema import Schema
 from vectrial.model.store import NativeRows
 from vectrial.stores.memory import MemoryStore

@@ -13,9 +13,8 @@ from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.null_server import null_server
 from vectrial.engine.parts import LoadPart, Sent
 from vectrial.engine.types import LoadOutcome
-from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Ceiling, Certificate, ClientLimits, Placement
 from vectrial.run import client_ceilings
 from vectrial.stores import registry
 from vectrial.workload import ceiling as ceiling_module

@@ -16,7 +16,7 @@ from vectrial.engine.null_server import NullServer, null_server
 from vectrial.engine.types import LoadOutcome, LoadSource, LoadWindow
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import LoadTarget
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload.live import follower
 from vectrial.workload.record import _fault, phase_of_outcome

@@ -14,14 +14,12 @@ import pytest
 from vectrial.engine.client import target
 from vectrial.engine.null_server import null_server
 from vectrial.model.capabilities import Index, NoParams, Params
-from vectrial.model.client_limits import Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.schema import Schema
-from vectrial.model.store import NativeRows, NativeSearch, Searcher, Store
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import LoadTarget, NativeRows, NativeSearch, Searcher, Store
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.streams import Stream, Streamed, by_clients, by_engine

@@ -19,7 +19,7 @@ from vectrial.engine.client import Requests, Session, closed, target
 from vectrial.engine.null_server import null_server
 from vectrial.engine.recorders import judge_of
 from vectrial.model.errors import StoreError, UserError
-from vectrial.model.slices import PARTS, Slice, Turn
+from vectrial.model.phase import PARTS, Slice, Turn
 from vectrial.model.store import Hits
 from vectrial.telemetry.scheduling import scheduled
 from vectrial.workload.in_turns import Turns

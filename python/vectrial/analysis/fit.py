@@ -11,8 +11,7 @@ from typing import Any
 from vectrial.analysis.cost_basis import Use, bill
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial, stable
-from vectrial.model.endings import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT
-from vectrial.model.trial import Series
+from vectrial.model.trial import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT, Series
 from vectrial.stats.intervals import Spread, spread_of
 from vectrial.stats.quantiles import at_most
 from vectrial.suite.model import Prices

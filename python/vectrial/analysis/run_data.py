@@ -21,9 +21,8 @@ from vectrial.analysis.trial import (
     read_slices,
     stable,
 )
-from vectrial.model.gate import CheckResult
 from vectrial.model.phase import Role
-from vectrial.model.trial import IDENTITY, Series
+from vectrial.model.trial import IDENTITY, CheckResult, Series
 from vectrial.results import note
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood

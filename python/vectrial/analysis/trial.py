@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.gate import CheckResult
-from vectrial.model.slices import serial
-from vectrial.model.trial import TrialRow
+from vectrial.model.phase import serial
+from vectrial.model.trial import CheckResult, TrialRow
 from vectrial.results.reader import RunReader
 
 #: Of a phase's parameters those that a store reports, which need not be the same in every repeat.

@@ -17,8 +17,8 @@ from vectrial.cli.run_again import disturbed_trials, until_decided, worth_again
 from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import ExistingOptions, SuiteSource, existing_suite, find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
-from vectrial.model.endings import MACHINE_LACKED
 from vectrial.model.errors import UserError
+from vectrial.model.trial import MACHINE_LACKED
 from vectrial.plan.checks import plan_warnings
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import Measurer

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from vectrial.cli.run_view import at_work, describe
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.progress import STATUS, Status, write_status
 from vectrial.results.writer import TrialRecord

@@ -24,8 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vectrial.cli.output import say
-from vectrial.model.live import Live
-from vectrial.model.phase import Phase, Role
+from vectrial.model.phase import Live, Phase, Role
 from vectrial.plan.estimate import Pace
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord

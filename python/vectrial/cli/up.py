@@ -23,8 +23,7 @@ from vectrial.cli.output import (
     stdout_console,
 )
 from vectrial.model.errors import UserError, VectrialError
-from vectrial.model.placement import Placement
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Placement, Provider
 from vectrial.servers.base import Recipe, ServerError
 from vectrial.servers.local import variable
 from vectrial.servers.provide import check_environment, recipe_of

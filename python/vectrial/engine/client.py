@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,24 +15,33 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge, LoadControl, run_load
 from vectrial.engine.pem import der
 from vectrial.engine.types import (
-    LoadClass,
     LoadColumn,
     LoadOutcome,
-    LoadPlan,
     LoadRecord,
+    LoadSettings,
     LoadSource,
 )
 from vectrial.model.errors import StoreError, UserError
-from vectrial.model.target import (
-    LoadTarget,
-    LoadTls,
-)
+from vectrial.model.store import LoadTarget, LoadTls
 from vectrial.model.workload import IN_FLIGHT
 
 #: Seconds between two calls of `progress`.
 PROGRESS_S = 0.2
 _READY_POLL_S = 0.002
 WINDOW_NS = 1_000_000_000
+#: What a plan has unless it is told otherwise; see `LoadSettings`.
+_SETTINGS: LoadSettings = {
+    "duration_s": None,
+    "warmup_s": None,
+    "warmup_count": None,
+    "threads": 1,
+    "cores": (),
+    "connections": None,
+    "timeout_s": 30.0,
+    "seed": 0,
+    "dedicated": False,
+    "window_ns": WINDOW_NS,
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,18 @@ ALONE = MachineShare()
 
 @dataclass(frozen=True)
 class Requests:
-    """One class of requests; see `LoadClass` for shapes and meaning."""
+    """Requests of one kind. Fields that an operation does not need are None or empty.
+
+    operation: search, insert, upsert, get, delete or payload.
+    vectors: float32 (q, d), the queries or the rows to write. ids: int64, rows of a write, get or
+        delete, `batch` in each request.
+    filters: distinct filters in the protocol's own words; filter_of: uint32 (q,), index of the
+        filter for query i (None: the first for all, if there is one).
+    options: the protocol's own (collection, names of fields, search parameters, …).
+    judge: exact answers of the same queries. once: each request is sent once, in order.
+    keep: keep every answer's first k rows, which takes 12·k bytes of memory each, and the instants
+        of every request.
+    """
 
     name: str
     operation: str = "search"
@@ -72,25 +93,19 @@ class Requests:
     once: bool = False
     keep: bool = False
 
-    def plain(self) -> LoadClass:
-        """The class in the form that the engine takes."""
-        vectors, ids, filter_of = self.vectors, self.ids, self.filter_of
+    def plain(self) -> dict[str, Any]:
+        """The fields by name, as the engine takes them."""
         return {
-            "name": self.name,
-            "operation": self.operation,
-            "vectors": None if vectors is None else np.ascontiguousarray(vectors, np.float32),
-            "ids": None if ids is None else np.ascontiguousarray(ids, np.int64),
-            "columns": list(self.columns),
-            "k": self.k,
-            "batch": self.batch,
-            "filters": list(self.filters),
-            "filter_of": None if filter_of is None else np.ascontiguousarray(filter_of, np.uint32),
-            "payloads": list(self.payloads),
+            **vars(self),
+            "vectors": _contiguous(self.vectors, np.float32),
+            "ids": _contiguous(self.ids, np.int64),
+            "filter_of": _contiguous(self.filter_of, np.uint32),
             "options": dict(self.options),
-            "judge": self.judge,
-            "once": self.once,
-            "keep": self.keep,
         }
+
+
+def _contiguous(values: NDArray[Any] | None, kind: type[np.generic]) -> NDArray[Any] | None:
+    return None if values is None else np.ascontiguousarray(values, kind)
 
 
 def target(
@@ -185,19 +200,9 @@ def drive(
     requests: Sequence[Requests],
     sources: Sequence[LoadSource],
     *,
-    duration_s: float | None = None,
-    warmup_s: float | None = None,
-    warmup_count: int | None = None,
-    threads: int = 1,
     share: MachineShare = ALONE,
-    cores: Sequence[int] = (),
-    connections: int | None = None,
-    timeout_s: float = 30.0,
-    drain_s: float | None = None,
-    seed: int = 0,
-    dedicated: bool = False,
-    window_ns: int = WINDOW_NS,
     progress: Callable[[LoadControl], None] | None = None,
+    **settings: Unpack[LoadSettings],
 ) -> LoadOutcome:
     """Drive a server with requests, and report progress every fifth of a second.
 
@@ -207,34 +212,12 @@ def drive(
     Args:
         to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
         share: this machine's part, if several machines send the load together.
-        connections: total if requests share them, by default one per thread; else the number per
-            source of arrivals (a closed loop's clients have one each), by default 64, all of them
-            open before the clock starts. Arrivals that find no idle connection wait, and
-            `in_flight_limit_hits` counts them.
-        drain_s: how long answers are waited for at the end; unless given, until every request has
-            been answered or has run out of time.
+        settings: see `LoadSettings`.
 
     Raises:
         UserError: a plan or options that do not fit together.
     """
-    plan: LoadPlan = {
-        "classes": [one.plain() for one in requests],
-        "sources": list(sources),
-        "duration_s": duration_s,
-        "warmup_s": warmup_s,
-        "warmup_count": warmup_count,
-        "threads": threads,
-        "machine": share.machine,
-        "machines": share.machines,
-        "cores": list(cores),
-        "connections": connections,
-        "timeout_s": timeout_s,
-        "drain_s": timeout_s + 1.0 if drain_s is None else drain_s,
-        "seed": seed,
-        "dedicated": dedicated,
-        "window_ns": window_ns,
-    }
-    run = _Run(to, plan)
+    run = _Run(to, requests, sources, share, settings)
     if share.start is not None:
         run.control.hold()
     run.start()
@@ -256,11 +239,27 @@ def drive(
 class _Run(threading.Thread):
     """A run of the engine in a thread of its own."""
 
-    def __init__(self, to: LoadTarget, plan: LoadPlan) -> None:
+    def __init__(
+        self,
+        to: LoadTarget,
+        requests: Sequence[Requests],
+        sources: Sequence[LoadSource],
+        share: MachineShare,
+        settings: LoadSettings,
+    ) -> None:
         super().__init__(name="load", daemon=True)
         self.control = LoadControl()
         self.outcome: LoadOutcome | None = None
-        self._to, self._plan = to, plan
+        self._to = to
+        self._plan: dict[str, Any] = {
+            **_SETTINGS,
+            "drain_s": settings.get("timeout_s", _SETTINGS["timeout_s"]) + 1.0,
+            **settings,
+            "classes": [one.plain() for one in requests],
+            "sources": list(sources),
+            "machine": share.machine,
+            "machines": share.machines,
+        }
         self._failure: BaseException | None = None
 
     def run(self) -> None:
@@ -297,8 +296,8 @@ class Session:
     begins when it is connected and warm.
 
     Args:
-        to, requests, source: see `drive`.
-        warmup_s, warmup_count, threads, cores, timeout_s, seed, dedicated: see `drive`.
+        to, requests, source: see `drive`. settings: see `LoadSettings`; each turn has its own
+            duration.
 
     Raises:
         UserError: on entry, a plan or options that do not fit together.
@@ -309,33 +308,9 @@ class Session:
         to: LoadTarget,
         requests: Requests,
         source: LoadSource,
-        *,
-        warmup_s: float | None = None,
-        warmup_count: int | None = None,
-        threads: int = 1,
-        cores: Sequence[int] = (),
-        timeout_s: float = 30.0,
-        seed: int = 0,
-        dedicated: bool = False,
+        **settings: Unpack[LoadSettings],
     ) -> None:
-        plan: LoadPlan = {
-            "classes": [requests.plain()],
-            "sources": [source],
-            "duration_s": 1.0,  # each turn has its own
-            "warmup_s": warmup_s,
-            "warmup_count": warmup_count,
-            "threads": threads,
-            "machine": 0,
-            "machines": 1,
-            "cores": list(cores),
-            "connections": None,
-            "timeout_s": timeout_s,
-            "drain_s": timeout_s + 1.0,
-            "seed": seed,
-            "dedicated": dedicated,
-            "window_ns": WINDOW_NS,
-        }
-        self._run = _Run(to, plan)
+        self._run = _Run(to, [requests], [source], ALONE, {**settings, "duration_s": 1.0})
         self._run.control.in_turns()
 
     def __enter__(self) -> Session:

@@ -1,18 +1,24 @@
 """The null server as a separate process: it answers at once, so that what is measured is the
-client. `python -m vectrial.engine.null_server --family grpc` prints its address and serves until it
-is stopped, or until the process that started it ends.
+client.
+
+    python -m vectrial.engine.null_server '{"family": "grpc", "port": 6334}'
+
+prints its address and serves until it is stopped. The settings are those of `main`; replies may
+follow.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from vectrial._engine import serve_null
 from vectrial.engine.pem import der
@@ -22,8 +28,6 @@ from vectrial.util.children import python
 from vectrial.util.process import die_with_parent
 
 _STOP_S = 5.0
-_FAMILIES = "grpc, flight, http, resp or postgres; or close, silent, noise, which speak no protocol"
-_FAULTS = "status, reset, break, truncate, garbage, late, never, twice"
 
 
 @dataclass(frozen=True)
@@ -70,19 +74,20 @@ def null_server(
     Raises:
         StoreError: it did not start.
     """
-    command = [*python("vectrial.engine.null_server"), "--family", family]
-    command += ["--k", str(k), "--port", str(port), "--parent", str(os.getpid())]
-    command += ["--late", str(late_s), "--room", str(room)]
-    for path, message in (replies or {}).items():
-        command += ["--reply", f"{path}={message.hex()}"]
-    for fault, every in faults:
-        command += ["--fault", f"{fault}:{every}"]
-    if stall_s is not None:
-        command += ["--stall", ":".join(map(str, stall_s))]
-    if cores:
-        command += ["--cores", ",".join(map(str, cores))]
-    if identity is not None:
-        command += ["--identity", *map(str, identity)]
+    settings = {
+        "family": family,
+        "k": k,
+        "port": port,
+        "cores": list(cores),
+        "faults": list(faults),
+        "late_s": late_s,
+        "stall_s": stall_s,
+        "identity": identity and [os.fspath(file) for file in identity],
+        "room": room,
+        "parent": os.getpid(),
+    }
+    command = [*python("vectrial.engine.null_server"), json.dumps(settings)]
+    command += [f"{path}={message.hex()}" for path, message in (replies or {}).items()]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=for_measuring(), text=True)
     try:
         assert process.stdout is not None
@@ -102,102 +107,52 @@ def null_server(
             process.stdout.close()
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m vectrial.engine.null_server",
-        description="A server that answers every request at once, to measure clients against.",
-    )
-    parser.add_argument("--family", default="grpc", help=f"what it speaks: {_FAMILIES}")
-    parser.add_argument("--host", default="127.0.0.1", help="IP address to listen on")
-    parser.add_argument("--port", type=int, default=0, help="port; 0: any free one")
-    parser.add_argument("--k", type=int, default=10, help="rows of a search's answer")
-    parser.add_argument("--cores", type=_cores, default=[], help="cores it may run on, as 0,1")
-    parser.add_argument(
-        "--reply",
-        type=_reply,
-        metavar="PATH=HEX",
-        help="the message that answers requests of a path of another protocol",
-        action="append",
-        default=[],
-    )
-    parser.add_argument(
-        "--fault",
-        type=_fault,
-        metavar="NAME:EVERY",
-        help=f"what goes wrong with every so many requests: {_FAULTS}",
-        action="append",
-        default=[],
-    )
-    parser.add_argument("--late", type=float, default=0.1, help="seconds that a late answer takes")
-    parser.add_argument(
-        "--stall", type=_stall, metavar="EVERY:FOR", help="stand still so often, so long: seconds"
-    )
-    parser.add_argument(
-        "--identity",
-        nargs=2,
-        type=Path,
-        metavar=("CHAIN", "KEY"),
-        help="speak TLS: PEM files of the certificates and the PKCS #8 key",
-    )
-    parser.add_argument("--room", type=int, default=0, help="requests in flight on a connection")
-    parser.add_argument("--parent", type=int, default=0, help="stop when this process has ended")
-    return parser.parse_args()
+def main(
+    *replies: str,
+    family: str = "grpc",
+    host: str = "127.0.0.1",
+    port: int = 0,
+    k: int = 10,
+    cores: Sequence[int] = (),
+    faults: Sequence[Sequence[Any]] = (),
+    late_s: float = 0.1,
+    stall_s: Sequence[float] | None = None,
+    identity: Sequence[str] | None = None,
+    room: int = 0,
+    parent: int = 0,
+) -> None:
+    """Serve until a signal ends the process; see `null_server`. Replies are `PATH=HEX`.
 
-
-def _cores(text: str) -> list[int]:
-    return [int(core) for core in text.split(",")]
-
-
-def _reply(text: str) -> tuple[str, bytes]:
-    path, _, message = text.partition("=")
-    return path, bytes.fromhex(message)
-
-
-def _fault(text: str) -> tuple[str, int]:
-    name, _, every = text.partition(":")
-    return name, int(every)
-
-
-def _stall(text: str) -> tuple[float, float]:
-    every, _, length = text.partition(":")
-    return float(every), float(length)
-
-
-def main() -> None:
-    """Serve until a signal ends the process."""
-    given = _arguments()
+    parent: serve no longer than this process lives.
+    """
     # Serving never returns to the interpreter, where Python's own handlers would run.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if given.parent:
-        die_with_parent(given.parent)
-    if given.cores:
-        os.sched_setaffinity(0, given.cores)
-
-    identity = None
-    if given.identity:
-        chain, key = given.identity
-        identity = der(chain, "CERTIFICATE"), der(key, "PRIVATE KEY")[0]
-
-    def ready(port: int) -> None:
-        print(f"{given.host}:{port}", flush=True)
-
+    if parent:
+        die_with_parent(parent)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    tls = None
+    if identity is not None:
+        chain, key = map(Path, identity)
+        tls = der(chain, "CERTIFICATE"), der(key, "PRIVATE KEY")[0]
+    by_path = (reply.partition("=") for reply in replies)
     serve_null(
         {
-            "family": given.family,
-            "host": given.host,
-            "port": given.port,
-            "k": given.k,
-            "replies": dict(given.reply),
-            "faults": given.fault,
-            "late_s": given.late,
-            "stall_s": given.stall,
-            "identity": identity,
-            "room": given.room,
+            "family": family,
+            "host": host,
+            "port": port,
+            "k": k,
+            "replies": {path: bytes.fromhex(message) for path, _, message in by_path},
+            "faults": [(fault, every) for fault, every in faults],
+            "late_s": late_s,
+            "stall_s": None if stall_s is None else (stall_s[0], stall_s[1]),
+            "identity": tls,
+            "room": room,
         },
-        ready,
+        lambda bound: print(f"{host}:{bound}", flush=True),
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[2:], **json.loads(sys.argv[1]))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge, LoadControl, Recorder, histogram_merge
 from vectrial.engine.client import MachineShare, Requests, drive
+from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord, LoadSource
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import LoadTarget
 
 #: Fields of an outcome that the parts of a load add up to.
 _SUMS = (
@@ -161,8 +162,8 @@ def _class(
 
     return {
         "name": parts[0]["name"],
-        "recorder": _sum(measured),
-        "warmup": _sum(warmups),
+        "recorder": merge(measured),
+        "warmup": merge(warmups),
         "lag": histogram_merge([part["lag"] for part in parts]),
         "issued": total("issued"),
         "in_flight": total("in_flight"),
@@ -170,13 +171,6 @@ def _class(
         "answers": _joined([part["answers"] for part in parts]),
         "requests": _joined(logs),
     }
-
-
-def _sum(recorders: Sequence[Recorder]) -> Recorder:
-    whole, *others = recorders
-    for other in others:
-        whole.merge(other)
-    return whole
 
 
 def _shifted(requests: tuple[Any, ...], by_ns: int) -> tuple[Any, ...]:

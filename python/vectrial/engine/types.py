@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial._engine import Judge, Recorder
+from vectrial._engine import Recorder
 
 
 class LoadColumn(TypedDict):
@@ -16,36 +17,6 @@ class LoadColumn(TypedDict):
     name: str
     values: NDArray[np.int64] | NDArray[np.float64] | NDArray[np.bool_] | list[str]
     valid: NDArray[np.bool_] | None
-
-
-class LoadClass(TypedDict):
-    """Requests of one kind. Fields that an operation does not need are None or empty.
-
-    operation: search, insert, upsert, get, delete or payload.
-    vectors: float32 (q, d), the queries or the rows to write. ids: int64, rows of a write, get or
-        delete, `batch` in each request.
-    filters: distinct filters in the protocol's own words; filter_of: uint32 (q,), index of the
-        filter for query i (None: the first for all, if there is one).
-    options: the protocol's own (collection, names of fields, search parameters, …).
-    judge: exact answers of the same queries. once: each request is sent once, in order.
-    keep: keep every answer's first k rows, which takes 12·k bytes of memory each, and the instants
-        of every request.
-    """
-
-    name: str
-    operation: str
-    vectors: NDArray[np.float32] | None
-    ids: NDArray[np.int64] | None
-    columns: list[LoadColumn]
-    k: int
-    batch: int
-    filters: list[bytes]
-    filter_of: NDArray[np.uint32] | None
-    payloads: list[bytes]
-    options: dict[str, str]
-    judge: Judge | None
-    once: bool
-    keep: bool
 
 
 class LoadSource(TypedDict):
@@ -70,28 +41,25 @@ class LoadSource(TypedDict):
     background: bool
 
 
-class LoadPlan(TypedDict):
-    """A run: warm-up (skipped without a limit), then measurement, over the same connections.
+class LoadSettings(TypedDict, total=False):
+    """How a load is sent: warm-up (skipped without a limit), then measurement, over the same
+    connections. Every setting has a default.
 
-    machine, machines: its number among the machines that send the load together, each with as many
-        threads; counts, clients and schedules apply to all machines together.
     threads: client threads, each pinned to one of `cores` if these are given.
-    connections: total if requests share them, else per open source; None: one per thread if
-        requests share them, else 64.
+    connections: total if requests share them, by default one per thread; else the number per
+        source of arrivals (a closed loop's clients have one each), by default 64, all of them open
+        before the clock starts. Arrivals that find no idle connection wait, and
+        `in_flight_limit_hits` counts them.
     timeout_s: time after which a request has failed. drain_s: how long answers are waited for at
-        the end.
+        the end; unless given, until every request has been answered or has run out of time.
     dedicated: wait for arrivals in a loop that takes a core of its own.
     """
 
-    classes: list[LoadClass]
-    sources: list[LoadSource]
     duration_s: float | None
     warmup_s: float | None
     warmup_count: int | None
     threads: int
-    machine: int
-    machines: int
-    cores: list[int]
+    cores: Sequence[int]
     connections: int | None
     timeout_s: float
     drain_s: float

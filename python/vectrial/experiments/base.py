@@ -23,7 +23,6 @@ from vectrial.document.sheet import Sheet
 from vectrial.model.capabilities import Capabilities, Index, Params, Returning
 from vectrial.model.context import Context, Data, operating_point, search_params
 from vectrial.model.errors import Unsupported, UserError
-from vectrial.model.gate import Scope
 from vectrial.model.inputs import Clients, ExactModel, product_size
 from vectrial.model.lane import (
     Lane,
@@ -31,12 +30,12 @@ from vectrial.model.lane import (
     refuse_search_params,
     writes_natively,
 )
-from vectrial.model.limits import Limits
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.phase import Phase, State
+from vectrial.model.phase import Phase, State, TurnTime
+from vectrial.model.placement import Limits
 from vectrial.model.results_schema import MetricName
-from vectrial.model.slices import TurnTime
 from vectrial.model.store import Searcher, Store
+from vectrial.model.trial import Scope
 from vectrial.workload.in_turns import TurnLoad
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from vectrial.model.context import Context
 from vectrial.model.inputs import InFlight, PositiveSeconds, Rate, Seconds, Warmup, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.phase import Role
-from vectrial.model.slices import TurnTime
+from vectrial.model.phase import Role, TurnTime
 from vectrial.workload.search import SearchLoad
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import numpy as np
 from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.conditions import conditions
 from vectrial.gate.model import ExpectedRows, GateResult, GateResults, Subject
-from vectrial.model.gate import CheckResult, Scope
 from vectrial.model.refusals import alike
+from vectrial.model.trial import CheckResult, Scope
 
 __all__ = [
     "CheckResult", "ExpectedRows", "GateResult", "Scope", "Subject", "check_loaded_rows",

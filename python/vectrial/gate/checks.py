@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vectrial.model.gate import Scope
+from vectrial.model.trial import Scope
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from vectrial._engine import Judge
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Capabilities, Index, IndexKind, Params
 from vectrial.model.filters import Filter
-from vectrial.model.gate import CheckResult, Scope
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
+from vectrial.model.trial import CheckResult, Scope
 from vectrial.stores.common.arrow import ids_of, vectors_of
 
 #: Relative error of a float64 in metadata: four units in the last place.

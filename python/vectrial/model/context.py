@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.capabilities import Index, Params
-from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.existing import Existing
 from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
-from vectrial.model.live import Live
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.operating_point import OperatingPoint
+from vectrial.model.phase import Live
+from vectrial.model.placement import Certificate
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Field, Schema, fields_of_columns
 from vectrial.model.store import Address, Store

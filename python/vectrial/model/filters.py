@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import or_
+from operator import and_, ge, gt, le, lt, or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +54,12 @@ class Range:
     lt: float | int | None = None
     lte: float | int | None = None
 
+    @property
+    def bounds(self) -> dict[str, float | int]:
+        """The bounds that are given, by their names."""
+        every = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
+        return {name: bound for name, bound in every.items() if bound is not None}
+
 
 @dataclass(frozen=True)
 class IsNull:
@@ -83,7 +89,9 @@ class Not:
     part: Filter
 
 
-Filter = Eq | In | Range | IsNull | And | Or | Not
+#: A condition on one column.
+Leaf = Eq | In | Range | IsNull
+Filter = Leaf | And | Or | Not
 
 #: One filter for all queries, or one for each of them.
 Filters = Filter | Sequence[Filter] | None
@@ -99,6 +107,9 @@ OPERATORS: Mapping[str, type] = {
     "not": Not,
 }
 _NAMES = {kind: name for name, kind in OPERATORS.items()}
+#: Bounds of a range, each with its sign, and with the bound that holds where it does not.
+SIGNS: Mapping[str, str] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+OPPOSITES: Mapping[str, str] = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 
 
 def operators(where: Filter) -> frozenset[str]:
@@ -125,15 +136,18 @@ def fields(where: Filter) -> frozenset[str]:
 
 def renamed(where: Filter, names: Mapping[str, str]) -> Filter:
     """The filter with its columns renamed. names: new names of all columns that it reads."""
+    return _with_leaves(where, lambda leaf: replace(leaf, field=names[leaf.field]))
+
+
+def _with_leaves(where: Filter, change: Callable[[Leaf], Filter]) -> Filter:
+    """The filter with every condition on a column changed."""
     match where:
-        case And(parts):
-            return And(tuple(renamed(part, names) for part in parts))
-        case Or(parts):
-            return Or(tuple(renamed(part, names) for part in parts))
+        case And(parts) | Or(parts):
+            return type(where)(tuple(_with_leaves(part, change) for part in parts))
         case Not(part):
-            return Not(renamed(part, names))
+            return Not(_with_leaves(part, change))
         case _:
-            return replace(where, field=names[where.field])
+            return change(where)
 
 
 #: The integers of a column.
@@ -148,21 +162,15 @@ def coerce_values(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
         some of them minus zero is less than zero.
     types: types of the columns that `where` reads.
     """
-    match where:
-        case And(parts):
-            return And(tuple(coerce_values(part, types) for part in parts))
-        case Or(parts):
-            return Or(tuple(coerce_values(part, types) for part in parts))
-        case Not(part):
-            return Not(coerce_values(part, types))
-        case IsNull():
-            return where
-        case _ if pa.types.is_integer(types[where.field]):
-            return _integral(where)
-        case _ if pa.types.is_floating(types[where.field]):
-            return _floating(where)
-        case _:
-            return where
+
+    def coerced(leaf: Leaf) -> Filter:
+        if isinstance(leaf, IsNull):
+            return leaf
+        if pa.types.is_integer(types[leaf.field]):
+            return _integral(leaf)
+        return _floating(leaf) if pa.types.is_floating(types[leaf.field]) else leaf
+
+    return _with_leaves(where, coerced)
 
 
 def _integral(where: Eq | In | Range) -> Filter:
@@ -192,8 +200,7 @@ def _whole(value: Value) -> Value | None:
 
 
 def _integral_range(where: Range) -> Filter:
-    given = [bound for bound in (where.gt, where.gte, where.lt, where.lte) if bound is not None]
-    if any(math.isnan(bound) for bound in given):
+    if any(map(math.isnan, where.bounds.values())):
         return _nothing(where.field)
     low = high = None
     if where.gt is not None:
@@ -237,11 +244,7 @@ def _floating(where: Eq | In | Range) -> Filter:
             equal = tuple(v for v in map(_float, values) if v == v)  # NaN equals nothing
             return In(name, equal) if equal else _nothing(name)
         case Range():
-            bounds = {
-                key: float(bound) + 0.0
-                for key in ("gt", "gte", "lt", "lte")
-                if (bound := getattr(where, key)) is not None
-            }
+            bounds = {key: float(bound) + 0.0 for key, bound in where.bounds.items()}
             return Range(where.field, **bounds)
 
 
@@ -260,25 +263,15 @@ def _expression(where: Filter) -> pc.Expression:
             return reduce(or_, (_among(pc.field(name), one) for one in alike))
         case Range():
             column = pc.field(where.field)
-            bounds = [
-                column > pc.scalar(where.gt) if where.gt is not None else None,
-                column >= pc.scalar(where.gte) if where.gte is not None else None,
-                column < pc.scalar(where.lt) if where.lt is not None else None,
-                column <= pc.scalar(where.lte) if where.lte is not None else None,
-            ]
-            given = [bound for bound in bounds if bound is not None]
-            out = given[0]
-            for part in given[1:]:
-                out = out & part
-            return out
+            compare = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+            bounds = where.bounds.items()
+            every = (compare[key](column, pc.scalar(bound)) for key, bound in bounds)
+            both: pc.Expression = reduce(and_, every)
+            return both
         case IsNull(name):
             return pc.field(name).is_null()
         case And(parts) | Or(parts):
-            expressions = [_expression(part) for part in parts]
-            out = expressions[0]
-            for part in expressions[1:]:
-                out = (out & part) if isinstance(where, And) else (out | part)
-            return out
+            return reduce(and_ if isinstance(where, And) else or_, map(_expression, parts))
         case Not(part):
             return ~_expression(part)
 
@@ -329,12 +322,7 @@ def _plain(where: Filter) -> dict[str, Any]:
         case In(name, values):
             return {"in": {name: list(values)}}
         case Range():
-            bounds = {
-                key: getattr(where, key)
-                for key in ("gt", "gte", "lt", "lte")
-                if getattr(where, key) is not None
-            }
-            return {"range": {where.field: bounds}}
+            return {"range": {where.field: where.bounds}}
         case IsNull(name):
             return {"is_null": name}
         case And(parts) | Or(parts):
@@ -423,8 +411,7 @@ def _comparison(name: str, column: str, operand: Any, at: str) -> Filter:
         if not all(isinstance(item, Value) for item in operand):
             raise UserError("every value must be a number, text or true/false", where=at)
         return In(column, tuple(operand))
-    known = {"gt", "gte", "lt", "lte"}
-    if not isinstance(operand, Mapping) or not operand or not set(operand) <= known:
+    if not isinstance(operand, Mapping) or not operand or not set(operand) <= SIGNS.keys():
         raise UserError("expected bounds among gt, gte, lt, lte", where=at)
     for key, bound in operand.items():
         if isinstance(bound, bool) or not isinstance(bound, int | float):

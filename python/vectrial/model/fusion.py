@@ -1,11 +1,16 @@
 """Joining a ranking by vector and a ranking by text into one.
 
 α weighs the two: 1 is the vector alone, 0 the text alone. What a store does is declared in its
-`Hybrid`; what it should find is said by `fuse`, from the same formulas over exact scores.
+`Hybrid`; what it should find is said by `fuse`, from the same formulas over exact scores. Of texts
+these are BM25's, to which stores' text searches are held.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +21,9 @@ from vectrial.model.metric import Metric
 
 #: Of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
 RANK_CONSTANT = 60
+#: The constants that Weaviate, Lucene and LanceDB have, unless told otherwise.
+K1, B = 1.2, 0.75
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Fusion(StrEnum):
@@ -110,3 +118,46 @@ def similarity(
             product = -distances
             negative = 1.0 / (1.0 + np.maximum(-product, 0.0))
             return np.asarray(np.where(product < 0, negative, 1.0 + product))
+
+
+def words(text: str) -> list[str]:
+    """Runs of letters and digits, in lower case: no stemming, no stop words."""
+    return _WORD.findall(text.lower())
+
+
+class Bm25:
+    """An index of texts (n,) for their exact ranking; a missing text has no words.
+
+        score(d, q) = Σ idf(w) · tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
+        idf(w) = ln(1 + (n - n_w + 1/2) / (n_w + 1/2))
+
+    over the words w of q, one that comes twice counting twice: Robertson and Zaragoza, The
+    Probabilistic Relevance Framework (2009), with the idf that is never negative, as in Lucene.
+    """
+
+    def __init__(self, texts: Sequence[str | None], k1: float = K1, b: float = B) -> None:
+        counts = [Counter(words(text or "")) for text in texts]
+        lengths = np.array([count.total() for count in counts], dtype=np.float64)
+        mean = float(lengths.mean()) if lengths.any() else 1.0
+        norms = k1 * (1 - b + b * lengths / mean)
+        postings: dict[str, tuple[list[int], list[int]]] = {}
+        for row, count in enumerate(counts):
+            for word, times in count.items():
+                rows, tfs = postings.setdefault(word, ([], []))
+                rows.append(row)
+                tfs.append(times)
+        self.rows = len(counts)
+        self._postings: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        for word, (rows, tfs) in postings.items():
+            at, tf = np.array(rows, np.int64), np.array(tfs, np.float64)
+            idf = math.log(1 + (self.rows - len(at) + 0.5) / (len(at) + 0.5))
+            self._postings[word] = at, idf * tf * (k1 + 1) / (tf + norms[at])
+
+    def scores(self, text: str) -> NDArray[np.float64]:
+        """BM25 scores of every row, (n,); 0 for a row that shares no word with `text`."""
+        found = np.zeros(self.rows)
+        for word, times in Counter(words(text)).items():
+            if word in self._postings:
+                at, weights = self._postings[word]
+                found[at] += times * weights
+        return found

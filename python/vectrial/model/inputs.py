@@ -17,7 +17,7 @@ from pydantic import (
     field_validator,
 )
 
-from vectrial.model.printable import control_character
+from vectrial.model.errors import control_character
 
 #: Bytes of UTF-8 in a name: it becomes part of the names of files, which have 255.
 NAME_BYTES = 200

@@ -1,16 +1,19 @@
-"""Placement of the client and the server of a store, so that neither takes the other's time."""
+"""Where the client and the server of a store run, and what each may use, so that neither takes the
+other's time."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator
 
 from vectrial.model.errors import UserError
 from vectrial.model.inputs import ExactModel
-from vectrial.model.limits import Limits
 
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 #: A pebibyte.
@@ -18,6 +21,33 @@ _MOST_BYTES = 2**50
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
 
 Core = Annotated[int, Field(ge=0)]
+#: More nodes than these are a typing error on one machine.
+MOST_NODES = 64
+
+
+class Provider(StrEnum):
+    """Source of a server."""
+
+    EXTERNAL = "external"  # it runs already, at the address that the environment gives
+    LOCAL = "local"  # a program of this machine
+    DOCKER = "docker"  # the official image
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a process. cpus: in processors, 1.5 for one and a half. None: unlimited."""
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.cpus is not None or self.memory_bytes is not None
+
+    def __str__(self) -> str:
+        parts = [] if self.cpus is None else [f"{self.cpus:g} processors"]
+        if self.memory_bytes is not None:
+            parts.append(f"{self.memory_bytes / 2**20:,.0f} MiB")
+        return ", ".join(parts) or "none"
 
 
 class Placement(ExactModel):
@@ -121,3 +151,77 @@ def size_bytes(size: str) -> int:
     if size_in_bytes > _MOST_BYTES:
         raise ValueError("more memory than any machine has")
     return int(size_in_bytes)
+
+
+class LimitShare(StrEnum):
+    """Scope of the server limits in the suite's placement."""
+
+    TOTAL = "total"  # all nodes together: n nodes have an nth each of what one node has
+    EACH = "each"  # every node: n nodes have n times what one node has
+
+
+class Hosts(ExactModel):
+    """Hosts on one machine: one for each node of a cluster, or one for a single server that can
+    form a cluster.
+
+    limits: whether the placement's server limits apply to all nodes together or to each.
+    link_mbit: rate of each host's link in both directions, in 10^6 bits per second; unlimited
+        unless given.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    limits: LimitShare = LimitShare.TOTAL
+    link_mbit: float | None = Field(default=None, ge=0.1, le=1_000_000)
+
+
+def limits_of_node(whole: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
+    """Limits of one node of a cluster of this many nodes, derived from the suite's limits."""
+    if share is LimitShare.EACH:
+        return whole
+    cpus = None if whole.cpus is None else whole.cpus / nodes
+    memory = None if whole.memory_bytes is None else whole.memory_bytes // nodes
+    return Limits(cpus, memory)
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Greatest rate of the client at a number of requests in flight: requests per second, and the
+    client's processor time per request in microseconds."""
+
+    in_flight: int
+    qps: float
+    cpu_us: float
+
+
+class ClientLimits(ExactModel):
+    """Limits beyond which a row says more about the client than about the store: it is
+    `client-bound`.
+
+    docs/method.md says why the defaults are what they are.
+
+    cpu_share: processor time of the client's threads over the time they had.
+    ceiling_share: requests a second over the ceiling.
+    lag_us, lag_share: p99 of the schedule lag, in microseconds and over p99 of the latency; an open
+        loop is client-bound if it exceeds both.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    cpu_share: float = Field(default=0.8, gt=0)
+    ceiling_share: float = Field(default=0.8, gt=0)
+    lag_us: float = Field(default=200.0, gt=0)
+    lag_share: float = Field(default=0.1, gt=0)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Limits of a trial's client. ceilings: by requests in flight; see `in_flight_for`. lacking:
+    reason for missing ceilings. disproved: `ceilings` that a phase exceeded: the client can do more
+    than when they were measured, so no phase is held to them."""
+
+    limits: ClientLimits
+    placement: Placement
+    ceilings: Mapping[int, Ceiling]
+    lacking: str = ""
+    disproved: set[int] = field(default_factory=set)

@@ -92,7 +92,7 @@ create table gate (
 # memory that each process has had. group_*: of the server's own control group, where it has one;
 # its memory counts the page cache too. disk_bytes: allocated blocks of the data folders.
 # window.second counts from the phase's start.
-# slice: a turn of a phase that took turns with others; see `vectrial.model.slices`. Slices of the
+# slice: a turn of a phase that took turns with others; see `vectrial.model.phase`. Slices of the
 # same round of the same session were measured together; began_s counts from the trial's
 # start; length_s was asked for, head included. Runs of earlier versions lack the table.
 

@@ -74,6 +74,11 @@ class Schema:
         name, even `id` or `vector`; its column in a batch, and in most stores, never collides."""
         return {field.name: f"f{at}" for at, field in enumerate(self.fields)}
 
+    @cached_property
+    def types(self) -> Mapping[str, FieldType]:
+        """Types of the fields, by name."""
+        return {field.name: field.type for field in self.fields}
+
     def arrow(self) -> pa.Schema:
         """The schema of the batches given to `insert` and returned by `get` and `scan`:
         `id` int64, `vector` fixed_size_list<float32>[dim], then the fields (nullable), under the

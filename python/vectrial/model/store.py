@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +35,6 @@ from vectrial.model.file_categories import FileKinds
 from vectrial.model.filters import Filter
 from vectrial.model.fusion import Blend
 from vectrial.model.schema import Schema
-
-if TYPE_CHECKING:
-    from vectrial.model.target import LoadTarget
 
 
 @dataclass(frozen=True)
@@ -112,6 +109,29 @@ class HybridSearcher(Protocol):
         words; both of the same length ≤ k. Scores are the fusion's, larger is better; at α = 1 and
         0 they are the scores of the one side that is searched."""
         ...
+
+
+class LoadTarget(TypedDict):
+    """A server. `protocol`: a name of `engine/src/protocols/mod.rs`; `headers` go with every
+    request; `options` are the protocol's own (user, database, …); `nodes`: (host, port) of each
+    node of a cluster, between which connections alternate; empty for one server. `primary`: writes
+    go to the first node alone."""
+
+    protocol: str
+    host: str
+    port: int
+    tls: LoadTls | None
+    headers: list[tuple[str, str]]
+    options: dict[str, str]
+    nodes: list[tuple[str, int]]
+    primary: bool
+
+
+class LoadTls(TypedDict):
+    """TLS identity of a server: its name, and certificates (DER) that may have signed its own."""
+
+    roots: list[bytes]
+    name: str
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""Identity of a trial."""
+"""Identity of a trial, results of the gate as it keeps them, and how it may end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Among `TrialRow.index_params` of a trial on a cluster, the number of its nodes.
 NODES = "nodes"
@@ -58,3 +59,40 @@ class TrialRow:
 
 #: The columns of the table `trial` that are its identity.
 IDENTITY = tuple(field.name for field in fields(TrialRow))
+
+
+class CheckResult(NamedTuple):
+    """Result of a gate check as a trial keeps it: a row of the table `gate`.
+
+    relevant: the trial's figures depend on what was checked, so that a failure invalidates them.
+    """
+
+    name: str
+    passed: bool | None
+    detail: str
+    demands: str
+    invalidates: str
+    relevant: bool
+
+
+class Scope(StrEnum):
+    """Trials that a failed check invalidates: their figures depend on what was checked."""
+
+    EVERYTHING = "everything"
+    FILTERS = "filtered searches"
+    FINDS = "finds by condition"
+    CHANGES = "changes of rows"
+
+
+#: How a trial ends that does not end by itself: what its reason begins with. The server's program
+#: ended; it was alive and silent.
+SERVER_ENDED = "the server ended"
+SERVER_SILENT = "the server does not answer"
+#: The measuring process ended, by a signal or an exit code.
+PROCESS_ENDED = "the measuring process ended"
+#: The trial was ended at its limit of time.
+OVERDUE = "took longer than trial_timeout_s"
+#: A turn was ended at its limit of time.
+STUCK = "it did not end its turn within"
+#: Something was used up that is the machine's, and no fault of the store.
+MACHINE_LACKED = "this machine lacked"

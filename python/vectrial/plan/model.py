@@ -14,13 +14,11 @@ from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
 from vectrial.model.context import Data
 from vectrial.model.existing import Existing
-from vectrial.model.limits import Limits
 from vectrial.model.metric import Metric
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.phase import State
-from vectrial.model.provider import Provider
+from vectrial.model.phase import State, TurnTime
+from vectrial.model.placement import Limits, Provider
 from vectrial.model.schema import Field, Schema
-from vectrial.model.slices import TurnTime
 from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
 from vectrial.plan.estimate import begin_s

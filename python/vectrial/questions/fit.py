@@ -24,9 +24,7 @@ from vectrial.analysis.run_data import RunData, load
 from vectrial.analysis.trial import Trial
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.lane import lanes_of
-from vectrial.model.limits import Limits
-from vectrial.model.placement import Placement
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Limits, Placement, Provider
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import DATASET, Bench, conduct, question

@@ -15,8 +15,7 @@ import duckdb
 import numpy as np
 
 from vectrial.model.errors import UserError
-from vectrial.model.gate import CheckResult
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Phase, Slice
 from vectrial.model.results_schema import (
     DDL,
     SCHEMA_VERSION,
@@ -24,8 +23,7 @@ from vectrial.model.results_schema import (
     MetricName,
     with_own,
 )
-from vectrial.model.slices import Slice
-from vectrial.model.trial import IDENTITY, TrialRow
+from vectrial.model.trial import IDENTITY, CheckResult, TrialRow
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
 
 _ROWS_OF_STATEMENT = 100

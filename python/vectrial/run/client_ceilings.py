@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from vectrial.engine.parts import Order, Sent
-from vectrial.model.client_limits import Ceiling, Certificate
 from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, State
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Ceiling, Certificate, Placement
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.plan.model import Job

@@ -25,8 +25,8 @@ from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing, IntegerKeys, NewKeys
 from vectrial.model.lane import Lane, lanes_of
 from vectrial.model.metric import Metric
+from vectrial.model.placement import Provider
 from vectrial.model.progress import Progress, silent
-from vectrial.model.provider import Provider
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
 from vectrial.servers.provide import provide, recipe_of

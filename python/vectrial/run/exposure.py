@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from vectrial.model.errors import UserError, VectrialError
+from vectrial.model.placement import Provider
 from vectrial.model.progress import LineProgress
-from vectrial.model.provider import Provider
 from vectrial.model.store import Store
 from vectrial.servers.base import Recipe
 from vectrial.servers.namespaces import no_network

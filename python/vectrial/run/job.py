@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.errors import VectrialError
-from vectrial.model.live import Live
-from vectrial.model.provider import Provider
-from vectrial.model.slices import TurnTime
+from vectrial.model.phase import Live, TurnTime
+from vectrial.model.placement import Provider
 from vectrial.plan.model import Job, PlannedTrial, canonical
 from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines

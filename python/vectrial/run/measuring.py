@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results import note as notes
 from vectrial.results.writer import RunWriter, TrialRecord

@@ -16,20 +16,18 @@ from types import MappingProxyType
 from typing import Any
 
 from vectrial.experiments.base import Experiment
-from vectrial.model.client_limits import Certificate
-from vectrial.model.endings import (
+from vectrial.model.errors import Unsupported
+from vectrial.model.phase import Turn
+from vectrial.model.placement import Certificate, Limits, Provider
+from vectrial.model.progress import LineProgress
+from vectrial.model.store import Store
+from vectrial.model.trial import (
     OVERDUE,
     PROCESS_ENDED,
     SERVER_ENDED,
     SERVER_SILENT,
     STUCK,
 )
-from vectrial.model.errors import Unsupported
-from vectrial.model.limits import Limits
-from vectrial.model.progress import LineProgress
-from vectrial.model.provider import Provider
-from vectrial.model.slices import Turn
-from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run import heartbeat
 from vectrial.run.client_ceilings import ClientMachines

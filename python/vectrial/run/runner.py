@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from vectrial.model.endings import MACHINE_LACKED
+from vectrial.model.trial import MACHINE_LACKED
 from vectrial.plan.estimate import TimeLimit
 from vectrial.plan.model import Job, Plan, groups_of
 from vectrial.results.writer import RunWriter, TrialRecord

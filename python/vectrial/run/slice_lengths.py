@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.slices import COLDER, PARTS, Slice, TurnTime
+from vectrial.model.phase import COLDER, PARTS, Slice, TurnTime
 
 #: The longest slice, in seconds.
 LONGEST_S = 2.0

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import psutil
 
-from vectrial.model.slices import Slice, Turn, TurnTime
+from vectrial.model.phase import Slice, Turn, TurnTime
 from vectrial.run.slice_lengths import LEAST_ROUNDS, Length, first_try, fitted
 from vectrial.run.watcher import Watcher
 from vectrial.worker.messages import Progress, TurnResult

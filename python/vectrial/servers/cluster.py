@@ -3,40 +3,26 @@ which one may be lost in between."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.hosts import MOST_NODES, LimitShare, limits_of_node
-from vectrial.model.hosts import Hosts as HostSettings
-from vectrial.model.limits import Limits
+from vectrial.model.placement import MOST_NODES, Limits, LimitShare, limits_of_node
+from vectrial.model.placement import Hosts as HostSettings
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import (
-    READY_S,
-    Cluster,
-    Clustering,
-    Command,
-    Node,
-    Recipe,
-    Server,
-    ServerError,
-    wait_until,
-)
+from vectrial.servers.base import Cluster, Clustering, Command, Node, Recipe, ServerError
 from vectrial.servers.hosts import CENTRE, LABEL, RunningHosts
 from vectrial.servers.inside import Inside
-from vectrial.servers.joining import wait_joinable
 from vectrial.servers.local import Local, exposed
 from vectrial.servers.managed_process import HOST, free_ports, share_secrets
 from vectrial.servers.namespaces import Network, Relay, no_network
+from vectrial.servers.nodes import StartedCluster
 from vectrial.servers.services import Services
-from vectrial.util import interrupts
 
 #: How often ports are drawn until they are as a recipe needs them.
 _DRAWS = 100
@@ -58,7 +44,7 @@ def clustering(recipe: Recipe, nodes: int, least: int = 2) -> Clustering:
     return recipe.cluster
 
 
-class LocalCluster(Server):
+class LocalCluster(StartedCluster[Local]):
     """Programs from a package registry that form a cluster; see `Local`. Nodes share one network or
     have a host each, and are started and ended together.
 
@@ -80,6 +66,8 @@ class LocalCluster(Server):
     members: the nodes with all of their ports; empty before the first start.
     """
 
+    provider: ClassVar[str] = "local"
+
     def __init__(
         self,
         recipe: Recipe,
@@ -95,12 +83,10 @@ class LocalCluster(Server):
         hosts: HostSettings | None = None,
         at: str | None = None,
     ) -> None:
-        self._recipe, self._how = recipe, clustering(recipe, nodes, least=1 if hosts or at else 2)
-        self._count, self._folder, self._log = nodes, folder.resolve(), log
-        self._cores, self._progress = tuple(cores), progress
-        self._limits = limits_of_node(
-            limits, nodes, LimitShare.TOTAL if hosts is None else hosts.limits
-        )
+        self._how = clustering(recipe, nodes, least=1 if hosts or at else 2)
+        share = LimitShare.TOTAL if hosts is None else hosts.limits
+        each = limits_of_node(limits, nodes, share)
+        super().__init__(recipe, nodes, folder, log, cores, each, progress)
         self._inside, self._allow_exposed = inside, allow_exposed
         self._at = at or HOST
         self._settings, self._hosts = hosts, RunningHosts()
@@ -108,51 +94,45 @@ class LocalCluster(Server):
         self._services = Services(services, self._folder / "services", self._cores, progress)
         self._relay: Relay | None = None
         self.members: tuple[Node, ...] = ()
-        self._nodes: dict[str, Local] = {}
-        self._lost: set[str] = set()
 
     @property
     def address(self) -> Address:
-        first, *others = [node.address for node in self._nodes.values()]
-        return replace(first, nodes=(first, *others), services=self._services.addresses)
-
-    def nodes(self) -> Sequence[Mapping[str, Any]]:
-        first, other = self._how.roles
-        return [
-            {
-                "name": name,
-                "role": other if number else first,
-                "host": node.address.host,
-                "ports": dict(node.address.ports),
-                "log": str(node.log),
-                "data": str(*node.data_dirs()),
-            }
-            for number, (name, node) in enumerate(self._nodes.items())
-        ]
+        return replace(super().address, services=self._services.addresses)
 
     def start(self) -> None:
-        if self.lives():
-            raise ServerError(f"{self._recipe.name} was started already")
-        self._lost.clear()
-        with ExitStack() as undone:
-            undone.callback(self.stop)
-            self._share_network()
-            self._start_services()
-            self._make()
-            first = next(iter(self._nodes.values()))
-            for member, node in zip(self.members, self._nodes.values(), strict=True):
-                node.start()
-                if member is self.members[0] and self._how.joins:
-                    wait_joinable(
-                        self._recipe,
-                        node,
-                        member.ports[self._how.joins],
-                        lambda: self._check_lives([first]),
-                    )
-            undone.pop_all()
+        super().start()
         if self._relay is not None:
             public = [node.address.ports for node in self._nodes.values()]
             self._relay.start({str(port): port for ports in public for port in ports.values()})
+
+    def _make(self) -> None:
+        """See `StartedCluster`. If the nodes are made again, their ports stay the same."""
+        self._share_network()
+        self._start_services()
+        if not self.members:
+            hosts = [host.address for host in self._hosts.all] or [self._at] * self._count
+            # On hosts of their own all have the same, as some servers expect.
+            same = self._ports() if self._hosts.all else None
+            self.members = tuple(
+                Node(f"node-{number}", host, same or self._ports())
+                for number, host in enumerate(hosts, 1)
+            )
+        for number, member in enumerate(self.members):
+            folder = self._folder / member.name
+            share_secrets(self._folder, folder, self._recipe.generated)
+            self._nodes[member.name] = Local(
+                replace(self._recipe, command=partial(self._command, member)),
+                folder,
+                log=self._log_of(member.name),
+                cores=self._cores,
+                limits=self._limits,
+                progress=self._progress,
+                inside=self._inside,
+                shared=self._network_of(number),
+                ports=member.ports,
+                allow_exposed=self._allow_exposed,
+                host=member.host,
+            )
 
     def _share_network(self) -> None:
         if self._at != HOST:
@@ -183,33 +163,6 @@ class LocalCluster(Server):
         else:
             self._services.start(HOST, None if self._relay is None else self._relay.network)
 
-    def _make(self) -> None:
-        """Make the nodes. If they are made again, their ports stay the same."""
-        if not self.members:
-            hosts = [host.address for host in self._hosts.all] or [self._at] * self._count
-            # On hosts of their own all have the same, as some servers expect.
-            same = self._ports() if self._hosts.all else None
-            self.members = tuple(
-                Node(f"node-{number}", host, same or self._ports())
-                for number, host in enumerate(hosts, 1)
-            )
-        for number, member in enumerate(self.members):
-            folder = self._folder / member.name
-            share_secrets(self._folder, folder, self._recipe.generated)
-            self._nodes[member.name] = Local(
-                replace(self._recipe, command=partial(self._command, member)),
-                folder,
-                log=self._log_of(member.name),
-                cores=self._cores,
-                limits=self._limits,
-                progress=self._progress,
-                inside=self._inside,
-                shared=self._network_of(number),
-                ports=member.ports,
-                allow_exposed=self._allow_exposed,
-                host=member.host,
-            )
-
     def _network_of(self, number: int) -> Network | None:
         if self._hosts.all:
             return self._hosts.all[number].network
@@ -235,87 +188,43 @@ class LocalCluster(Server):
                 return ports
         raise ServerError(f"{self._recipe.name}: no free ports")
 
-    def _log_of(self, name: str) -> Path | None:
-        if self._log is None or name == "node-1":
-            return self._log
-        return self._log.with_name(f"{self._log.stem}-{name}{self._log.suffix}")
+    def _port(self, name: str) -> int:
+        return self.members[0].ports[name]
 
-    def wait_ready(self, deadline_s: float = READY_S) -> None:
-        ends = time.monotonic() + deadline_s
-        for node in self._nodes.values():
-            node.wait_ready(max(1.0, ends - time.monotonic()))
-        left_s = max(1.0, ends - time.monotonic())
-        if self._inside is not None:
-            self._inside.wait_until(self.address, left_s, self._check_lives)
+    def _wait_whole(self, deadline_s: float) -> None:
+        if self._inside is None:
+            super()._wait_whole(deadline_s)
         else:
-            wait_until(self._recipe, self.address, left_s, self._check_lives)
-
-    def _check_lives(self, nodes: Iterable[Local] = ()) -> None:
-        """Raise the error of a node that has ended: one of `nodes` if given, else any."""
-        interrupts.check()
-        for node in nodes or self._nodes.values():
-            if not node.lives():
-                raise node.ended()
+            self._inside.wait_until(self.address, deadline_s, self._check_lives)
 
     def lives(self) -> bool:
-        """True if every node lives, apart from those stopped on purpose."""
-        there = [node for name, node in self._nodes.items() if name not in self._lost]
-        return bool(there) and all(node.lives() for node in there) and self._services.lives()
-
-    def answers(self) -> bool:
-        """True if a node reacts."""
-        return any(node.answers() for node in self._nodes.values())
+        return super().lives() and self._services.lives()
 
     def processes(self) -> Mapping[str, int]:
-        nodes = {
-            name: pid for name, node in self._nodes.items() for pid in node.processes().values()
-        }
-        return {**nodes, **self._services.processes()}
+        return {**super().processes(), **self._services.processes()}
 
     def data_dirs(self) -> tuple[Path, ...]:
-        nodes = tuple(one for node in self._nodes.values() for one in node.data_dirs())
-        return nodes + self._services.data_dirs()
+        return super().data_dirs() + self._services.data_dirs()
 
     def facts(self) -> Mapping[str, Any]:
-        """Facts about a node, whose limits are its share of the cluster's, and the `nodes`."""
-        first = next(iter(self._nodes.values()), None)
-        facts = {"provider": "local"} if first is None else first.facts()
         where = LABEL if self._settings is not None else "all on this machine"
         link = {} if self._settings is None else {"link_mbit": self._settings.link_mbit}
         names = list(self._services.addresses)
         services = {"services": names} if names else {}
-        return {**facts, "nodes": self._count, "hosts": where, **link, **services}
+        return {**super().facts(), "hosts": where, **link, **services}
 
-    def strike(self, node: int, fault: Fault) -> str:
-        name = self._named(node, fault)
-        self._lost.add(name)
-        match fault:
-            case Fault.KILL:
-                self._nodes[name].kill()
-            case Fault.PAUSE:
-                self._nodes[name].pause(on=True)
-            case Fault.CUT:
-                self._hosts.cut(self._hosts.all[node])
-        return name
+    def _pause(self, node: Local, *, on: bool) -> None:
+        node.pause(on=on)
 
-    def mend(self, node: int, fault: Fault) -> str:
-        name = self._named(node, fault)
-        match fault:
-            case Fault.KILL:
-                self._nodes[name].start()
-            case Fault.PAUSE:
-                self._nodes[name].pause(on=False)
-            case Fault.CUT:
-                self._hosts.join(self._hosts.all[node])
-        self._lost.discard(name)
-        return name
+    def _cut(self, number: int, *, on: bool) -> None:
+        change = self._hosts.cut if on else self._hosts.join
+        change(self._hosts.all[number])
 
     def _named(self, node: int, fault: Fault) -> str:
-        if not 0 <= node < len(self.members):
-            raise Unsupported(f"it has {len(self.members)} nodes: there is none of number {node}")
+        name = super()._named(node, fault)
         if fault is Fault.CUT and not self._hosts.all:
             raise Unsupported("its nodes share a network: only one on a host can be cut off")
-        return self.members[node].name
+        return name
 
     def pause(self, *, on: bool) -> None:
         """Pause or resume all nodes, and the services that they need."""
@@ -325,22 +234,13 @@ class LocalCluster(Server):
 
     def kill(self) -> None:
         """Kill all nodes, and the services that they need."""
-        for node in self._nodes.values():
-            node.kill()
+        super().kill()
         self._services.kill()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-        self.wait_ready()
 
     def stop(self) -> None:
         if self._relay is not None:
             self._relay.stop()
-        for name, node in reversed(self._nodes.items()):
-            if name in self._lost:
-                node.pause(on=False)  # one that stands still cannot be asked to end
-            node.stop()
+        super().stop()
         self._services.stop()
         self._hosts.close()
         if self._relay is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.model.availability import Availability
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import Command, Image, NoProgram, Recipe
 from vectrial.servers.managed_process import HOST, StartedServer
@@ -103,7 +103,6 @@ class Docker(StartedServer):
         return {"server": first[0]} if first is not None and first[1] else {}
 
     def elsewhere(self) -> bool:
-        """True if the container runs and its processes are not this machine's."""
         first = self._first_process()
         return first is not None and not first[1]
 

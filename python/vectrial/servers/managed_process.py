@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import READY_S, Recipe, Server, ServerError, answers, wait_until
@@ -359,6 +359,10 @@ class StartedServer(Server):
 
     def lives(self) -> bool:
         return self._process.lives()
+
+    def elsewhere(self) -> bool:
+        """True if it runs and its processes are not this machine's."""
+        return False
 
     def ended(self) -> ServerError:
         """The error for a server that has ended although it should run."""

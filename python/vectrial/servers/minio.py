@@ -12,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vectrial.model.availability import Availability
-from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, NotReady, Recipe
 from vectrial.servers.local import HOST, refused
-from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
+from vectrial.servers.programs.base import GoProgram
 
 #: The last version that was published as a module.
 PROGRAM = GoProgram(
@@ -25,10 +23,9 @@ PROGRAM = GoProgram(
     package="",
     version="v0.0.0-20260212201848-7aac2a2c5b7c",
     sum="h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA=",
+    variable="VECTRIAL_MINIO_BIN",
 )
 _ASK_S = 5.0
-#: Names a program to use instead of the one that is built.
-_BIN = "VECTRIAL_MINIO_BIN"
 #: What a server says to a user or a password that it does not know.
 _REFUSALS = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 
@@ -70,14 +67,6 @@ _COUNTERS = (
     "minio_s3_traffic_sent_bytes",
     "minio_s3_requests_total",
 )
-
-
-def _program(progress: LineProgress) -> Path:
-    return given(_BIN) or go_program(PROGRAM, progress)
-
-
-def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
 
 
 def _command(
@@ -134,8 +123,8 @@ def _ready(address: Address, *, tls: bool = False) -> None:
 
 MINIO = Recipe(
     name="minio",
-    program=_program,
-    at_hand=_at_hand,
+    program=PROGRAM.fetch,
+    at_hand=PROGRAM.at_hand,
     ports=("s3", "console"),
     public=("s3",),
     command=partial(_command, HOST),

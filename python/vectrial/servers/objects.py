@@ -24,6 +24,7 @@ from vectrial.servers.inside import Inside
 from vectrial.servers.local import HOST, Local
 from vectrial.servers.minio import BUCKET, DRIVES, certificates, drive_folders
 from vectrial.servers.namespaces import Network
+from vectrial.servers.provide import given_secret
 from vectrial.servers.services import recipe_at
 
 _RECIPES = {
@@ -177,13 +178,6 @@ def _external_service(key: str) -> ObjectsAccess:
 
 
 def _secret(name: str) -> str:
-    if value := os.environ.get(name):
-        return value
-    path = os.environ.get(f"{name}_FILE")
-    if not path:
+    if (value := given_secret(name)) is None:
         raise UserError("it is not set", where=name, remedy=f"set it, or {name}_FILE")
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        what = f"cannot be read: {type(error).__name__}"
-        raise UserError(what, where=f"{name}_FILE", remedy="a file with the secret alone") from None
+    return value

@@ -20,10 +20,8 @@ from pathlib import Path
 
 from vectrial.model.availability import Availability
 from vectrial.model.errors import StoreError, UserError
-from vectrial.model.hosts import Hosts
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Hosts, Limits, Provider
 from vectrial.model.progress import LineProgress
-from vectrial.model.provider import Provider
 from vectrial.model.store import Address, Store
 from vectrial.servers import docker
 from vectrial.servers.base import External, NoProgram, Recipe, Server
@@ -350,18 +348,26 @@ def secrets_of(recipe: Recipe) -> dict[str, str]:
     Raises:
         UserError: a secret's file cannot be read.
     """
-    found = {}
-    for secret in recipe.secrets:
-        name = variable(recipe, secret)
-        if value := os.environ.get(name):
-            found[secret] = value
-        elif path := os.environ.get(f"{name}_FILE"):
-            try:
-                found[secret] = Path(path).read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                what = f"cannot be read: {error}"
-                if isinstance(error, UnicodeDecodeError):  # which holds bytes of the file
-                    what = f"{path} is no text in UTF-8, at byte {error.start}"
-                remedy = "give a file that holds the secret alone"
-                raise UserError(what, where=f"{name}_FILE", remedy=remedy) from error
-    return found
+    found = {secret: given_secret(variable(recipe, secret)) for secret in recipe.secrets}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def given_secret(name: str) -> str | None:
+    """The secret in the variable `name`, or else in the file that `name`_FILE names; None if
+    neither is set.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    if value := os.environ.get(name):
+        return value
+    if not (path := os.environ.get(f"{name}_FILE")):
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        what = f"cannot be read: {error}"
+        if isinstance(error, UnicodeDecodeError):  # which holds bytes of the file
+            what = f"{path} is no text in UTF-8, at byte {error.start}"
+        remedy = "give a file that holds the secret alone"
+        raise UserError(what, where=f"{name}_FILE", remedy=remedy) from error

@@ -19,9 +19,8 @@ from typing import Any
 import psutil
 
 from vectrial.model.errors import UserError
-from vectrial.model.limits import Limits
+from vectrial.model.placement import Limits, Provider
 from vectrial.model.progress import LineProgress
-from vectrial.model.provider import Provider
 from vectrial.model.store import Address
 from vectrial.servers.account import let_pass
 from vectrial.servers.base import External, Recipe, Server, ServerError

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range
+from vectrial.model.filters import OPPOSITES, And, Eq, Filter, In, IsNull, Not, Or, Range
 from vectrial.stores import common as vt
 
 _COLLECTION = "rows"
@@ -248,11 +248,9 @@ def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
             return {name: {"$in": list(values)}} if holds else _none_of(name, list(values))
         case Range():
             # Only numbers compare, so that the text of a missing value satisfies neither side.
-            signs = {"gt": "$lte", "gte": "$lt", "lt": "$gte", "lte": "$gt"}
             bounds = [
-                {where.field: {f"${key}" if holds else opposite: bound}}
-                for key, opposite in signs.items()
-                if (bound := getattr(where, key)) is not None
+                {where.field: {f"${key if holds else OPPOSITES[key]}": bound}}
+                for key, bound in where.bounds.items()
             ]
             return _joined("$and" if holds else "$or", bounds)
 

@@ -31,15 +31,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from vectrial.model.capabilities import Durability
-from vectrial.model.client_limits import ClientLimits
-from vectrial.model.errors import UserError
+from vectrial.model.errors import UserError, shown
 from vectrial.model.existing import Existing
-from vectrial.model.hosts import MOST_NODES, Hosts
 from vectrial.model.inputs import ExactModel, Name, read_bytes
 from vectrial.model.lane import Lane
-from vectrial.model.placement import Placement
-from vectrial.model.printable import shown
-from vectrial.model.provider import Provider
+from vectrial.model.placement import MOST_NODES, ClientLimits, Hosts, Placement, Provider
 from vectrial.util import variants
 from vectrial.util.suggest import suggestion
 

@@ -12,9 +12,8 @@ import traceback
 from collections.abc import Container, Iterator, Sequence
 
 from vectrial.gate import GateResult
-from vectrial.model.endings import MACHINE_LACKED
-from vectrial.model.gate import Scope
 from vectrial.model.results_schema import MetricName, with_own
+from vectrial.model.trial import MACHINE_LACKED, Scope
 from vectrial.worker.messages import Finished
 
 #: What the machine lacks, and how the system and libraries say so.

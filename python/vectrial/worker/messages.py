@@ -12,15 +12,14 @@ from typing import Any
 from vectrial.engine.parts import Order
 from vectrial.experiments.base import Experiment
 from vectrial.model.capabilities import Durability, Index
-from vectrial.model.client_limits import Certificate
 from vectrial.model.existing import Existing
 from vectrial.model.faults import Crash, Fault
-from vectrial.model.gate import CheckResult
 from vectrial.model.objects import ObjectsRequest
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.phase import Phase
-from vectrial.model.slices import Slice, Turn
+from vectrial.model.phase import Phase, Slice, Turn
+from vectrial.model.placement import Certificate
 from vectrial.model.store import Address
+from vectrial.model.trial import CheckResult
 
 #: Ends the current trial at its time limit. A signal, since nobody reads messages in a trial.
 TIME_IS_UP = signal.SIGUSR1

@@ -15,8 +15,8 @@ from typing import Any
 from vectrial.engine.parts import Order, Sent
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault, Struck
-from vectrial.model.live import Live
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
+from vectrial.model.phase import Live
 from vectrial.worker.messages import (
     CloseObjects,
     CrashServer,

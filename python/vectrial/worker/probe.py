@@ -25,12 +25,12 @@ from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.gate.checks import CHECKS
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError, VectrialError
-from vectrial.model.gate import Scope
 from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
 from vectrial.model.progress import LineProgress
 from vectrial.model.schema import Schema
 from vectrial.model.store import NativeSearch, Store
+from vectrial.model.trial import Scope
 from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry

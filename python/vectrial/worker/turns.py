@@ -8,8 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
-from vectrial.model.phase import Phase
-from vectrial.model.slices import Slice
+from vectrial.model.phase import Phase, Slice
 from vectrial.stats.quantiles import withhold
 from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
 from vectrial.worker import ending

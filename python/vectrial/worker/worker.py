@@ -29,7 +29,6 @@ from vectrial.datasets import library, truth
 from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
-from vectrial.model.endings import OVERDUE
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault, Struck
 from vectrial.model.file_categories import FileKind
@@ -40,6 +39,7 @@ from vectrial.model.phase import State
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
+from vectrial.model.trial import OVERDUE
 from vectrial.stats.quantiles import withhold
 from vectrial.stores import registry
 from vectrial.stores.attached import attached, keys_of, without_own_ids

@@ -15,10 +15,9 @@ import numpy as np
 from vectrial.engine.client import Requests, closed, drive, target
 from vectrial.engine.null_server import null_server
 from vectrial.engine.parts import Sent
-from vectrial.model.client_limits import Ceiling, Certificate, ClientLimits
 from vectrial.model.errors import StoreError
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Ceiling, Certificate, ClientLimits, Placement
 
 #: The family of null server that answers in each protocol's own messages.
 FAMILIES: Mapping[str, str] = {

@@ -15,8 +15,7 @@ from vectrial.engine.parts import joined
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import StoreError
-from vectrial.model.phase import Phase
-from vectrial.model.slices import PARTS, Slice, Turn, serial
+from vectrial.model.phase import PARTS, Phase, Slice, Turn, serial
 from vectrial.telemetry.scheduling import Scheduled
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 from vectrial.workload.ndcg import Gains

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from vectrial._engine import LoadControl
 from vectrial.engine.types import LoadWindow
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.model.progress import Progress
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.stats.quantiles import QUANTILES

@@ -22,12 +22,11 @@ from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.capabilities import Params
-from vectrial.model.client_limits import Certificate
 from vectrial.model.errors import StoreError
+from vectrial.model.placement import Certificate
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
-from vectrial.model.store import Hits, NativeRows, NativeSearch, Searcher, Store
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import Hits, LoadTarget, NativeRows, NativeSearch, Searcher, Store
 from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.native.rows import columns_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from reproduction_runs import beside, every, measured, run_of, trial
 
-from vectrial.model.gate import CheckResult
+from vectrial.model.trial import CheckResult
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import cells
 from vectrial_reproduce.reports.inconsistencies import inconsistencies

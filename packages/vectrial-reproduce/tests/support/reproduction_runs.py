@@ -12,8 +12,8 @@ from recorded_trials import recorded_phase, recorded_trial
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Trial
-from vectrial.model.gate import CheckResult
 from vectrial.model.store import Store
+from vectrial.model.trial import CheckResult
 from vectrial.stores import registry
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure, cells

@@ -25,9 +25,8 @@ import pyarrow as pa
 
 from vectrial.datasets.library.parts import damaged, open_array, open_metadata, read_filters
 from vectrial.model.dataset import Dataset, Provenance
-from vectrial.model.errors import DataError, UserError
+from vectrial.model.errors import DataError, UserError, shown
 from vectrial.model.metric import Metric
-from vectrial.model.printable import shown
 from vectrial.util import paths
 from vectrial.util.file_modes import readable_files
 from vectrial.util.suggest import suggestion

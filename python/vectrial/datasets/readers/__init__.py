@@ -33,8 +33,7 @@ from vectrial.datasets.readers.numpy_files import open_npy, open_npz
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
 from vectrial.datasets.readers.vectordbbench import is_vectordbbench, open_vectordbbench
-from vectrial.model.errors import DataError, UserError
-from vectrial.model.printable import control_character, shown
+from vectrial.model.errors import DataError, UserError, control_character, shown
 from vectrial.util.archive import is_archive
 
 __all__ = ["FORMATS", "Block", "ReaderOptions", "VectorSource", "open_source"]

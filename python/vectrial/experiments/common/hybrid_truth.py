@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from vectrial._engine import spaced
 from vectrial.datasets.exact import exact_topk
-from vectrial.model.bm25 import Bm25, words
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError
-from vectrial.model.fusion import Blend, RankedRows, best, fuse, similarity
+from vectrial.model.fusion import Blend, Bm25, RankedRows, best, fuse, similarity, words
 from vectrial.workload.ndcg import RelevanceJudgments, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.

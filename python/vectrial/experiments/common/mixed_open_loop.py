@@ -12,12 +12,12 @@ import numpy as np
 
 from vectrial.experiments.base import seeing_writes
 from vectrial.experiments.common.live_set import NEVER, Span, TimedAnswer, Version, judge, unjudged
-from vectrial.model.client_limits import Certificate
 from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase
+from vectrial.model.placement import Certificate
 from vectrial.model.workload import OpenLoop
 from vectrial.workload.ceiling import certify
 from vectrial.workload.opening import opening_of

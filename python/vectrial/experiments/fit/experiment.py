@@ -20,10 +20,9 @@ from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Seconds
 from vectrial.model.lane import Lane
-from vectrial.model.limits import Limits
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
-from vectrial.model.placement import size_bytes
+from vectrial.model.placement import Limits, size_bytes
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 from vectrial.stats.quantiles import arrivals_needed

@@ -19,11 +19,10 @@ from vectrial.experiments.base import (
     search_points,
 )
 from vectrial.experiments.common import generated_columns, hybrid_truth, sizes
-from vectrial.model.bm25 import words
 from vectrial.model.capabilities import Hybrid
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.fusion import Blend, Fusion
+from vectrial.model.fusion import Blend, Fusion, words
 from vectrial.model.inputs import Clients, Count, PositiveSeconds, Seconds, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Cell, Column, Row, Section, Table, columns, plain
-from vectrial.model.gate import CheckResult
-from vectrial.model.trial import Series
+from vectrial.model.trial import CheckResult, Series
 from vectrial.util import formatting
 
 #: What is invalidated by checks on which every figure rests.

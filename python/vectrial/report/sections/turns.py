@@ -23,7 +23,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts.theme import Looks, chart_of, described, finished, legend
 from vectrial.document.charts.vegalite import Settings, channel, layer
-from vectrial.model.slices import COLDER
+from vectrial.model.phase import COLDER
 from vectrial.model.trial import Series
 from vectrial.stats.effects import Effect
 from vectrial.stats.turns import LEAST_LOADS

@@ -6,7 +6,7 @@ import queue
 from dataclasses import dataclass
 
 from vectrial.model.errors import VectrialError
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.plan.model import Job, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.watcher import Watcher

@@ -13,7 +13,7 @@ from typing import Any
 from vectrial.datasets import library, truth
 from vectrial.datasets.library import stored
 from vectrial.model.errors import UserError, VectrialError
-from vectrial.model.live import Live
+from vectrial.model.phase import Live
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run.on_ray.cluster import Joined, connected, join, leave, of_one_kind

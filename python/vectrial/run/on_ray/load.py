@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.engine.parts import Order, Sent
-from vectrial.model.client_limits import Ceiling
 from vectrial.model.errors import StoreError
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Ceiling, Placement
 from vectrial.run.on_ray.clocks import Offset, offset_of
 from vectrial.workload.ceiling import Searches
 

@@ -24,9 +24,8 @@ from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows
 from vectrial.datasets.library import stored
 from vectrial.engine.parts import LoadPart, Order
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.model.client_limits import Ceiling
 from vectrial.model.errors import VectrialError
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Ceiling, Placement
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run.job import JobRunner

@@ -2,7 +2,7 @@
 
 A program stands in `home.servers_dir()` in a folder of its own with the checksum it had when it
 was made, which is held against it before every start. Those that Go builds are here; those that
-come in wheels are in `vectrial.servers.programs.wheels`.
+come in wheels are in `vectrial.servers.programs.wheels`, those from Maven in its `maven`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import os
 import shutil
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from vectrial.model.availability import Availability
-from vectrial.model.errors import UserError
-from vectrial.model.printable import shown
+from vectrial.model.errors import UserError, shown
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
 from vectrial.util import paths
@@ -32,8 +33,68 @@ _NO_GO = "there is no Go here; install Go 1.21 or newer, or give the program you
 
 
 @dataclass(frozen=True)
-class GoProgram:
-    """A program that Go's package manager builds from a module of its registry.
+class Program(ABC):
+    """A program from a package registry, or one that the environment names instead. As text it is
+    its name, for messages.
+
+    variable: the environment variable that names one; empty: none does.
+    """
+
+    variable: str = field(default="", kw_only=True)
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The folder of the program and what comes with it, in the cache."""
+
+    @abstractmethod
+    def _inside(self) -> str:
+        """The program's path in its folder."""
+
+    @abstractmethod
+    def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
+        """Fill an empty folder; see `made_once`."""
+
+    @abstractmethod
+    def _first_use(self) -> str:
+        """What happens on first use, for messages.
+
+        Raises:
+            NoProgram: it cannot be fetched or built here.
+        """
+
+    def _check(self) -> None:  # noqa: B027 - nothing to check is a valid answer
+        """Raise `NoProgram` if it could not run here."""
+
+    def fetch(self, progress: LineProgress) -> Path:
+        """The program's path; it is first fetched or built if it does not exist.
+
+        Raises:
+            NoProgram: it cannot be had here, or differs from what was pinned or made.
+            UserError: the environment names a program that does not exist.
+        """
+        if own := given(self.variable):
+            return own
+        self._check()  # before much is fetched that could not be run
+        make = partial(self._make, progress=progress)
+        return made_once(self.folder, self._inside(), str(self), make, progress)
+
+    def at_hand(self) -> Availability:
+        """The program's availability."""
+        if given(self.variable):
+            return Availability(True)
+        try:
+            self._check()
+            if (self.folder / self._inside()).exists():
+                return Availability(True)
+            return Availability(None, self._first_use())
+        except NoProgram as error:
+            return Availability(False, str(error))
+
+
+@dataclass(frozen=True)
+class GoProgram(Program):
+    """A program that Go's package manager builds from a module of its registry; that takes minutes.
 
     package: path of the program's `main` below the module; "" is the module itself.
     sum: the module's checksum, as in Go's checksum database ("h1:…"). Go itself checks the module's
@@ -45,8 +106,7 @@ class GoProgram:
     version: str
     sum: str
 
-    @property
-    def name(self) -> str:
+    def __str__(self) -> str:
         return self._path.rpartition("/")[2]
 
     @property
@@ -54,9 +114,47 @@ class GoProgram:
         return f"{self.module}/{self.package}".rstrip("/")
 
     @property
-    def installed(self) -> str:
-        """The package with its version, as Go installs it."""
-        return f"{self._path}@{self.version}"
+    def folder(self) -> Path:
+        return paths.servers_dir() / f"{self}-{self.version}"
+
+    def _inside(self) -> str:
+        return str(self)
+
+    def _first_use(self) -> str:
+        self._go()
+        return f"{self} {self.version} is built from its Go module on first use, in minutes"
+
+    def _go(self) -> str:
+        if (go := shutil.which("go")) is None:
+            raise NoProgram(f"{self} {self.version} is built from its Go module: {_NO_GO}")
+        return go
+
+    def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
+        go, log = self._go(), self.folder.with_name(f"{self.folder.name}.log")
+        log.unlink(missing_ok=True)
+        started = time.monotonic()
+        progress(f"{self} {self.version}: building it from its Go module (once; minutes)")
+        self._check_module(go)
+        argv = (go, "install", f"{self._path}@{self.version}")
+        env = {**os.environ, "GOBIN": str(into)}
+        run_logged(argv, env, log, lock, f"{self}: building", progress)
+        progress(f"{self}: built in {time.monotonic() - started:.0f} s")
+
+    def _check_module(self, go: str) -> None:
+        """Raise unless the registry's module is the pinned one."""
+        wanted = f"{self.module}@{self.version}"
+        done = subprocess.run(
+            (go, "mod", "download", "-json", wanted),
+            cwd="/",  # the go.mod of a folder that we happen to be in has no say
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise NoProgram(f"{wanted} cannot be fetched: {(done.stderr or done.stdout).strip()}")
+        found = json.loads(done.stdout)["Sum"]
+        if found != self.sum:
+            raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {self.sum}")
 
 
 def given(variable: str) -> Path | None:
@@ -114,68 +212,6 @@ def made_once(
             f"remove {folder} to have it made again"
         )
     return program
-
-
-def go_program(program: GoProgram, progress: LineProgress) -> Path:
-    """The path of `program`, which is first built if it does not exist; that takes minutes.
-
-    Raises:
-        NoProgram: it cannot be built here, or differs from what was built.
-    """
-    return made_once(
-        _folder(program),
-        program.name,
-        program.name,
-        lambda into, lock: _build(program, into, lock, progress),
-        progress,
-    )
-
-
-def go_program_at_hand(program: GoProgram) -> Availability:
-    """The availability of `program`."""
-    if (_folder(program) / program.name).exists():
-        return Availability(True)
-    what = f"{program.name} {program.version}"
-    if shutil.which("go") is None:
-        return Availability(False, f"{what} is built from its Go module: {_NO_GO}")
-    return Availability(None, f"{what} is built from its Go module on first use, in minutes")
-
-
-def _folder(program: GoProgram) -> Path:
-    return paths.servers_dir() / f"{program.name}-{program.version}"
-
-
-def _build(program: GoProgram, into: Path, lock: int, progress: LineProgress) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise NoProgram(f"{program.name} {program.version} is built from its Go module: {_NO_GO}")
-    folder = _folder(program)
-    log = folder.with_name(f"{folder.name}.log")
-    log.unlink(missing_ok=True)
-    started = time.monotonic()
-    progress(f"{program.name} {program.version}: building it from its Go module (once; minutes)")
-    _check_module(go, program)
-    env = {**os.environ, "GOBIN": str(into)}
-    what = f"{program.name}: building"
-    run_logged((go, "install", program.installed), env, log, lock, what, progress)
-    progress(f"{program.name}: built in {time.monotonic() - started:.0f} s")
-
-
-def _check_module(go: str, program: GoProgram) -> None:
-    """Raise unless the registry's module is the pinned one."""
-    wanted = f"{program.module}@{program.version}"
-    done = subprocess.run(
-        (go, "mod", "download", "-json", wanted),
-        cwd="/",  # the go.mod of a folder that we happen to be in has no say
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise NoProgram(f"{wanted} cannot be fetched: {(done.stderr or done.stdout).strip()}")
-    found = json.loads(done.stdout)["Sum"]
-    if found != program.sum:
-        raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {program.sum}")
 
 
 def run_logged(

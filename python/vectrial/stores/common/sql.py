@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
+from vectrial.model.filters import SIGNS, And, Eq, Filter, In, IsNull, Not, Or, Range, Value
 from vectrial.model.schema import FieldType
 
 
@@ -63,11 +63,9 @@ def _translate(where: Filter, quote: Callable[[str], str], bind: Callable[[Value
         case In(name, values):
             return f"{quote(name)} IN ({', '.join(map(bind, values))})"
         case Range():
-            signs = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
             bounds = [
-                f"{quote(where.field)} {sign} {bind(bound)}"
-                for key, sign in signs.items()
-                if (bound := getattr(where, key)) is not None
+                f"{quote(where.field)} {SIGNS[key]} {bind(bound)}"
+                for key, bound in where.bounds.items()
             ]
             return f"({' AND '.join(bounds)})"
         case IsNull(name):

@@ -9,7 +9,7 @@ from vectrial.model.schema import ARROW_TYPES, Schema
 
 def coerce_values(where: Filter, schema: Schema) -> Filter:
     """`filters.coerce_values` for the columns of a collection."""
-    types = {field.name: ARROW_TYPES[field.type] for field in schema.fields}
+    types = {name: ARROW_TYPES[kind] for name, kind in schema.types.items()}
     return filters.coerce_values(where, types)
 
 

@@ -1,4 +1,4 @@
-"""Elasticsearch, driven by its official client; its server is in `elasticsearch_server`.
+"""Elasticsearch, driven by its official client; its server is in `server`.
 
 Facts below are those of server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3, from the reference
 of the field type `dense_vector` and of the kNN search, and tried.
@@ -60,7 +60,7 @@ class Elasticsearch(LuceneStore):
     title = "Elasticsearch"
     module = "elasticsearch"
     extra = "elasticsearch"
-    server = "vectrial.stores.lucene.elasticsearch_server:ELASTICSEARCH"
+    server = "vectrial.stores.lucene.server:ELASTICSEARCH"
     tested = ("8.19.", "9.2.")
     vectors_in_columns = True
     capabilities = replace(

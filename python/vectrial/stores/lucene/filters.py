@@ -41,12 +41,7 @@ def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> Query
         case In(column, values):
             return _compared({"terms": {names[column]: list(values)}}, names[column], holds)
         case Range(column):
-            bounds = {
-                key: bound
-                for key in ("gt", "gte", "lt", "lte")
-                if (bound := getattr(where, key)) is not None
-            }
-            return _compared({"range": {names[column]: bounds}}, names[column], holds)
+            return _compared({"range": {names[column]: where.bounds}}, names[column], holds)
 
 
 def _compared(comparison: Query, name: str, holds: bool) -> Query:

@@ -1,5 +1,5 @@
 """OpenSearch and its k-NN plugin, driven by the official client; its server is
-`vectrial.stores.lucene.opensearch_server`.
+`vectrial.stores.lucene.server`.
 
 Facts below are those of server and plugin 3.5.0 and opensearch-py 3.2.0, from the plugin's
 reference of spaces, methods and scripts, and tried.
@@ -48,7 +48,7 @@ class OpenSearch(LuceneStore):
     title = "OpenSearch"
     module = "opensearchpy"
     extra = "opensearch"
-    server = "vectrial.stores.lucene.opensearch_server:OPENSEARCH"
+    server = "vectrial.stores.lucene.server:OPENSEARCH"
     tested = ("3.5.",)
     dialect = MappingProxyType({"flavor": "opensearch"})
     vectors_in_columns = False
@@ -114,16 +114,11 @@ class OpenSearch(LuceneStore):
             return self._scan(condition)
         assert isinstance(params, OpenSearchHnswSearch)
         query: dict[str, Any] = {"k": k}
-        if (ef := self._ef(params)) is not None:
+        if (ef := self._given(params, "ef_search")) is not None:
             query["method_parameters"] = {"ef_search": ef}
         if condition is not None:
             query["filter"] = condition
         return lambda vector: {"query": {"knn": {self._vector_name: {**query, "vector": vector}}}}
-
-    def _ef(self, params: OpenSearchHnswSearch) -> int | None:
-        """The ef_search to send; None: the server's own, for somebody else's index."""
-        given = not self._attached or "ef_search" in params.model_fields_set
-        return params.ef_search if given else None
 
     def _condition(self, where: vt.Filter | None) -> Query | None:
         """The filter, without documents that lack the vector that the script reads."""
@@ -148,7 +143,7 @@ class OpenSearch(LuceneStore):
         if isinstance(params, vt.NoParams):
             return {"exact": _SPACES[self._schema.metric]}
         assert isinstance(params, OpenSearchHnswSearch)
-        return {} if (ef := self._ef(params)) is None else {"ef": str(ef)}
+        return {} if (ef := self._given(params, "ef_search")) is None else {"ef": str(ef)}
 
     def describe(self, existing: vt.Existing) -> vt.Description:
         found = super().describe(existing)

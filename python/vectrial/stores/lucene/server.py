@@ -1,7 +1,17 @@
-"""The base of the servers of Elasticsearch and of OpenSearch, which was forked from it.
+"""The servers of Elasticsearch and of OpenSearch, which was forked from it, from the distributions
+that their makers publish in a Maven registry for integration tests.
+
+Elasticsearch's has vector search and a handful of modules. The plugin that OpenSearch gets its
+vector search from has no native libraries there: the `lucene` engine works, and making an index of
+another one ends the node.
 
 Both refuse to run as root, read their configuration from a folder that they write to as well, and
 keep what they say on standard output, which is the server's log.
+
+VECTRIAL_ELASTICSEARCH_VERSION chooses among the versions that are known here, and
+VECTRIAL_ELASTICSEARCH_HEAP (VECTRIAL_OPENSEARCH_HEAP) the size of the heap (1g). A full
+distribution of one's own is named by VECTRIAL_ELASTICSEARCH_BIN (VECTRIAL_OPENSEARCH_BIN, with the
+plugin), its `bin/elasticsearch` (`bin/opensearch`).
 """
 
 from __future__ import annotations
@@ -10,19 +20,65 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from vectrial.model.availability import Availability
 from vectrial.model.errors import UserError
+from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import Command, Node, NotReady, Recipe
+from vectrial.servers.base import (
+    Cluster,
+    Clustering,
+    Command,
+    Image,
+    Node,
+    NotReady,
+    Recipe,
+)
 from vectrial.servers.local import HOST
-from vectrial.stores.common.readiness import http_ready
+from vectrial.servers.programs.base import given
+from vectrial.servers.programs.java import Java
+from vectrial.servers.programs.maven import Artifact, MavenProgram
+from vectrial.servers.readiness import http_ready
 from vectrial.stores.lucene.common import authorization
 
 #: Of the heap, unless the environment says otherwise.
 HEAP = "1g"
 #: Of each node of a cluster; less is too little for the server itself.
 NODE_HEAP = "512m"
+#: Versions of Elasticsearch with the checksums of their archives; the first is the default.
+VERSIONS: Mapping[str, str] = {
+    "8.19.21": "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a",
+    "9.2.4": "af7b81fe31627c7523b2546351cd4e47310faa6a72c8db8dc8f7a191e871cfaf",
+}
+_VERSION = "VECTRIAL_ELASTICSEARCH_VERSION"
+_OPENSEARCH = MavenProgram(
+    "opensearch",
+    "3.5.0",
+    "bin/opensearch",
+    (
+        (
+            Artifact(
+                "org.opensearch.distribution.integ-test-zip",
+                "opensearch",
+                "3.5.0",
+                "b676ad392c95a94d8d2bd8785b8b922c7811536daf6a9ec0c7277a34bd8a17a9",
+            ),
+            "",
+        ),
+        (
+            Artifact(
+                "org.opensearch.plugin",
+                "opensearch-knn",
+                "3.5.0.0",
+                "99fdf3ac9ef95974e276298b83a58532bf21ba13bd5fd96a4b59465b7e613309",
+            ),
+            "plugins/opensearch-knn",
+        ),
+    ),
+    java=Java(21, 25, "OPENSEARCH_JAVA_HOME"),
+)
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -32,6 +88,22 @@ appender.console.layout.pattern = [%d{ISO8601}][%-5p][%-25c{1.}] %m%n
 rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 """
+
+
+def chosen() -> MavenProgram:
+    """Elasticsearch's program, of the version that the environment asks for.
+
+    Raises:
+        UserError: that version is not known here.
+    """
+    version = os.environ.get(_VERSION) or next(iter(VERSIONS))
+    if version not in VERSIONS:
+        known = ", ".join(VERSIONS)
+        raise UserError(f"'{version}' is not known here", where=_VERSION, remedy=f"one of {known}")
+    group = "org.elasticsearch.distribution.integ-test-zip"
+    archive = Artifact(group, "elasticsearch", version, VERSIONS[version])
+    java = Java(17 if version.startswith("8.") else 21, 25, "ES_JAVA_HOME")
+    return MavenProgram("elasticsearch", version, "bin/elasticsearch", ((archive, ""),), java=java)
 
 
 def heap(variable: str, nodes: int = 1) -> str:
@@ -65,34 +137,61 @@ def configure(distribution: Path, folder: Path, settings: Mapping[str, str], nam
     return config
 
 
-def command(
-    program: Path,
-    folder: Path,
-    own_settings: Mapping[str, str],
-    *,
-    name: str,
-    prefix: str,
-    java: Callable[[], Path],
-    java_variable: str,
-    nodes: int = 1,
-) -> Command:
-    """The command of a server alone, or of one node of several.
+@dataclass(frozen=True)
+class LuceneServer:
+    """What differs between the two servers.
 
-    name: name of the server and its settings file. prefix: prefix of its environment variables.
-        java: finds a Java, whose path goes into `java_variable`; a distribution may bring its own.
+    name: of the server and its settings file. prefix: of its environment variables.
+    chosen: its program. no_security: the setting that turns its security off.
+    plugin: the plugin that has this setting; empty: the server itself.
     """
-    distribution = program.parent.parent
-    config = configure(distribution, folder, own_settings, name)
-    size = heap(f"VECTRIAL_{name.upper()}_HEAP", nodes)
-    env = {
-        f"{prefix}_PATH_CONF": str(config),
-        f"{prefix}_TMPDIR": str(folder / "tmp"),
-        f"{prefix}_JAVA_OPTS": f"-Xms{size} -Xmx{size}",
-    }
-    if (distribution / "jdk").is_dir():
-        return Command((str(program),), env)
-    home = java()
-    return Command((str(program),), {**env, java_variable: str(home)}, needs=(home,))
+
+    name: str
+    prefix: str
+    chosen: Callable[[], MavenProgram]
+    no_security: tuple[str, str]
+    plugin: str = ""
+
+    def program(self, progress: LineProgress) -> Path:
+        """See `Recipe.program`."""
+        return self._own() or self.chosen().fetch(progress)
+
+    def at_hand(self) -> Availability:
+        """See `Recipe.at_hand`."""
+        return Availability(True) if self._own() else self.chosen().at_hand()
+
+    def _own(self) -> Path | None:
+        return given(f"VECTRIAL_{self.name.upper()}_BIN")
+
+    def command(
+        self, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
+    ) -> Command:
+        """See `Recipe.command`."""
+        return self._configured(program, folder, settings(folder, ports))
+
+    def node_command(self, program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
+        """See `Clustering.command`."""
+        own = node_settings(folder, node, cluster.nodes)
+        return self._configured(program, folder, own, len(cluster.nodes))
+
+    def _configured(
+        self, program: Path, folder: Path, own: dict[str, str], nodes: int = 1
+    ) -> Command:
+        distribution = program.parent.parent
+        if not self.plugin or (distribution / "plugins" / self.plugin).is_dir():
+            own.update([self.no_security])
+        config = configure(distribution, folder, own, self.name)
+        size = heap(f"VECTRIAL_{self.name.upper()}_HEAP", nodes)
+        env = {
+            f"{self.prefix}_PATH_CONF": str(config),
+            f"{self.prefix}_TMPDIR": str(folder / "tmp"),
+            f"{self.prefix}_JAVA_OPTS": f"-Xms{size} -Xmx{size}",
+        }
+        if (distribution / "jdk").is_dir():
+            return Command((str(program),), env)
+        home = self.chosen().java_home()
+        java = {f"{self.prefix}_JAVA_HOME": str(home)}
+        return Command((str(program),), env | java, needs=(home,))
 
 
 def settings(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
@@ -142,3 +241,80 @@ def ready(recipe: Recipe, address: Address, *, identity: str) -> None:
         raise NotReady(f"{there} of {nodes} nodes have joined")
     if health.get("timed_out", True):
         raise NotReady("the cluster has shards that are not there yet")
+
+
+def _recipe(
+    server: LuceneServer,
+    ready: Callable[[Address], None],
+    secrets: tuple[str, ...],
+    image: Image,
+    snippet: str,
+) -> Recipe:
+    return Recipe(
+        tls=True,
+        name=server.name,
+        program=server.program,
+        at_hand=server.at_hand,
+        ports=("http", "transport"),
+        public=("http",),
+        command=server.command,
+        ready=ready,
+        secrets=secrets,
+        stop_s=60.0,
+        cluster=Clustering(server.node_command),
+        image=image,
+        snippet=snippet,
+    )
+
+
+ELASTICSEARCH: Recipe = _recipe(
+    LuceneServer("elasticsearch", "ES", chosen, ("xpack.security.enabled", "false")),
+    lambda address: ready(ELASTICSEARCH, address, identity="/_security/_authenticate"),
+    ("user", "password", "api_key"),
+    Image(
+        name="elasticsearch",
+        tag=next(iter(VERSIONS)),
+        digest=None,
+        ports={"http": 9200},
+        data="/usr/share/elasticsearch/data",
+        env={
+            "discovery.type": "single-node",
+            "xpack.security.enabled": "false",
+            "cluster.routing.allocation.disk.threshold_enabled": "false",
+            "ES_JAVA_OPTS": f"-Xms{HEAP} -Xmx{HEAP}",
+        },
+    ),
+    """\
+from elasticsearch import Elasticsearch
+client = Elasticsearch("http://{host}:{http}")
+print(client.nodes.info())""",
+)
+OPENSEARCH: Recipe = _recipe(
+    LuceneServer(
+        "opensearch",
+        "OPENSEARCH",
+        lambda: _OPENSEARCH,
+        ("plugins.security.disabled", "true"),
+        plugin="opensearch-security",
+    ),
+    lambda address: ready(OPENSEARCH, address, identity="/_plugins/_security/authinfo"),
+    ("user", "password"),
+    Image(
+        name="opensearchproject/opensearch",
+        tag=_OPENSEARCH.version,
+        digest=None,
+        ports={"http": 9200},
+        data="/usr/share/opensearch/data",
+        env={
+            "discovery.type": "single-node",
+            "DISABLE_SECURITY_PLUGIN": "true",
+            "DISABLE_INSTALL_DEMO_CONFIG": "true",
+            "cluster.routing.allocation.disk.threshold_enabled": "false",
+            "OPENSEARCH_JAVA_OPTS": f"-Xms{HEAP} -Xmx{HEAP}",
+        },
+    ),
+    """\
+from opensearchpy import OpenSearch
+client = OpenSearch("http://{host}:{http}")
+print(client.info())""",
+)

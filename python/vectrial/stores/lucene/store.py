@@ -183,11 +183,6 @@ class LuceneStore(vt.ServerStore):
         self._stale = False
         self._own_query = condition_of(self._own_condition)
 
-    @property
-    def _attached(self) -> bool:
-        """True if somebody else made the collection: its rows are known by `_id` alone."""
-        return self._id_name == lucene_existing.ID
-
     def _exists(self) -> bool:
         return bool(self._client.indices.exists(index=self._name))
 

@@ -7,12 +7,34 @@ from typing import Any
 
 import pyarrow as pa
 
+from vectrial.model.capabilities import Params
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType, Schema
 from vectrial.stores.common.arrow import batch_of_rows, ids_of, row_values, vectors_of
 
 METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 LONGEST_STRING = 65_535  #: bytes
+#: Parameters of indexes, and of searches, each with its name in requests.
+BUILD_PARAMS = {"m": "M", "ef_construction": "efConstruction", "nlist": "nlist"}
+_SEARCH_PARAMS = {"ef_search": "ef", "nprobe": "nprobe"}
+
+
+def build_params(params: Params) -> dict[str, int]:
+    """Build parameters as a request to create a vector index names them."""
+    return {
+        theirs: getattr(params, ours)
+        for ours, theirs in BUILD_PARAMS.items()
+        if hasattr(params, ours)
+    }
+
+
+def search_params(params: Params) -> dict[str, int]:
+    """Search parameters as a search request names them."""
+    return {
+        theirs: getattr(params, ours)
+        for ours, theirs in _SEARCH_PARAMS.items()
+        if hasattr(params, ours)
+    }
 
 
 def collection_schema(client: Any, schema: Schema, *, nullable: bool = False) -> Any:

@@ -8,12 +8,11 @@ from typing import Any
 from vectrial.model.errors import UserError
 from vectrial.model.existing import Description, Existing
 from vectrial.model.schema import FieldType
-from vectrial.stores.milvus.collection import METRICS, strong_count
+from vectrial.stores.milvus.collection import BUILD_PARAMS, METRICS, strong_count
 from vectrial.stores.milvus.indexes import KINDS
 
 #: A kind of index that leaves the kind to the server.
 _AUTOMATIC = "AUTOINDEX"
-_PARAMS = {"M": "m", "efConstruction": "ef_construction", "nlist": "nlist"}
 
 
 def describe(client: Any, existing: Existing) -> Description:
@@ -57,7 +56,9 @@ def describe(client: Any, existing: Existing) -> Description:
         dim=int(vector["params"]["dim"]),
         metric={theirs: ours for ours, theirs in METRICS.items()}.get(index["metric_type"]),
         index=kinds[index["index_type"]],
-        params={ours: int(index[theirs]) for theirs, ours in _PARAMS.items() if theirs in index},
+        params={
+            ours: int(index[theirs]) for ours, theirs in BUILD_PARAMS.items() if theirs in index
+        },
         text_ids=primary["type"] == DataType.VARCHAR,
         fields={
             one["name"]: types[one["type"]]

@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, Value
+from vectrial.model.filters import (
+    OPPOSITES,
+    SIGNS,
+    And,
+    Eq,
+    Filter,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Range,
+    Value,
+)
 
-_SIGNS = {"gt": (">", "<="), "gte": (">=", "<"), "lt": ("<", ">="), "lte": ("<=", ">")}
 #: Milvus reads the digits before the sign, and as a positive number they overflow.
 _LEAST = -(2**63)
 #: What a literal of text cannot have as it is. Of other control characters, Milvus Lite knows no
@@ -38,9 +49,8 @@ def expression(where: Filter, names: Mapping[str, str], *, holds: bool = True) -
             return f"({' and '.join(unequal)})"
         case Range():
             bounds = [
-                f"{names[where.field]} {sign if holds else opposite} {_literal(bound)}"
-                for key, (sign, opposite) in _SIGNS.items()
-                if (bound := getattr(where, key)) is not None
+                f"{names[where.field]} {SIGNS[key if holds else OPPOSITES[key]]} {_literal(bound)}"
+                for key, bound in where.bounds.items()
             ]
             return "(" + (" and " if holds else " or ").join(bounds) + ")"
 

@@ -120,34 +120,13 @@ def has_index(field: Field) -> bool:
     return field.indexed and field.type in FIELD_INDEX
 
 
-def build_params(params: Params) -> dict[str, int]:
-    """Build parameters as a request to create a vector index names them."""
-    match params:
-        case MilvusHnswBuild():
-            return {"M": params.m, "efConstruction": params.ef_construction}
-        case MilvusIvfBuild():
-            return {"nlist": params.nlist}
-        case _:
-            return {}
-
-
-def search_params(params: Params, k: int) -> dict[str, int]:
-    """Search parameters as a search request names them.
-
-    Raises:
-        UserError: ef_search is below k, which the server refuses.
-    """
-    match params:
-        case MilvusHnswSearch(ef_search=ef):
-            if ef < k:
-                raise UserError(
-                    f"ef_search is {ef} and k is {k}, and Milvus wants ef_search to be at least k"
-                )
-            return {"ef": ef}
-        case MilvusIvfSearch():
-            return {"nprobe": params.nprobe}
-        case _:
-            return {}
+def require_candidates(params: Params, k: int) -> None:
+    """Raise `UserError` if ef_search is below k, which the server refuses."""
+    if isinstance(params, MilvusHnswSearch) and params.ef_search < k:
+        raise UserError(
+            f"ef_search is {params.ef_search} and k is {k}, and Milvus wants ef_search to be at"
+            " least k"
+        )
 
 
 @dataclass(frozen=True)

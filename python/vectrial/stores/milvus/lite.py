@@ -19,9 +19,11 @@ from vectrial.stores import common as vt
 from vectrial.stores.milvus.collection import (
     LONGEST_STRING,
     METRICS,
+    build_params,
     collection_schema,
     entities,
     entities_batch,
+    search_params,
 )
 from vectrial.stores.milvus.filters import expression
 
@@ -116,18 +118,13 @@ class MilvusLite(vt.Store):
     def create(self, schema: vt.Schema, index: vt.Index) -> None:
         self._connect(schema, index)
         made = collection_schema(self._client, schema, nullable=True)
-        build, params = index.params, {}
-        if isinstance(build, LiteHnswBuild):
-            params = {"M": build.m, "efConstruction": build.ef_construction}
-        elif isinstance(build, LiteIvfBuild):
-            params = {"nlist": build.nlist}
         indexes = self._client.prepare_index_params()
         indexes.add_index(
             "vector",
             index_type=_KINDS[index.kind],
             metric_type=METRICS[schema.metric],
             # The client puts these beside the type, where the library looks for one entry of all.
-            params={"params": params},
+            params={"params": build_params(index.params)},
         )
         self._client.create_collection(_ROWS, schema=made, index_params=indexes)
 
@@ -215,12 +212,9 @@ class MilvusLite(vt.Store):
             yield from self.get(ids[start : start + batch_size]).to_batches()
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        search, tuning = self._client.search, {}
-        if isinstance(params, LiteHnswSearch):
-            tuning = {"ef": params.ef_search}
-        elif isinstance(params, LiteIvfSearch):
-            tuning = {"nprobe": params.nprobe}
-        settings = {"metric_type": METRICS[self._schema.metric], "params": tuning}
+        search = self._client.search
+        metric = METRICS[self._schema.metric]
+        settings = {"metric_type": metric, "params": search_params(params)}
         condition = "" if where is None else self._translate(where)
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:

@@ -34,7 +34,7 @@ from vectrial.servers.base import (
 )
 from vectrial.servers.local import HOST, variable
 from vectrial.servers.programs.base import given, made_once
-from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram
 from vectrial.stores.milvus.cluster import SERVICES, node_command
 from vectrial.stores.milvus.store import credentials
 from vectrial.util import paths
@@ -78,7 +78,7 @@ def _program(progress: LineProgress) -> Path:
     """The program, with its libraries beside it and its settings in `../configs`."""
     if (own := given(_BIN)) is not None:
         return own
-    packed = wheel_program(WHEEL, progress).parent
+    packed = WHEEL.fetch(progress).parent
 
     def unpack(into: Path, _lock: int) -> None:
         progress("milvus: unpacking what the wheel holds packed (once)")
@@ -99,7 +99,7 @@ def _program(progress: LineProgress) -> Path:
 def _at_hand() -> Availability:
     if given(_BIN) or (_unpacked() / "bin" / "milvus").exists():
         return Availability(True)
-    return wheel_program_at_hand(WHEEL)
+    return WHEEL.at_hand()
 
 
 def _unpacked() -> Path:

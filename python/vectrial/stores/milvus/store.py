@@ -28,8 +28,10 @@ from vectrial.stores.milvus.cluster import BUCKET
 from vectrial.stores.milvus.collection import (
     LONGEST_STRING,
     METRICS,
+    build_params,
     collection_schema,
     entities,
+    search_params,
     strong_count,
 )
 from vectrial.stores.milvus.filters import expression
@@ -41,9 +43,8 @@ from vectrial.stores.milvus.indexes import (
     IndexProgress,
     MilvusConsistency,
     MilvusReads,
-    build_params,
     has_index,
-    search_params,
+    require_candidates,
 )
 
 #: The version that this was tried with, and the part of it that others must share.
@@ -125,7 +126,7 @@ class Milvus(vt.ServerStore):
     def _connect(self, address: vt.Address) -> Any:
         import pymilvus
 
-        self._serving = self._flushed = self._natively_written = self._attached = False
+        self._serving = self._flushed = self._natively_written = False
         self._own = ""  #: the application's condition, of a collection that somebody else made
         secrets = address.secrets
         return pymilvus.MilvusClient(
@@ -155,7 +156,7 @@ class Milvus(vt.ServerStore):
 
     def _attach(self) -> None:
         """Open a collection that somebody else loaded, as `describe` has checked."""
-        self._serving = self._flushed = self._attached = True
+        self._serving = self._flushed = True
         self._own = self._own_condition and f"({self._own_condition})"
 
     def _exists(self) -> bool:
@@ -369,7 +370,7 @@ class Milvus(vt.ServerStore):
             "anns_field": self._vector_name,
             "retry_times": 0,
         }
-        if level := self._level(params):
+        if level := self._given(params, "consistency"):
             arguments["consistency_level"] = level.capitalize()
         ids_of = self._keys.ids
 
@@ -385,12 +386,8 @@ class Milvus(vt.ServerStore):
         those that are given; the server knows the others."""
         if self._attached and params.model_fields_set <= {"consistency"}:
             return {}
-        return search_params(params, k)
-
-    def _level(self, params: MilvusReads) -> MilvusConsistency | None:
-        """The consistency level to send; None: that of somebody else's collection."""
-        given = not self._attached or "consistency" in params.model_fields_set
-        return params.consistency if given else None
+        require_candidates(params, k)
+        return search_params(params)
 
     def _returned(self, returning: vt.Returning) -> list[str]:
         match returning:
@@ -410,7 +407,7 @@ class Milvus(vt.ServerStore):
             "metric": METRICS[self._schema.metric],
             "params": json.dumps(self._search_params(params, request.k)),
         }
-        if level := self._level(params):
+        if level := self._given(params, "consistency"):
             options["consistency"] = level.value
         if fields := self._returned(request.returning):
             options["output_fields"] = ",".join(fields)

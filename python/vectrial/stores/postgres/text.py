@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from vectrial.model.bm25 import words
 from vectrial.model.capabilities import Hybrid
-from vectrial.model.fusion import RANK_CONSTANT, Blend, Fusion
+from vectrial.model.fusion import RANK_CONSTANT, Blend, Fusion, words
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.stores.postgres.sql import PgHnswSearch, TableSearch

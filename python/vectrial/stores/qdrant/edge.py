@@ -111,8 +111,6 @@ class QdrantEdge(vt.Store):
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema, self._index = schema, index
-        self._names = schema.columns
-        self._types = {self._names[field.name]: field.type for field in schema.fields}
 
     def _config(self) -> Any:
         q = self._q
@@ -237,7 +235,9 @@ class QdrantEdge(vt.Store):
         return signed([record.id for record in found])
 
     def _translate(self, where: Filter) -> Any:
-        return translate(renamed(where, self._names), self._types, _words(self._q))
+        columns = self._schema.columns
+        types = {columns[name]: kind for name, kind in self._schema.types.items()}
+        return translate(renamed(where, columns), types, _words(self._q))
 
 
 def _words(q: Any) -> Words:
@@ -249,8 +249,7 @@ def _words(q: Any) -> Words:
         return q.FieldCondition(path, match=q.MatchValue(exact))
 
     def within(path: str, where: Range) -> Any:
-        bounds = q.RangeFloat(gt=where.gt, gte=where.gte, lt=where.lt, lte=where.lte)
-        return q.FieldCondition(path, range=bounds)
+        return q.FieldCondition(path, range=q.RangeFloat(**where.bounds))
 
     return Words(
         must=lambda conditions: q.Filter(must=conditions),

@@ -14,7 +14,7 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Command, Image, NoProgram, NotReady, Recipe
 from vectrial.servers.local import HOST
 from vectrial.servers.programs.base import own_program
-from vectrial.stores.common.readiness import http_ready
+from vectrial.servers.readiness import http_ready
 
 #: The variable of its environment that holds the key it accepts.
 _KEY = "QDRANT__SERVICE__API_KEY"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field as Bound
 
-from vectrial.model.filters import Filter, Range, coerce_values, for_float64, renamed
+from vectrial.model.filters import Filter, Range, for_float64, renamed
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant import existing as qdrant_existing
 from vectrial.stores.qdrant.common import (
@@ -154,11 +154,10 @@ class Qdrant(vt.ServerStore):
         )
         return connected(address)
 
-    def _within(self, key: str, where: Range) -> Any:
-        each = {"gt": where.gt, "gte": where.gte, "lt": where.lt, "lte": where.lte}
-        exact = {k: for_float64(v) if isinstance(v, int) else v for k, v in each.items()}
-        bounds = self._m.Range(**exact)
-        return self._m.FieldCondition(key=key, range=bounds)
+    def _within(self, name: str, where: Range) -> Any:
+        bounds = where.bounds.items()
+        exact = {key: for_float64(v) if isinstance(v, int) else v for key, v in bounds}
+        return self._m.FieldCondition(key=name, range=self._m.Range(**exact))
 
     def version(self) -> str:
         return str(self._client.info().version)
@@ -218,14 +217,6 @@ class Qdrant(vt.ServerStore):
     def describe(self, existing: vt.Existing) -> vt.Description:
         return qdrant_existing.describe(self._client, existing)
 
-    def _attach(self) -> None:
-        self._types = {self._names[field.name]: field.type for field in self._schema.fields}
-
-    @property
-    def _attached(self) -> bool:
-        """True if somebody else made the collection."""
-        return self._id_name == qdrant_existing.ID
-
     @property
     def _using(self) -> str | None:
         """The name of the vector; None if it has none."""
@@ -254,10 +245,6 @@ class Qdrant(vt.ServerStore):
 
     def _exists(self) -> bool:
         return bool(self._client.collection_exists(self._name))
-
-    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
-        super()._bind(schema, index)
-        self._types = {self._names[field.name]: field.type for field in schema.fields}
 
     def drop(self) -> None:
         self._client.delete_collection(self._name)
@@ -418,10 +405,9 @@ class Qdrant(vt.ServerStore):
         return self._ids(found)
 
     def _translate(self, where: Filter) -> Any:
-        arrow = {name: vt.ARROW_TYPES[kind] for name, kind in self._types.items()}
-        return translate(
-            coerce_values(renamed(where, self._names), arrow), self._types, self._where
-        )
+        named = renamed(vt.coerce_values(where, self._schema), self._names)
+        types = {self._names[name]: kind for name, kind in self._schema.types.items()}
+        return translate(named, types, self._where)
 
 
 def connected(address: vt.Address) -> QdrantClient:

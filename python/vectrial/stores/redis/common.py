@@ -10,8 +10,7 @@ from vectrial.model.capabilities import Durability, Index
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.file_categories import FileKind, FileKinds
 from vectrial.model.schema import Schema
-from vectrial.model.store import Address
-from vectrial.model.target import LoadTarget
+from vectrial.model.store import Address, LoadTarget
 from vectrial.stores.common.server import ServerStore, wait_until
 
 #: Settings of the server under which a write is as durable as that.
@@ -67,7 +66,6 @@ class RedisStore(ServerStore):
         needs_version(self.name, self.version(), least=self.least, tried=self.tried)
         set_durability(self._client, self.durability or Durability.BUFFERED)
         super()._bind(schema, index)
-        self._types = {field.name: field.type for field in schema.fields}
 
     def flush(self) -> None:
         """Return once everything written before, over any connection, is on disk.

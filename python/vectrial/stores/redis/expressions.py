@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from vectrial.model.filters import (
+    OPPOSITES,
+    SIGNS,
     And,
     Eq,
     Filter,
@@ -88,15 +90,12 @@ def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
 
 
 def _range(where: Range, name: str, holds: bool) -> str:
-    bounds = {"gt": (">", "<="), "gte": (">=", "<"), "lt": ("<", ">="), "lte": ("<=", ">")}
     each = []
-    for key, (inside, outside) in bounds.items():
-        if (bound := getattr(where, key)) is None:
-            continue
+    for key, bound in where.bounds.items():
         if math.isnan(bound):  # nothing is in order with it
             each.append(_NEVER if holds else "1 == 1")
         else:
-            each.append(f".{name} {inside if holds else outside} {_literal(bound)}")
+            each.append(f".{name} {SIGNS[key if holds else OPPOSITES[key]]} {_literal(bound)}")
     return f"(.{name} != null and ({(' and ' if holds else ' or ').join(each)}))"
 
 

@@ -154,11 +154,6 @@ def _number(value: float | int) -> str:
 
 def within(name: str, where: Range) -> str:
     """The query for rows whose numeric field lies within the bounds."""
-    bounds = []
-    for bound, exclusive in ((where.gt, True), (where.gte, False)):
-        if bound is not None:
-            bounds.append(f"@{name}:[{'(' if exclusive else ''}{_number(bound)} +inf]")
-    for bound, exclusive in ((where.lt, True), (where.lte, False)):
-        if bound is not None:
-            bounds.append(f"@{name}:[-inf {'(' if exclusive else ''}{_number(bound)}]")
+    said = {"gt": "[({} +inf]", "gte": "[{} +inf]", "lt": "[-inf ({}]", "lte": "[-inf {}]"}
+    bounds = (f"@{name}:{said[key].format(_number(one))}" for key, one in where.bounds.items())
     return f"({' '.join(bounds)})"

@@ -100,7 +100,7 @@ class RedisSearch(RedisStore):
     def _connect(self, address: vt.Address) -> Any:
         self._prefix = f"{self._name}:"
         self._stored_vector = b"vector"  # the field of a hash
-        self._own, self._documents = True, False
+        self._documents = False
         return super()._connect(address)
 
     def _create(self) -> None:
@@ -122,8 +122,7 @@ class RedisSearch(RedisStore):
             vt.Existing(self._name, vector=self._vector_name, where=self._own_condition),
         )
         self._prefix, self._stored_vector = found.prefix, found.stored_vector.encode()
-        self._own, self._documents = False, found.documents
-        self._types = {field.name: field.type for field in self._schema.fields}
+        self._documents = found.documents
 
     def _exists(self) -> bool:
         return bool(index_info(self._client, self._name))  # raises when there is none
@@ -206,12 +205,14 @@ class RedisSearch(RedisStore):
 
     def _values(self, row: dict[bytes, bytes]) -> dict[str, Any]:
         return {
-            name: query.read(row.get(name.encode()), self._types[field], own=self._own)
+            name: query.read(
+                row.get(name.encode()), self._schema.types[field], own=not self._attached
+            )
             for field, name in self._names.items()
         }
 
     def count(self) -> int:
-        if self._own:
+        if not self._attached:
             return self._found("*", 0)[0]
         text = self._condition(None)
         return redis_existing.count(self._client, self._name, text, self._vector_name)
@@ -228,7 +229,7 @@ class RedisSearch(RedisStore):
 
     def _every_key(self) -> Iterator[str]:
         """Every key once: `SCAN` may repeat keys, so those already seen are remembered."""
-        if not self._own:
+        if self._attached:
             for page in redis_existing.keys(self._client, self._name, self._condition(None)):
                 yield from page
             return
@@ -260,15 +261,15 @@ class RedisSearch(RedisStore):
         return run
 
     def _ef(self, params: vt.Params) -> int | None:
-        """The ef_runtime to send; None: the index's own, if somebody else made it."""
-        if not isinstance(params, QueryEngineSearch):
-            return None
-        return params.ef_search if self._own or "ef_search" in params.model_fields_set else None
+        """The ef_runtime to send; None: there is none, or the index's own."""
+        return self._given(params, "ef_search") if isinstance(params, QueryEngineSearch) else None
 
     def _condition(self, where: vt.Filter | None) -> str:
         further = ""
         if where is not None:
-            further = query.condition(where, self._names, self._types, own=self._own)
+            further = query.condition(
+                where, self._names, self._schema.types, own=not self._attached
+            )
         if not self._own_condition:
             return further or "*"
         return redis_existing.query_of(self._own_condition, further)
@@ -293,7 +294,7 @@ class RedisSearch(RedisStore):
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         text = self._condition(where)
-        if self._own:
+        if not self._attached:
             return self._keys.ids(self._found(text, limit)[1])
         found = redis_existing.matching(self._client, self._name, text, self._vector_name, limit)
         return self._keys.ids([key[len(self._prefix) :] for key in found])

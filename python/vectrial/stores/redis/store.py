@@ -204,7 +204,8 @@ class Redis(RedisStore):
             assert isinstance(params, vt.NoParams)
             query["truth"] = True
         if request.where is not None:
-            query["filter"] = expressions.expression(request.where, self._names, self._types)
+            types = self._schema.types
+            query["filter"] = expressions.expression(request.where, self._names, types)
             if isinstance(params, VectorSetSearch):
                 query["filter_ef"] = str(params.filter_ef or _ALL_CANDIDATES)
         return {name: value for name, value in query.items() if value is not None}

@@ -6,20 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, coerce_values
+from vectrial.model.filters import (
+    OPPOSITES,
+    And,
+    Eq,
+    Filter,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Range,
+)
+from vectrial.model.schema import FieldType, Schema
+from vectrial.stores.common.typed import coerce_values
 
 if TYPE_CHECKING:
     from weaviate.collections.classes.filters import _FilterByProperty, _Filters
 
+#: Bounds of a range, as the client calls them.
+_METHODS = {
+    "gt": "greater_than",
+    "gte": "greater_or_equal",
+    "lt": "less_than",
+    "lte": "less_or_equal",
+}
 
-def translate(
-    where: Filter, names: Mapping[str, str], types: Mapping[str, pa.DataType]
-) -> _Filters:
-    """The condition that keeps the same rows as `where`. names: columns → properties. types: types
-    of the columns."""
-    return _Columns(names, types).condition(coerce_values(where, types), holds=True)
+
+def translate(where: Filter, names: Mapping[str, str], schema: Schema) -> _Filters:
+    """The condition that keeps the same rows as `where`. names: columns → properties."""
+    return _Columns(names, schema.types).condition(coerce_values(where, schema), holds=True)
 
 
 @dataclass(frozen=True)
@@ -27,7 +42,7 @@ class _Columns:
     """Columns by name: the property that each is kept in, and its type."""
 
     names: Mapping[str, str]
-    types: Mapping[str, pa.DataType]
+    types: Mapping[str, FieldType]
 
     def condition(self, where: Filter, *, holds: bool) -> _Filters:
         """The condition under which `where` is true (`holds`), or false and not unknown.
@@ -64,13 +79,13 @@ class _Columns:
 
     def _missing(self, column: str) -> _Filters:
         by = self._by(column)
-        if pa.types.is_string(self.types[column]):  # Weaviate treats empty text as missing
+        if self.types[column] is FieldType.STRING:  # Weaviate treats empty text as missing
             return by.is_none(True) & by.not_equal("")
         return by.is_none(True)
 
     def _present(self, column: str) -> _Filters:
         by = self._by(column)
-        if pa.types.is_string(self.types[column]):
+        if self.types[column] is FieldType.STRING:
             return by.is_none(False) | by.equal("")
         return by.is_none(False)
 
@@ -78,17 +93,8 @@ class _Columns:
         from weaviate.classes.query import Filter as Where
 
         by = self._by(where.field)
-        inside, outside = [], []
-        if where.gt is not None:
-            inside.append(by.greater_than(where.gt))
-            outside.append(by.less_or_equal(where.gt))
-        if where.gte is not None:
-            inside.append(by.greater_or_equal(where.gte))
-            outside.append(by.less_than(where.gte))
-        if where.lt is not None:
-            inside.append(by.less_than(where.lt))
-            outside.append(by.greater_or_equal(where.lt))
-        if where.lte is not None:
-            inside.append(by.less_or_equal(where.lte))
-            outside.append(by.greater_than(where.lte))
-        return Where.all_of(inside) if holds else Where.any_of(outside)
+        bounds = [
+            getattr(by, _METHODS[key if holds else OPPOSITES[key]])(bound)
+            for key, bound in where.bounds.items()
+        ]
+        return Where.all_of(bounds) if holds else Where.any_of(bounds)

@@ -10,19 +10,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from vectrial.model.availability import Availability
-from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Cluster, Clustering, Command, Image, Node, NotReady, Recipe
 from vectrial.servers.local import HOST
-from vectrial.servers.programs.base import GoProgram, given, go_program, go_program_at_hand
-from vectrial.stores.common.readiness import http_ready
+from vectrial.servers.programs.base import GoProgram
+from vectrial.servers.readiness import http_ready
 
 PROGRAM = GoProgram(
     module="github.com/weaviate/weaviate",
     package="cmd/weaviate-server",
     version="v1.35.2",
     sum="h1:D/cB4Lz8BIhE8s6cMUa4dRhlz356r1LRqDLgr5pKhPA=",
+    variable="VECTRIAL_WEAVIATE_BIN",
 )
 #: Rows that one answer may hold: Weaviate's own limit is 10,000, too few to list what a filter
 #: keeps.
@@ -84,16 +83,6 @@ client = weaviate.connect_to_local(
     "{host}", port={http}, grpc_port={grpc}, auth_credentials=key
 )
 print(client.get_meta()["version"])"""
-#: Names a program to use instead of the one that is built.
-_BIN = "VECTRIAL_WEAVIATE_BIN"
-
-
-def _program(progress: LineProgress) -> Path:
-    return given(_BIN) or go_program(PROGRAM, progress)
-
-
-def _at_hand() -> Availability:
-    return Availability(True) if given(_BIN) else go_program_at_hand(PROGRAM)
 
 
 def _command(
@@ -153,8 +142,8 @@ def _ready(address: Address) -> None:
 
 WEAVIATE = Recipe(
     name="weaviate",
-    program=_program,
-    at_hand=_at_hand,
+    program=PROGRAM.fetch,
+    at_hand=PROGRAM.at_hand,
     ports=("http", "grpc", "gossip", "data", "raft", "raft_rpc"),
     public=("http", "grpc"),
     command=_command,

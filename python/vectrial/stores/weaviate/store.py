@@ -174,14 +174,8 @@ class Weaviate(vt.ServerStore):
 
     def _attach(self) -> None:
         self._collection = weaviate_existing.opened(self._client, self._name, self._own_condition)
-        self._types = {field.name: vt.ARROW_TYPES[field.type] for field in self._schema.fields}
         named = self._collection.config.get().vector_config
         self._target_vector = self._vector_name if named else None
-
-    @property
-    def _attached(self) -> bool:
-        """True if somebody else made the collection; its rows may have any uuid."""
-        return self._id_name == weaviate_existing.ID
 
     def _ids(self, rows: Sequence[Any]) -> NDArray[np.int64]:
         """Ids (n,) of rows of an answer."""
@@ -197,10 +191,6 @@ class Weaviate(vt.ServerStore):
         if index.kind == "hnsw":
             config = self._collection.config.get().vector_config[_VECTOR]
             self._ef_search = config.vector_index_config.ef
-
-    def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
-        super()._bind(schema, index)
-        self._types = {field.name: vt.ARROW_TYPES[field.type] for field in schema.fields}
 
     def drop(self) -> None:
         self._client.collections.delete(self._name)
@@ -421,7 +411,7 @@ class Weaviate(vt.ServerStore):
             asked *= 2
 
     def _translate(self, where: vt.Filter) -> Any:
-        return translate(where, self._names, self._types)
+        return translate(where, self._names, self._schema)
 
 
 def _level(params: vt.Params) -> WeaviateConsistency | None:

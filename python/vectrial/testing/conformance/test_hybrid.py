@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vectrial.model.bm25 import Bm25
 from vectrial.model.capabilities import Hybrid
 from vectrial.model.errors import Unsupported
-from vectrial.model.fusion import Blend, Fusion, RankedRows, best, fuse, similarity
+from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, best, fuse, similarity
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.testing.conformance.cases import needs

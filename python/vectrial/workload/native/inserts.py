@@ -9,9 +9,9 @@ from typing import Any
 
 from vectrial._engine import LoadControl, histogram_merge
 from vectrial.engine.types import LoadOutcome
-from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
+from vectrial.model.placement import Certificate
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import NativeRows

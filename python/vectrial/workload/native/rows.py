@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from vectrial._engine import LoadControl
 from vectrial.engine.client import Requests, closed, drive
 from vectrial.engine.types import LoadColumn, LoadOutcome
-from vectrial.model.client_limits import Certificate
 from vectrial.model.phase import Phase
-from vectrial.model.placement import Placement
+from vectrial.model.placement import Certificate, Placement
 from vectrial.model.progress import Progress
 from vectrial.model.store import NativeRows
 from vectrial.workload.ceiling import certify

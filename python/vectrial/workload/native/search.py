@@ -14,11 +14,10 @@ from vectrial.engine.client import arrivals, closed, drive, unfailed
 from vectrial.engine.parts import Order, Sent
 from vectrial.engine.recorders import judge_of
 from vectrial.engine.types import LoadSource
-from vectrial.model.client_limits import Certificate
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError
-from vectrial.model.live import Live
-from vectrial.model.phase import Phase
+from vectrial.model.phase import Live, Phase
+from vectrial.model.placement import Certificate
 from vectrial.model.progress import Progress
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck, AnswerLog, PhaseAnswers

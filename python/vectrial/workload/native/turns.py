@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vectrial._engine import Judge, Recorder
 from vectrial.engine.client import Session
 from vectrial.engine.types import LoadOutcome
-from vectrial.model.client_limits import Certificate
+from vectrial.model.placement import Certificate
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerLog
 from vectrial.workload.in_turns import Piece, Rest

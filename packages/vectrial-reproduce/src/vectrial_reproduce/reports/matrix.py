@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.experiments.registry import EXPERIMENTS
-from vectrial.model.hosts import Hosts
 from vectrial.model.labels import ANOMALOUS, CLASS
 from vectrial.model.lane import Lane, lanes_of
 from vectrial.model.metric import Metric
+from vectrial.model.placement import Hosts
 from vectrial.model.schema import Field, FieldType
 from vectrial.model.store import Store
 from vectrial.plan.model import DatasetShape

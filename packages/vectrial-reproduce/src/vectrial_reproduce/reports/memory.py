@@ -9,9 +9,7 @@ import psutil
 
 from vectrial.analysis.run_data import RunData
 from vectrial.model.errors import UserError
-from vectrial.model.limits import Limits
-from vectrial.model.placement import Placement
-from vectrial.model.provider import Provider
+from vectrial.model.placement import Limits, Placement, Provider
 from vectrial.plan.model import Plan
 from vectrial.servers.limits import no_limits
 from vectrial.servers.provide import choose, recipe_of

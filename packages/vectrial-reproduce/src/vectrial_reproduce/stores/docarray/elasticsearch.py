@@ -53,7 +53,7 @@ class DocArrayElasticsearch(ServedDocumentArray):
 
     name = "docarray-elasticsearch"
     title = "DocArray on Elasticsearch"
-    server = "vectrial.stores.lucene.elasticsearch_server:ELASTICSEARCH"
+    server = "vectrial.stores.lucene.server:ELASTICSEARCH"
     storage = "elasticsearch"
     score = "score"
     collection_pattern = "vectrial_docarray_{}"

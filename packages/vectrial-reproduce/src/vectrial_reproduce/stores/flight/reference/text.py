@@ -1,8 +1,8 @@
 """Full-text indexes of the Flight reference server, by Tantivy.
 
 Tantivy ranks by BM25 as Lucene does (k1 = 1.2, b = 0.75, an idf that is never negative). It was
-chosen because it has no line in common with `vectrial.model.bm25`, by which answers are judged, so
-that an error of either shows; takes single rows in and out; and does not score every row to find
+chosen because it has no line in common with `vectrial.model.fusion`, by which answers are judged,
+so that an error of either shows; takes single rows in and out; and does not score every row to find
 the best. SQLite's FTS5 needs no package, but scores every row that has a word of the query (of
 50,000 package descriptions that took 32 ms in the median, and Tantivy 0.3), and has another idf, by
 which words of half of the rows weigh nothing.

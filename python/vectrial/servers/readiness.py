@@ -21,20 +21,21 @@ def http_ready(
     address: Address,
     headers: Mapping[str, str],
     *paths: str,
+    port: str = "http",
     weak_role: bool = False,
 ) -> Any:
-    """GET each of the paths and return the JSON of the last one.
+    """GET each of the paths at a port, by its name, and return the JSON of the last one.
 
     weak_role: return None if the role, not the secrets, is refused access (403).
 
     Raises:
         Refused: the server wants other secrets. NotReady: it does not answer, or not with 200.
     """
-    host, port = address.host_of("http"), address.ports["http"]
-    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+    host, number = address.host_of(port), address.ports[port]
+    connection = http.client.HTTPConnection(host, number, timeout=_ANSWER_S)
     if address.tls:
         trusted = ssl.create_default_context(cafile=address.ca)
-        connection = http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=trusted)
+        connection = http.client.HTTPSConnection(host, number, timeout=_ANSWER_S, context=trusted)
     try:
         for path in paths:
             connection.request("GET", path, headers=dict(headers))
