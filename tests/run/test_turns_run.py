@@ -20,28 +20,17 @@ name = "turns"
 order = "turns"
 repeats = 1
 k = 10
-[[datasets]]
-name = "clustered-16-2k"
-queries = 200
-[[stores]]
-store = "hnswlib"
-params = { m = 8, ef_construction = 40 }
-[[stores]]
-store = "usearch"
-params = { m = 8, ef_construction = 40 }
-[[experiments]]
-experiment = "search"
-search = { ef_search = [10, 40] }
-min_s = 1.0
-[[experiments]]
-experiment = "search"
-clients = 2
-min_s = 1.0
-[[experiments]]
-experiment = "storage"
-[[experiments]]
-experiment = "crud"
-samples = 20
+datasets = [{ name = "clustered-16-2k", queries = 200 }]
+stores = [
+    { store = "hnswlib", params = { m = 8, ef_construction = 40 } },
+    { store = "usearch", params = { m = 8, ef_construction = 40 } },
+]
+experiments = [
+    { experiment = "search", search = { ef_search = [10, 40] }, min_s = 1.0 },
+    { experiment = "search", clients = 2, min_s = 1.0 },
+    { experiment = "storage" },
+    { experiment = "crud", samples = 20 },
+]
 """
 
 

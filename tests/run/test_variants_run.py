@@ -20,21 +20,12 @@ SUITE = """
 name = "releases"
 order = "turns"
 repeats = 1
-[[datasets]]
-name = "clustered-16-2k"
-queries = 200
-[[stores]]
-store = "usearch"
-variant = "old"
-params = { m = 8, ef_construction = 40 }
-[[stores]]
-store = "usearch"
-variant = "new"
-params = { m = 8, ef_construction = 40 }
-[[experiments]]
-experiment = "search"
-search = { ef_search = [10, 40] }
-min_s = 0.5
+datasets = [{ name = "clustered-16-2k", queries = 200 }]
+stores = [
+    { store = "usearch", variant = "old", params = { m = 8, ef_construction = 40 } },
+    { store = "usearch", variant = "new", params = { m = 8, ef_construction = 40 } },
+]
+experiments = [{ experiment = "search", search = { ef_search = [10, 40] }, min_s = 0.5 }]
 """
 
 

@@ -31,34 +31,18 @@ pytestmark = pytest.mark.slow
 SUITE = """
 name = "small"
 repeats = 1
-[[datasets]]
-name = "clustered-16-2k"
-queries = 50
-[[stores]]
-store = "memory"
-index = "flat"
-[[stores]]
-store = "hnswlib"
-index = "hnsw"
-params = { m = 16, ef_construction = [64, 128] }
-[[experiments]]
-experiment = "ingest"
-checkpoints = [1.0]
-probes = 0
-[[experiments]]
-experiment = "search"
-search = { ef_search = [32, 64] }
-min_s = 0.1
-[[experiments]]
-experiment = "crud"
-samples = 20
-[[experiments]]
-experiment = "time_to_searchable"
-looks = 4
-[[experiments]]
-experiment = "search"
-sizes = [200, 2000]
-min_s = 0.1
+datasets = [{ name = "clustered-16-2k", queries = 50 }]
+stores = [
+    { store = "memory", index = "flat" },
+    { store = "hnswlib", index = "hnsw", params = { m = 16, ef_construction = [64, 128] } },
+]
+experiments = [
+    { experiment = "ingest", checkpoints = [1.0], probes = 0 },
+    { experiment = "search", search = { ef_search = [32, 64] }, min_s = 0.1 },
+    { experiment = "crud", samples = 20 },
+    { experiment = "time_to_searchable", looks = 4 },
+    { experiment = "search", sizes = [200, 2000], min_s = 0.1 },
+]
 """
 
 
