@@ -21,9 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 from served_pages import Client, client_of, figures_of
 from starlette.testclient import TestClient
-from synthetic_runs import write_run
+from synthetic_runs import STORES, write_run
 
 from vectrial.model.errors import UserError
+from vectrial.results import note
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
@@ -452,3 +453,25 @@ def test_the_address_can_be_piped(tmp_path: Path) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         Runs(tmp_path / "none")
+
+
+# -- the note on a run, in the list of runs -------------------------------------------------------
+
+
+TEXT = "new <b>disk</b>"
+
+
+def test_a_list_of_runs_has_it_and_sees_that_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+    run = tmp_path / "runs" / "one"
+    write_run(run, repeats=1, stores={"faiss": STORES["faiss"]}, only_sweep=True)
+    assert summary_of(run).note == ""
+    runs = Runs(run.parent)
+    runs.read_all()
+    note.write(run, TEXT)
+    runs.read_all()
+    (listed,) = runs.listing()
+    assert listed.summary is not None
+    assert listed.summary.note == TEXT
