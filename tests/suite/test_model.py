@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.suite.model import parse_suite, read_suite
+from vectrial.suite.model import parse_suite
 
 GOOD = """
 name = "t"
@@ -42,6 +40,7 @@ def test_good_suite_keeps_every_value() -> None:
         ("rows = 500", 'rows = "many"', ["datasets[0].rows", "integer", "'many'"]),
         ('store = "memory"', 'stor = "memory"', ["stores[0].stor", "did you mean 'store'?"]),
         ('store = "memory"', "", ["stores[0].store", "missing"]),
+        ("repeats = 2", 'order = "turn"', ["order", "'turns'", "'turn'"]),
         ("repeats = 2", "repeats = 0", ["repeats", "greater than or equal to 1"]),
         ("[[experiments]]\nexperiment", "[[experiment]]\nexperiment", ["unknown key 'experiment'"]),
         ('name = "t"', "name = t", ["not valid TOML", "line 2"]),
@@ -56,8 +55,3 @@ def test_bad_suite_names_file_key_and_remedy(old: str, new: str, named: list[str
     for part in named:
         assert part in message
     assert "\n" not in message
-
-
-def test_absent_file_is_one_clear_message(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.toml.*cannot be read"):
-        read_suite(tmp_path / "none.toml")

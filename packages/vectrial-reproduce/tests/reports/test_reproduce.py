@@ -124,16 +124,6 @@ def test_what_is_measured_once_a_build_stands_in_each_of_its_rows(
     assert found["Redis", "read", 16, 128, 32].measured == pytest.approx((told[128] or 0) / 1e3)
 
 
-def test_create_is_compared_per_row(found: dict[tuple[object, ...], ComparedFigure]) -> None:
-    cell = found["In-Memory", "create", None, None, None]
-    assert cell.measured is not None
-    assert cell.ratio == pytest.approx(cell.measured / (cell.figure.value * 2000 / 1_000_000))
-    assert "per row" in cell.note
-    graph = found["Redis", "create", 16, 64, 32]
-    assert graph.measured is not None
-    assert graph.ratio is None
-
-
 def test_a_scan_is_compared_per_row_and_a_graph_is_not(
     found: dict[tuple[object, ...], ComparedFigure],
 ) -> None:
