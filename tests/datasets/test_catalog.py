@@ -83,11 +83,6 @@ def test_names_that_cannot_be_had(name: str, said: str) -> None:
         catalog.ensure(name)
 
 
-def test_what_cannot_be_cut() -> None:
-    with pytest.raises(UserError, match="made as a whole"):
-        catalog.cut(catalog.entry("glove-words-50-50k"), 5)
-
-
 def test_synthetic_is_the_same_everywhere() -> None:
     # Recorded: a change here would silently change what results under these names mean.
     uniform = catalog.ensure("uniform-8-500")
@@ -317,7 +312,6 @@ def test_commands() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("glove-words-5",), "did you mean 'glove-words-50'?"),
         (("gist-960-euclidean",), "add --yes"),
         (("mnist-784", "--rows", "60001"), "has 60,000 rows"),
         (("clustered-8-2k", "--rows", "5"), "made as a whole"),

@@ -20,7 +20,7 @@ from reader_layouts import at, save, shards
 from vectrial.datasets.ingest import read_queries
 from vectrial.datasets.readers import ReaderOptions, open_source
 from vectrial.datasets.readers.base import VectorSource
-from vectrial.datasets.readers.layout import natural, role_of
+from vectrial.datasets.readers.layout import role_of
 from vectrial.model.errors import UserError
 from vectrial.model.metric import Metric
 
@@ -233,11 +233,6 @@ def test_a_file_that_is_compressed_as_a_whole(
     plain = layouts.xbin(tmp_path / "a.fbin", X, "<f4")
     (tmp_path / "a.fbin.gz").write_bytes(opener(plain.read_bytes()))
     np.testing.assert_array_equal(rows_of(open_source(tmp_path / "a.fbin.gz")), X)
-
-
-def test_numbers_in_names_are_numbers() -> None:
-    names = ["10.parquet", "9.parquet", "a2b10.npy", "a2b9.npy"]
-    assert sorted(names, key=natural) == ["9.parquet", "10.parquet", "a2b9.npy", "a2b10.npy"]
 
 
 @pytest.mark.parametrize(

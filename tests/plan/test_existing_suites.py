@@ -40,14 +40,21 @@ store = "STORE"
 index = "hnsw"
 params = { m = 12 }
 lane = ["native", "sdk"]
-existing = { collection = "products", id = "sku" }
+nodes = NODES
+existing = { WHICH }
 [[experiments]]
 """
 SEARCH = 'experiment = "search"\nsearch = { ef_search = 50 }\n'
 
 
-def plan_of(experiment: str, store: str = "pgvector", nodes: int = 1, **shape: Any) -> Plan:
-    suite = SUITE.replace("STORE", store).replace("existing", f"nodes = {nodes}\nexisting")
+def plan_of(
+    experiment: str,
+    store: str = "pgvector",
+    nodes: int = 1,
+    existing: str = 'collection = "products", id = "sku"',
+    **shape: Any,
+) -> Plan:
+    suite = SUITE.replace("STORE", store).replace("NODES", str(nodes)).replace("WHICH", existing)
     return make_plan(
         parse_suite(suite + experiment, "t.toml"),
         where="t.toml",
@@ -78,22 +85,12 @@ def test_a_search_is_measured_and_says_what_is_not_known() -> None:
     assert "each finds itself" not in " ".join(plan_of(SEARCH).trials[0].row.differences)
 
 
-def planned_under(where: str) -> Plan:
-    """The plan of the same suite with a condition."""
-    suite = SUITE.replace('id = "sku"', f'id = "sku", where = "{where}"')
-    suite = suite.replace("STORE", "pgvector")
-    return make_plan(
-        parse_suite(suite + SEARCH, "t.toml"),
-        where="t.toml",
-        load_store=registry.load,
-        shape_of=lambda ref: DatasetShape(ref.name, 1000, 8, Metric.L2),
-        known_stores=registry.names(),
-    )
-
-
 def test_a_condition_is_a_part_of_what_is_measured() -> None:
     """Trials of runs from before there were conditions keep their keys."""
-    plan, without = planned_under("deleted_at IS NULL"), planned_under("")
+    plan, without = (
+        plan_of(SEARCH, existing=f'collection = "products", id = "sku", where = "{where}"')
+        for where in ("deleted_at IS NULL", "")
+    )
     assert plan.jobs[0].existing is not None
     assert plan.jobs[0].existing.where == "deleted_at IS NULL"
     assert "deleted_at IS NULL" in " ".join(plan.trials[0].row.differences)
@@ -116,14 +113,7 @@ def test_a_store_that_takes_no_condition() -> None:
 
 def test_the_key_of_a_trial_names_the_collection() -> None:
     keys = {trial.row.key for trial in plan_of(SEARCH).trials}
-    other = SUITE.replace("products", "others").replace("STORE", "pgvector") + SEARCH
-    plan = make_plan(
-        parse_suite(other, "t.toml"),
-        where="t.toml",
-        load_store=registry.load,
-        shape_of=lambda ref: DatasetShape(ref.name, 1000, 8, Metric.L2),
-        known_stores=registry.names(),
-    )
+    plan = plan_of(SEARCH, existing='collection = "others", id = "sku"')
     assert not keys & {trial.row.key for trial in plan.trials}
 
 

@@ -154,13 +154,6 @@ def test_a_trial_names_the_environment_of_its_store() -> None:
     assert named == {"hnswlib": None, "memory": "tiny"}
 
 
-def test_loading_comes_first_and_changing_rows_last() -> None:
-    for job in plan_of(SUITE).jobs:
-        names = [trial.row.experiment for trial in job.trials]
-        assert names[0] == "ingest"
-        assert "crud" not in names[:-1]
-
-
 def test_repeats_are_interleaved_over_stores() -> None:
     repeats = [job.repeat for job in plan_of(SUITE).jobs]
     assert repeats == sorted(repeats)

@@ -105,6 +105,9 @@ def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
     export.write_figures(report, out)
 
 
+# -- reports say how long the load took that searches are of --------------------------------------
+
+
 TIMES = {"load_s": 4.0, "flush_s": 0.5, "build_s": 3.0, "wait_s": 2.5, "ready_s": 10.0}
 
 

@@ -572,13 +572,6 @@ def test_formats(tmp_path: Path, format_: str, made: set[str]) -> None:
     assert {path.name for path in out.iterdir()} == made
 
 
-def test_no_run_is_a_user_error(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["report", str(tmp_path / "nothing")])
-    assert done.exception is not None
-    assert getattr(done.exception, "exit_code", None) == 2
-    assert "no run here" in str(done.exception)
-
-
 def test_a_thousand_trials_render_in_seconds() -> None:
     stores = {f"store-{number}": (1 + number / 10, "hnsw", True) for number in range(14)}
     builds = tuple((number, 64) for number in range(36))

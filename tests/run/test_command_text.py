@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import io
+import json
 import os
 import re
 import subprocess
@@ -14,10 +16,15 @@ from typing import Any
 import pytest
 import typer.main
 from command_calls import call, subcommands
+from rich.table import Table
+from small_suite import Inside
 from typer.testing import CliRunner
 
 from vectrial.cli.app import app
 from vectrial.cli.commands import LazyCommand, LazyGroup
+from vectrial.cli.output import CleanConsole, say
+from vectrial.experiments.registry import EXPERIMENTS
+from vectrial.results.clean import INSTEAD
 from vectrial.util.suggest import suggestion
 
 
@@ -197,3 +204,47 @@ def test_a_broken_command_names_its_package() -> None:
     assert done.code == 2
     assert "package 'pebbles', entry point 'broken' of vectrial.commands" in done.err
     assert call("compare", "--help").code == 0, "it stands in nobody's way"
+
+
+# -- `vectrial experiments` names every experiment and every parameter a suite may set ------------
+
+
+def test_every_experiment_with_every_parameter(inside: Inside) -> None:
+    listed = inside("experiments", "--format", "jsonl")
+    assert listed.code == 0, listed.err
+    rows = {row["experiment"]: row for row in map(json.loads, listed.out.splitlines())}
+    assert set(rows) == set(EXPERIMENTS)
+    for name, kind in EXPERIMENTS.items():
+        assert set(rows[name]["parameters"]) == set(kind.model_fields)
+    assert rows["crud"]["parameters"]["samples"] == 1000
+    table = inside("experiments")
+    assert all(name in table.out for name in EXPERIMENTS)
+
+
+# -- no text of a server, a column or a name steers the terminal ----------------------------------
+
+
+STEERS = "a\x1b[2J\x1b]0;owned\x07\x9b5mb"
+
+
+def test_a_console_prints_what_it_is_given_as_text() -> None:
+    out = io.StringIO()
+    console = CleanConsole(file=out, force_terminal=True, width=80, color_system="standard")
+    say(console, f"failed: {STEERS}")
+    table = Table()
+    table.add_column(STEERS)
+    table.add_row(STEERS)
+    console.print(table)
+    console.print("[bold]ours[/bold]", markup=True)
+    said = out.getvalue()
+    for steers in ("\x1b[2J", "\x1b]0", "\x07", "\x9b"):
+        assert steers not in said
+    assert INSTEAD in said
+    assert "\x1b[1mours" in said, "what Vectrial itself sets stays"
+
+
+def test_an_error_prints_what_it_names_as_text(inside: Inside) -> None:
+    done = inside("report", f"none-{STEERS}")
+    assert done.code == 2
+    assert "\x1b" not in done.err
+    assert done.err.count("\n") == 1

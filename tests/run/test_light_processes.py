@@ -15,15 +15,9 @@ pytestmark = pytest.mark.slow
 SUITE = """
 name = "light"
 repeats = 1
-[[datasets]]
-name = "clustered-16-2k"
-queries = 20
-[[stores]]
-store = "watched"
-index = "hnsw"
-[[experiments]]
-experiment = "search"
-min_s = 0.1
+datasets = [{ name = "clustered-16-2k", queries = 20 }]
+stores = [{ store = "watched", index = "hnsw" }]
+experiments = [{ experiment = "search", min_s = 0.1 }]
 """
 #: A store of a package: hnswlib, which notes what its process has loaded.
 STORE = """

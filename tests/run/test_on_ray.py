@@ -331,16 +331,9 @@ def wait_for_status(folders: Path, trials: int) -> None:
     raise AssertionError(f"not {trials} trials within {_SOON_S:g} s")
 
 
-@pytest.mark.parametrize(
-    ("on", "told"),
-    [
-        ("mars", "--on: 'mars' is no place to run on"),
-        ("ray://somewhere", "--on: 'ray://somewhere' is no place"),
-        ("ray://127.18.1.1:1", "--on: nothing answers at 127.18.1.1:1: Connection refused"),
-    ],
-)
-def test_a_place_that_is_none(cluster: RayCluster, tmp_path: Path, on: str, told: str) -> None:
-    done = cluster.run("run", suite_at(tmp_path), "--on", on, "--out", str(tmp_path / "o"))
+def test_a_place_where_nothing_answers(cluster: RayCluster, tmp_path: Path) -> None:
+    there = ("--on", "ray://127.18.1.1:1", "--out", str(tmp_path / "o"))
+    done = cluster.run("run", suite_at(tmp_path), *there)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert "--on: nothing answers at 127.18.1.1:1: Connection refused" in done.stderr
     assert not (tmp_path / "o").exists()

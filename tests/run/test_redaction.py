@@ -44,7 +44,7 @@ def leaks(text: str) -> bool:
 def test_every_encoding_is_hidden_everywhere(encoding: str, tmp_path: Path) -> None:
     said = f"before {ENCODINGS[encoding](SECRET)} after"
     assert leaks(said), "what is looked for is there"
-    secrecy = Secrecy([{"user": "admin", "password": SECRET}])
+    secrecy = Secrecy([{"user": "admin", "password": SECRET}, {}, {"api_key": ""}])
     assert not leaks(secrecy.text(said))
     phase = Phase("search", 0, 1, reason=said, errors=[(said, 1, [said])])
     phase.missing = {"qps": said}

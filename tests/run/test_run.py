@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import psutil
 import pytest
 from small_suite import TRIALS, Inside, Vectrial
 
@@ -74,29 +70,6 @@ def _check_tables(folder: Path) -> None:
         assert cut == {2000: 2000 * 16 * 4}
 
 
-def test_interrupt_ends_cleanly_and_says_how_to_go_on(
-    suite: Path, tmp_path: Path, variables: dict[str, str]
-) -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "vectrial.cli.main", "run", str(suite)],
-        cwd=tmp_path,
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stderr is not None
-    for line in parent.stderr:
-        if line.startswith("  "):
-            break
-    children = psutil.Process(parent.pid).children(recursive=True)
-    parent.send_signal(signal.SIGINT)
-    _, errors = parent.communicate(timeout=60)
-    assert parent.returncode == 130
-    assert "--resume" in errors
-    assert not psutil.wait_procs(children, timeout=60)[1]
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -105,18 +78,13 @@ def test_interrupt_ends_cleanly_and_says_how_to_go_on(
         (["run", "--resume", "absent"], "no run here to resume"),
         (["report", "absent"], "no run here"),
         (["run", "--frobnicate"], "No such option"),
+        (["run", "{suite}", "--store", "memry"], "did you mean 'memory'?"),
     ],
 )
 def test_wrong_commands_exit_2_with_one_message(
-    inside: Inside, arguments: list[str], named: str
+    inside: Inside, suite: Path, arguments: list[str], named: str
 ) -> None:
-    done = inside(*arguments)
+    done = inside(*(word.format(suite=suite) for word in arguments))
     assert done.code == 2, done.err
     assert named in done.err
     assert "Traceback" not in done.err
-
-
-def test_only_an_unknown_store_names_the_nearest(inside: Inside, suite: Path) -> None:
-    done = inside("run", str(suite), "--store", "memry")
-    assert done.code == 2
-    assert "did you mean 'memory'?" in done.err

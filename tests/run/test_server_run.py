@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -175,23 +174,3 @@ def test_the_server_ends_with_a_run_that_is_killed(
     run.send_signal(signal.SIGKILL)
     run.communicate(timeout=200)
     assert ended(server)
-
-
-def test_a_server_that_dies_fails_its_trial_and_the_run_goes_on(
-    served: Path, tmp_path: Path, variables: dict[str, str]
-) -> None:
-    text = SUITE.replace("min_s = 0.3", "min_s = 10.0").replace("[16, 128]", "[16]") + EASY
-    served.write_text(text)
-    run = start(served, tmp_path, variables)
-    server = until_measuring(run)
-    time.sleep(1.0)  # into the first sweep, of which most is left
-    server.kill()
-    run.communicate(timeout=200)
-    (folder,) = (p for p in (tmp_path / "runs").iterdir() if not p.is_symlink())
-    with RunReader(folder) as reader:
-        trials = reader.rows("select experiment, status, reason from trial order by started_at")
-    assert len(trials) == 3
-    wrong = [t for t in trials if t["status"] != "ok"]
-    assert len(wrong) == 1, trials
-    assert wrong[0]["experiment"] == "search"
-    assert wrong[0]["reason"]

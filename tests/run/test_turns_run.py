@@ -20,28 +20,17 @@ name = "turns"
 order = "turns"
 repeats = 1
 k = 10
-[[datasets]]
-name = "clustered-16-2k"
-queries = 200
-[[stores]]
-store = "hnswlib"
-params = { m = 8, ef_construction = 40 }
-[[stores]]
-store = "usearch"
-params = { m = 8, ef_construction = 40 }
-[[experiments]]
-experiment = "search"
-search = { ef_search = [10, 40] }
-min_s = 1.0
-[[experiments]]
-experiment = "search"
-clients = 2
-min_s = 1.0
-[[experiments]]
-experiment = "storage"
-[[experiments]]
-experiment = "crud"
-samples = 20
+datasets = [{ name = "clustered-16-2k", queries = 200 }]
+stores = [
+    { store = "hnswlib", params = { m = 8, ef_construction = 40 } },
+    { store = "usearch", params = { m = 8, ef_construction = 40 } },
+]
+experiments = [
+    { experiment = "search", search = { ef_search = [10, 40] }, min_s = 1.0 },
+    { experiment = "search", clients = 2, min_s = 1.0 },
+    { experiment = "storage" },
+    { experiment = "crud", samples = 20 },
+]
 """
 
 
@@ -123,12 +112,3 @@ def test_a_run_in_turns_is_gone_on_with(inside: Inside, tmp_path: Path) -> None:
             " group by t.repeat order by t.repeat"
         )
     assert [(row["repeat"], row["loads"]) for row in found] == [(1, 3), (2, 3)]
-
-
-@pytest.mark.parametrize("word", ["turn", "parallel"])
-def test_another_order_is_refused(inside: Inside, tmp_path: Path, word: str) -> None:
-    suite = tmp_path / "turns.toml"
-    suite.write_text(SUITE.replace('"turns"\nrepeats', f'"{word}"\nrepeats'))
-    done = inside("run", str(suite), "--dry-run")
-    assert done.code == 2
-    assert "order" in done.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -20,21 +19,12 @@ SUITE = """
 name = "releases"
 order = "turns"
 repeats = 1
-[[datasets]]
-name = "clustered-16-2k"
-queries = 200
-[[stores]]
-store = "usearch"
-variant = "old"
-params = { m = 8, ef_construction = 40 }
-[[stores]]
-store = "usearch"
-variant = "new"
-params = { m = 8, ef_construction = 40 }
-[[experiments]]
-experiment = "search"
-search = { ef_search = [10, 40] }
-min_s = 0.5
+datasets = [{ name = "clustered-16-2k", queries = 200 }]
+stores = [
+    { store = "usearch", variant = "old", params = { m = 8, ef_construction = 40 } },
+    { store = "usearch", variant = "new", params = { m = 8, ef_construction = 40 } },
+]
+experiments = [{ experiment = "search", search = { ef_search = [10, 40] }, min_s = 0.5 }]
 """
 
 
@@ -108,14 +98,6 @@ def test_a_program_that_is_missing_is_told_by_the_variants_variable(
     assert done.code == 2
     assert "VECTRIAL_REDIS_BIN__NEW" in done.err
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_suite_with_variants_is_planned(inside: Inside, tmp_path: Path) -> None:
-    suite = tmp_path / "releases.toml"
-    suite.write_text(SUITE)
-    done = inside("run", str(suite), "--dry-run")
-    assert done.code == 0, done.err
-    assert re.search(r"usearch@old.*usearch@new", done.out, re.DOTALL)
 
 
 def test_packages_that_make_no_sense_stop_the_run(

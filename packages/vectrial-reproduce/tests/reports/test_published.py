@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial_reproduce.reports import REPRODUCTIONS, published
+from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.published import UNITS, PublishedFigure, figures
 
 COUNTS = {
@@ -55,10 +54,3 @@ def test_the_sift_grids_are_complete() -> None:
 def test_an_unknown_report_is_named() -> None:
     with pytest.raises(UserError, match="docarray-1"):
         figures("docarray-1b")
-
-
-def test_each_report_has_its_figures_in_its_folder() -> None:
-    folder = Path(published.__file__).parent
-    found = {path.parent.name for path in folder.glob("*/published.csv")}
-    assert found == {name.replace("-", "_") for name in REPRODUCTIONS}
-    assert folder.parent.name == "vectrial_reproduce"

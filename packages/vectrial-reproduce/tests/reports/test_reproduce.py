@@ -31,34 +31,18 @@ pytestmark = pytest.mark.slow
 SUITE = """
 name = "small"
 repeats = 1
-[[datasets]]
-name = "clustered-16-2k"
-queries = 50
-[[stores]]
-store = "memory"
-index = "flat"
-[[stores]]
-store = "hnswlib"
-index = "hnsw"
-params = { m = 16, ef_construction = [64, 128] }
-[[experiments]]
-experiment = "ingest"
-checkpoints = [1.0]
-probes = 0
-[[experiments]]
-experiment = "search"
-search = { ef_search = [32, 64] }
-min_s = 0.1
-[[experiments]]
-experiment = "crud"
-samples = 20
-[[experiments]]
-experiment = "time_to_searchable"
-looks = 4
-[[experiments]]
-experiment = "search"
-sizes = [200, 2000]
-min_s = 0.1
+datasets = [{ name = "clustered-16-2k", queries = 50 }]
+stores = [
+    { store = "memory", index = "flat" },
+    { store = "hnswlib", index = "hnsw", params = { m = 16, ef_construction = [64, 128] } },
+]
+experiments = [
+    { experiment = "ingest", checkpoints = [1.0], probes = 0 },
+    { experiment = "search", search = { ef_search = [32, 64] }, min_s = 0.1 },
+    { experiment = "crud", samples = 20 },
+    { experiment = "time_to_searchable", looks = 4 },
+    { experiment = "search", sizes = [200, 2000], min_s = 0.1 },
+]
 """
 
 
@@ -138,16 +122,6 @@ def test_what_is_measured_once_a_build_stands_in_each_of_its_rows(
     (read,) = {found["Redis", "read", 16, 64, ef].measured for ef in (32, 64, 128, 256)}
     assert read == pytest.approx((told[64] or 0) / 1e3)
     assert found["Redis", "read", 16, 128, 32].measured == pytest.approx((told[128] or 0) / 1e3)
-
-
-def test_create_is_compared_per_row(found: dict[tuple[object, ...], ComparedFigure]) -> None:
-    cell = found["In-Memory", "create", None, None, None]
-    assert cell.measured is not None
-    assert cell.ratio == pytest.approx(cell.measured / (cell.figure.value * 2000 / 1_000_000))
-    assert "per row" in cell.note
-    graph = found["Redis", "create", 16, 64, 32]
-    assert graph.measured is not None
-    assert graph.ratio is None
 
 
 def test_a_scan_is_compared_per_row_and_a_graph_is_not(

@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from environment_imports import check_imports
 
+from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Environment
 from vectrial.model.store import Store
 from vectrial.servers.base import NoProgram
@@ -90,3 +92,22 @@ def test_a_failure_inside_is_shown(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_particular_to_annlite_and_docarray() -> None:
     run_inside(DOCARRAY, str(HERE / "inside_docarray.py"))
+
+
+# -- what measures imports in every environment that a store has for itself -----------------------
+
+
+MEASURES = ("experiments", "segments", "stores", "detection")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", environments.names())
+def test_what_the_measuring_process_needs_imports_there(name: str) -> None:
+    """The reference server of the Flight protocol is a program of its own, and imports a library
+    for texts."""
+    check_imports(
+        name,
+        [f"vectrial_reproduce.{package}" for package in MEASURES],
+        classes=(EXPERIMENTS["anomaly"],),
+        apart="vectrial_reproduce.stores.flight.reference",
+    )

@@ -1,4 +1,4 @@
-"""A folder of runs, and the application over it."""
+"""A folder of runs, and the application over it; each test has a home of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, browser
+from own_home import home
 from page_checks import checker
 from priced_runs import priced_run
 from served_pages import Client, client_of
@@ -14,6 +15,8 @@ from starlette.testclient import TestClient
 from synthetic_runs import SCRIPT, write_run
 
 from vectrial_web.serve.runs import Runs
+
+__all__ = ["home"]
 
 
 @pytest.fixture(scope="session")

@@ -182,10 +182,7 @@ def test_a_linked_folder_outside_is_not_listed(runs: Runs, tmp_path: Path) -> No
     assert [run.name for run in runs.listing()].count("first") == 1, "latest is the same run"
 
 
-def test_a_linked_file_outside_is_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+def test_a_linked_file_outside_is_not_shown(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("a word of another file")
     folder = write_run(
@@ -210,10 +207,7 @@ def test_a_linked_file_outside_is_not_shown(
     assert Runs(tmp_path / "runs" / "way-out").listing() == []
 
 
-def test_what_cannot_be_looked_at_is_passed_by(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+def test_what_cannot_be_looked_at_is_passed_by(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     (root / "run").mkdir(parents=True)
     (root / "run" / "run.duckdb").write_bytes(b"")
@@ -231,10 +225,7 @@ def test_what_cannot_be_looked_at_is_passed_by(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
-def test_a_run_that_was_closed_since_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+def test_a_run_that_was_closed_since_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "run"
     folder.mkdir(parents=True)
     (folder / "run.duckdb").write_bytes(b"")

@@ -162,7 +162,6 @@ def test_there_are_forty() -> None:
 def test_a_foreign_run_costs_its_page_at_most(
     kind: str, sound: Path, sound_run: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(ReadLimits, "from_environment", lambda: ReadLimits(1, MOST_ROWS))
     folder = shutil.copytree(sound, tmp_path / "runs" / "theirs")
     HOSTILE[kind](folder)
@@ -205,7 +204,6 @@ def test_the_report_of_a_foreign_run_ends_within_two_gigabytes(
 def test_a_bad_run_keeps_no_other_waiting(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(SECONDS, "1")
     for name in ("sound", "bad-0", "bad-1", "bad-2"):
         folder = shutil.copytree(sound, tmp_path / "runs" / name)

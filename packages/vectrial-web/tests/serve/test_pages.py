@@ -21,9 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 from served_pages import Client, client_of, figures_of
 from starlette.testclient import TestClient
-from synthetic_runs import write_run
+from synthetic_runs import STORES, write_run
 
 from vectrial.model.errors import UserError
+from vectrial.results import note
 from vectrial.results.progress import Status, read_status, write_status
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
@@ -131,20 +132,6 @@ def test_what_is_read_between_two_points_leads_to_both(client: Client, runs: Run
     assert asked.get(re.sub("recall=.*", "recall=7", one.href)).status_code == 400
 
 
-@pytest.mark.slow
-def test_every_figure_leads_to_its_trials(client: Client, runs: Runs) -> None:
-    asked, run = client(), named(runs, "first")
-    page = asked.get(f"/runs/{run.id}").text
-    sources = [unescape(one) for one in re.findall(r'href="([^"]*/values\?[^"]*)"', page)]
-    assert len(sources) > 20
-    values = asked.get(next(one for one in sources if "metric=qps" in one)).text
-    trials = re.findall(rf'href="(/runs/{run.id}/trials/\d+)"', values)
-    assert len(trials) == 3, "one for each repeat"
-    trial = asked.get(trials[0]).text
-    for said in ("Parameters", "search", "latency_p99", "Checks"):
-        assert said in trial
-
-
 def test_values_are_those_measured(client: Client, runs: Runs) -> None:
     asked, run = client(), named(runs, "first")
     with RunReader(run.folder) as reader:
@@ -249,15 +236,14 @@ def test_logs(client: Client, runs: Runs) -> None:
     (logs / f"{name}.log").write_text("the <b>process</b> said\n")
     (logs / f"{name}-server.log").write_text("x" * 50_000 + "\nthe server's last line\n")
     page = client().get(f"/runs/{run.id}/trials/{trial['trial_id']}").text
+    for said in ("Parameters", "search", "latency_p99", "Checks"):
+        assert said in page
     assert "the &lt;b&gt;process&lt;/b&gt; said" in page
     assert "the server&#39;s last line" in page
     assert len(client().get(f"/runs/{run.id}/logs/{name}-server.log").content) > 50_000
 
 
-def test_summaries_are_kept_and_made_anew(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
+def test_summaries_are_kept_and_made_anew(folder: Path, tmp_path: Path) -> None:
     fresh = Runs(folder)
     assert {run.state for run in fresh.listing()} == {"unread"}
     fresh.read_all()
@@ -274,7 +260,7 @@ def test_summaries_are_kept_and_made_anew(
         changed.read_all()  # else it would write what is kept while that is looked at below
     finally:
         os.utime(database, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    (kept,) = (tmp_path / "serve").iterdir()
+    (kept,) = (tmp_path / "home" / "serve").iterdir()
     kept.write_text("[1, {broken")
     anew = Runs(folder)
     assert {run.state for run in anew.listing()} == {"unread"}
@@ -300,7 +286,6 @@ def news_of(runs: Runs, page: str) -> str:
 def test_what_was_read_before_a_page_asked_for_news_is_told_to_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path))
     monkeypatch.setattr(live, "_ALL_S", 0)
     fresh = Runs(folder)
     asked = TestClient(make_app(fresh, Access()), base_url="http://localhost:8877")
@@ -314,11 +299,8 @@ def test_what_was_read_before_a_page_asked_for_news_is_told_to_it(
 
 
 @pytest.mark.parametrize("place", ["runs", "blocks"])
-def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason(tmp_path: Path, place: str) -> None:
     """Whatever its path is called: a block is no lock."""
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     bad = tmp_path / place / "bad"
     bad.mkdir(parents=True)
     (bad / "run.duckdb").write_bytes(b"this is no database")
@@ -331,10 +313,7 @@ def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
         summary_of(bad)
 
 
-def test_a_run_that_is_damaged_hinders_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
+def test_a_run_that_is_damaged_hinders_no_other(tmp_path: Path) -> None:
     for name in ("a-bad", "b-foreign", "c-strange", "d-good"):
         small_run(tmp_path / "runs" / name)
     for name, does in (
@@ -348,12 +327,15 @@ def test_a_run_that_is_damaged_hinders_no_other(
     ):
         with duckdb.connect(str(tmp_path / "runs" / name / "run.duckdb")) as db:
             db.execute(does)
+    with RunWriter(tmp_path / "runs" / "e-never-begun"):
+        pass
     runs = Runs(tmp_path / "runs")
     runs.read_all()
-    assert {run.name: run.state for run in runs.listing()} == {
-        "a-bad": "unreadable", "b-foreign": "unreadable", "c-strange": "unreadable",
-        "d-good": "finished",
-    }  # fmt: skip
+    states = {run.name: run.state for run in runs.listing()}
+    assert states.pop("d-good") == "finished"
+    assert states == dict.fromkeys(
+        ("a-bad", "b-foreign", "c-strange", "e-never-begun"), "unreadable"
+    )
     kept = Runs(tmp_path / "runs")
     assert {run.state for run in kept.listing()} == {"unreadable", "finished"}, "once is enough"
     asked = client_of(runs)
@@ -365,11 +347,8 @@ def test_a_run_that_is_damaged_hinders_no_other(
         assert asked.get(f"/runs/{good}/trials/{number}").status_code == 404
 
 
-def test_a_run_that_another_process_had_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_another_process_had_open(tmp_path: Path) -> None:
     """As with a shell that looks at it; that it is closed changes no file."""
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     folder = small_run(tmp_path / "runs" / "run")
     script = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print(1, flush=True); input()"
     with subprocess.Popen(
@@ -390,24 +369,13 @@ def test_a_run_that_another_process_had_open(
     assert named(runs, "run").state == "finished"
 
 
-def test_a_run_that_never_began_to_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-    with RunWriter(tmp_path / "runs" / "empty"):
-        pass
-    runs = Runs(tmp_path / "runs")
-    runs.read_all()
-    assert runs.listing()[0].state == "unreadable"
-
-
 def status(**changed: object) -> Status:
     now = time.time()
     told = {"pid": os.getpid(), "began": now, "updated": now, "trials": 8, "done": 3}
     return Status.model_validate({**told, **changed})
 
 
-def test_a_run_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client, runs: Runs
-) -> None:
+def test_a_run_under_way(client: Client, runs: Runs) -> None:
     run = named(runs, "deep/second")
     write_status(run.folder, status(job="<b>weaviate</b>", recent=("one ended",)))
     try:
@@ -452,3 +420,22 @@ def test_the_address_can_be_piped(tmp_path: Path) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         Runs(tmp_path / "none")
+
+
+# -- the note on a run, in the list of runs -------------------------------------------------------
+
+
+TEXT = "new <b>disk</b>"
+
+
+def test_a_list_of_runs_has_it_and_sees_that_it_changed(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "one"
+    write_run(run, repeats=1, stores={"faiss": STORES["faiss"]}, only_sweep=True)
+    assert summary_of(run).note == ""
+    runs = Runs(run.parent)
+    runs.read_all()
+    note.write(run, TEXT)
+    runs.read_all()
+    (listed,) = runs.listing()
+    assert listed.summary is not None
+    assert listed.summary.note == TEXT

@@ -83,13 +83,10 @@ def asleep(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple
 # -- the form ----------------------------------------------------------------------------------
 
 
-def test_the_list_leads_to_the_form(forms: Forms) -> None:
-    assert 'href="/new"' in forms.client.get("/").text
-
-
 def test_what_there_is_to_choose(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTRIAL_WEAVIATE_PROVIDER", "nonsense")
     (forms.root / "local.toml").write_text(SUITE)
+    assert 'href="/new"' in forms.client.get("/").text
     page = forms.client.get("/new").text
     for suite in ("local.toml", "suites/demo.toml"):
         assert f'<option value="{suite}">' in page

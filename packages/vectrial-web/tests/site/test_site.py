@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from forged_runs import forged
 from served_pages import figures_of
 from site_pages import Built, dead_links, read
 from synthetic_runs import SCRIPT, write_run
@@ -156,3 +157,15 @@ def test_no_site_is_left_where_no_run_can_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run can be read"):
         build([tmp_path], out, SiteOptions(), lambda done, of, what: None)
     assert not out.exists()
+
+
+# -- no text of a run is a path: whatever a run says, its pages stay in the folder of the site ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("up", ["absolute", "../" * 6])
+def test_a_forged_run_changes_nothing_outside_its_site(tmp_path: Path, up: str) -> None:
+    with forged(tmp_path, up) as (run, out):
+        options = SiteOptions(figures=1)
+        (result,) = build([run.parent], out, options, lambda done, of, what: None)
+        assert not result.why, "the run is shown all the same"
