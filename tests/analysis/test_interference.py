@@ -16,6 +16,9 @@ from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import Trial
 from vectrial.cli import capacity, tune
 from vectrial.cli.app import app
+from vectrial.questions.builds import TuneLimits
+from vectrial.questions.capacity import CapacityAnswer
+from vectrial.questions.finals import answer_of
 from vectrial.report.sections import warnings as cautions
 
 QUIET = {"other_cores": 0.1, "steal_share": 0.005, "throttled_share": 0.0, "cpu_mhz": 3000.0}
@@ -191,10 +194,11 @@ def test_capacity_and_tune_say_it_at_their_end(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = run([trial(other_cores=1.4)])
-    for module in (capacity, tune):
-        monkeypatch.setattr(module, "load", lambda _: busy)
-    monkeypatch.setattr(capacity.one, "measure", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(tune, "search", lambda *_, **__: [])
+    found = CapacityAnswer(tmp_path, busy, ())
+    settings = answer_of([], TuneLimits(0.95), tmp_path)
+    monkeypatch.setattr(capacity, "find_capacity", lambda *_, **__: found)
+    monkeypatch.setattr(tune, "find_settings", lambda *_, **__: settings)
+    monkeypatch.setattr(tune, "load", lambda _: busy)
     asked = [command, "hnswlib", "--dataset", "clustered-16-2k", "--out", str(tmp_path / "runs")]
     done = CliRunner().invoke(app, asked)
     assert "! Up to 1.4 of 2 processors were busy with something else" in done.stderr, done.output
