@@ -26,16 +26,14 @@ from vectrial.document.render import write
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
-from vectrial.model.phase import Phase
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
-from vectrial.model.trial import TrialRow
 from vectrial.plan.model import DatasetShape
 from vectrial.plan.plan import make_plan
 from vectrial.report.build import build
 from vectrial.results.reader import RunReader
-from vectrial.results.writer import RunWriter, TrialRecord
+from vectrial.results.writer import RunWriter
 from vectrial.run import heartbeat, process
 from vectrial.run.redact import HIDDEN, Secrecy
 from vectrial.run.runner import run_plan
@@ -301,19 +299,6 @@ def test_a_secret_is_nowhere_in_the_run(
     assert f"connecting to http://admin:{HIDDEN}@" in text, "the log is kept, without it"
     assert SECRET not in text
     assert "hush" not in text
-
-
-def test_secrets_as_others_write_them() -> None:
-    secrecy = Secrecy([{"user": "admin", "password": "p/w &"}, {}, {"api_key": ""}])
-    for said in ("redis://admin:p%2Fw%20%26@db", "p/w &", "Basic YWRtaW46cC93ICY=", "p/w%20%26"):
-        assert "w" not in secrecy.text(said).replace(HIDDEN, "")
-    assert secrecy.text("admin may not") == "admin may not"
-    phase = Phase("search", 0, 1, reason="p/w &", errors=[("refused", 1, ["no p/w &"])])
-    phase.missing = {"qps": "p/w &"}
-    row = TrialRow("k", "s", "sdk", "d", 1, 1, "l2", "e", "flat", {}, {}, 1, 1)
-    clean = secrecy.record(TrialRecord(row, "failed", "for p/w &", phases=[phase], notes=["p/w &"]))
-    assert "p/w" not in repr(clean)
-    assert clean.reason == f"for {HIDDEN}"
 
 
 def test_a_token_is_hidden_in_its_header_too_and_the_name_of_a_database_is_not() -> None:
