@@ -311,12 +311,6 @@ def test_a_column_of_another_type_is_no_runs(tmp_path: Path, named: str) -> None
         RunReader(tmp_path)
 
 
-def test_what_reads_a_run_reads_no_other_file(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("hidden\n")
-    with RunReader(complete(tmp_path / "r")) as reader, pytest.raises(UserError, match="disabled"):
-        reader.query(f"select * from read_text('{tmp_path}/secret')")
-
-
 def test_the_run_itself_may_be_such_a_view(tmp_path: Path) -> None:
     """It is asked for as the database is opened."""
     (tmp_path / "secret").write_text("3\n")
