@@ -25,12 +25,7 @@ from vectrial.model.context import Context, Data, operating_point, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.gate import Scope
 from vectrial.model.inputs import Clients, ExactModel, product_size
-from vectrial.model.lane import (
-    Lane,
-    refuse_returning,
-    refuse_search_params,
-    writes_natively,
-)
+from vectrial.model.lane import Lane, refuse_returning, refuse_search_params, writes_natively
 from vectrial.model.limits import Limits
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State
