@@ -31,6 +31,7 @@ from vectrial.run import process as running
 from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
+from vectrial.worker.ending import BlockTimer, TimeIsUp
 from vectrial.worker.messages import (
     Ack,
     Finished,
@@ -40,7 +41,6 @@ from vectrial.worker.messages import (
     TrialSpec,
     TrialStarted,
 )
-from vectrial.worker.time_limit import BlockTimer, TimeIsUp
 
 DATASET = "clustered-16-2k"
 

@@ -39,13 +39,11 @@ def test_processes_are_started_connected_and_warm_before_the_clock_starts(
     store.close()
     queries = vectors[:20]
     opening = Opening("null_store:StampingStore", tmp_path, None, schema, flat, None)
-    phase = sdk_search.search(
-        sdk_search.VectorQuestion(opening, K, NoParams()),
-        queries,
-        exact_topk(vectors, ids, queries, Metric.L2, K),
-        ClosedLoop(CLIENTS, min_s=0, max_s=60),
-        warmup_queries=WARM_UP,
-    )
+    load = ClosedLoop(CLIENTS, min_s=0, max_s=60)
+    question = sdk_search.VectorQuestion(opening, K, NoParams())
+    truth = exact_topk(vectors, ids, queries, Metric.L2, K)
+    whole = sdk_search.ClientShare(question, queries, truth, load, (), WARM_UP, 0, "search")
+    phase = sdk_search.search(whole, load)
     assert phase.metrics["count"] == CLIENTS * len(queries)
     opened, asked = (stamps(tmp_path, what) for what in ("opened", "asked"))
     assert len(opened) == phase.metrics["client_processes"]

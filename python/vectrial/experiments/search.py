@@ -24,7 +24,7 @@ from vectrial.experiments.base import (
     refuse_threads,
     search_points,
 )
-from vectrial.experiments.common import sizes
+from vectrial.experiments.common.sizes import checked, resolved
 from vectrial.model import workload
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
@@ -138,10 +138,7 @@ class Search(Experiment):
     trace: tuple[float, ...] = ()
     in_flight: InFlight = workload.IN_FLIGHT
 
-    @field_validator("sizes")
-    @classmethod
-    def _sizes(cls, value: tuple[int | float, ...]) -> tuple[int | float, ...]:
-        return sizes.checked(value)
+    _sizes = field_validator("sizes")(checked)
 
     @field_validator("rates")
     @classmethod
@@ -195,7 +192,7 @@ class Search(Experiment):
         if not self.sizes:
             return found
         rows = target.data.rows
-        counts = sizes.resolved(self.sizes, rows, least=min(rows, self.least))
+        counts = resolved(self.sizes, rows, least=min(rows, self.least))
         return [point.with_parameters(rows=count) for count in counts for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:

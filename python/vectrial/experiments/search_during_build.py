@@ -9,19 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
-from vectrial.experiments.base import (
-    Experiment,
-    Numbers,
-    Target,
-    Values,
-)
+from vectrial.experiments.base import Experiment, Numbers, Target, Values
 from vectrial.experiments.common.builder import Builder
-from vectrial.experiments.common.row_parts import (
-    apart_from_neighbours,
-    insert,
-    part,
-    share_points,
-)
+from vectrial.experiments.common.row_parts import apart_from_neighbours, insert, part, share_points
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Share, Warmup
 from vectrial.model.lane import Lane

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from vectrial._engine import Recorder
 from vectrial.document.sheet import LATENCY, Sheet, metric
+from vectrial.engine.recorders import merge
 from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library
 from vectrial.experiments.common.page_reads import check_reads, export
 from vectrial.experiments.common.readiness import finish
@@ -25,7 +26,6 @@ from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 from vectrial.workload import dispatch
 from vectrial.workload import ingest as bulk
-from vectrial.workload.opening import opening_of
 from vectrial.workload.python.bulk_io import (
     BulkClient,
     FullScan,
@@ -35,6 +35,7 @@ from vectrial.workload.python.bulk_io import (
     read_out,
     together,
 )
+from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.record import PhaseStart, phase_of
 
 #: Rows that are put and read before anything is timed.
@@ -189,13 +190,11 @@ class Transport(Experiment):
         yield put
         steps = finish(context, {})
         indexed = Phase("indexed", steps[0].started_ns, steps[-1].ended_ns)
-        ready_s = seconds + sum(step.seconds for step in steps)
+        times = bulk.load_times(put, steps)
         indexed.params = {"clients": clients, "batch_rows": batch_rows, "known_by": steps[-2].note}
         indexed.metrics |= {
-            "load_s": seconds,
-            **{f"{step.name}_s": step.seconds for step in steps},
-            "ready_s": ready_s,
-            "ready_rows_per_s": dataset.rows / ready_s,
+            **times,
+            "ready_rows_per_s": dataset.rows / times["ready_s"],
         }
         indexed.valid, indexed.reason = put.valid, put.reason
         yield indexed  # what follows is not its time
@@ -356,9 +355,7 @@ def _phase(
 ) -> Phase:
     """The phase made from the clients' records. among: the records of everything that the clients
     did in alternation with it, if they did more."""
-    whole, *others = [Recorder.unpack(one) for one in records]
-    for other in others:
-        whole.merge(other)
+    whole = merge(map(Recorder.unpack, records))
     return phase_of(
         name,
         whole,

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.metric import (
-    FLOAT32_SLACK,
-    Metric,
-    ScoreKind,
-    distances,
-    score_from_distance,
-)
+from vectrial.model.metric import FLOAT32_SLACK, Metric, ScoreKind, distances, score_from_distance
 
 #: For estimates from compressed vectors: least correlation, and largest median relative error.
 CORRELATION, OFF = 0.8, 0.5

@@ -1,4 +1,6 @@
-"""How a trial ends: measured, invalid, or failed; and whose fault that is.
+"""How a trial ends: measured, invalid, or failed, and whose fault that is.
+
+At its time limit a signal of the parent ends it where it stands, and it keeps what it has measured.
 
 A store is wrong only where it gave a wrong answer. What the machine lacked (room on a disk, file
 handles, memory, local ports) fails the trial, which `--resume` measures again.
@@ -9,7 +11,8 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 
 from vectrial.gate import GateResult
 from vectrial.model.results_schema import MetricName, with_own
@@ -105,3 +108,32 @@ def _complaints(out: Finished, relevant: Sequence[GateResult]) -> Iterator[str]:
     for phase in out.phases:
         for kind, count, messages in phase.errors:
             yield f"{phase.name}: {count:,} × {kind}" + (f": {messages[0]}" if messages else "")
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """The trial has reached its time limit. Like Ctrl-C this is nobody's error: no client retries,
+    and no sample records it."""
+
+
+class BlockTimer:
+    """Lets a signal end a block of the main thread, once."""
+
+    def __init__(self, is_sending: Callable[[], bool]) -> None:
+        """is_sending: true while the block must not end; the parent repeats its signal."""
+        self._is_sending = is_sending
+        self._open = False
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """A context that the signal ends with `TimeIsUp`."""
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+
+    def handle_signal(self, *_: object) -> None:
+        """Handle the signal."""
+        if self._open and not self._is_sending():
+            self._open = False
+            raise TimeIsUp

@@ -20,17 +20,21 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.engine.client import Requests, closed, drive
+from vectrial.engine.client import closed, drive
 from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.gate.checks import CHECKS
-from vectrial.model.capabilities import Index
+from vectrial.model.capabilities import Index, Returning
 from vectrial.model.errors import StoreError, VectrialError
 from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
 from vectrial.model.progress import LineProgress
 from vectrial.model.schema import Schema
+<<<<<<< HEAD
 from vectrial.model.store import NativeSearch, Store
 from vectrial.model.trial import Scope
+=======
+from vectrial.model.store import Store
+>>>>>>> w-workload
 from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
@@ -40,6 +44,7 @@ from vectrial.util import environments
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.child_environment import for_own
 from vectrial.util.children import program
+from vectrial.workload.searchers import NativeSearches, native_searches
 
 ROWS, DIM, K, QUERIES = 1_000, 16, 10, 20
 #: A server may take a minute to start.
@@ -126,7 +131,8 @@ def attempt(store: type[Store]) -> Probe:
             found = _found(subject)
             lanes = [f"{python_lane(store)} lane"]
             if Lane.NATIVE in lanes_of(store):
-                native = tested.native_search(K, can.indexes[kind].nearly_exact(K))
+                params = can.indexes[kind].nearly_exact(K)
+                native = native_searches(tested, Returning.IDS, K, params, None)
                 lanes.append(_native(native, queries, judge))
             results = run_gate(subject, Path(folder) / "beside")
         finally:
@@ -146,21 +152,14 @@ def _found(subject: Subject) -> float:
     return right / len(answers)
 
 
-def _native(native: NativeSearch, queries: NDArray[np.float32], judge: Judge) -> str:
+def _native(native: NativeSearches, queries: NDArray[np.float32], judge: Judge) -> str:
     """Run the same searches through the engine; returns text with the number of true neighbours.
 
     Raises:
         StoreError: an answer was an error.
     """
-    requests = Requests(
-        "search",
-        vectors=queries,
-        k=K,
-        filters=[native.filter] if native.filter else [],
-        options=native.options,
-        judge=judge,
-    )
-    outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
+    requests = native.requests("search", queries, judge=judge)
+    outcome = drive(native.native.target, [requests], [closed(1, count=len(queries))])
     recorder = outcome["classes"][0]["recorder"]
     for kind, count, messages in recorder.errors():
         raise StoreError(f"native lane: {count} searches failed ({kind}): {'; '.join(messages)}")

@@ -53,6 +53,7 @@ from vectrial.util import formatting
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.worker import ending
+from vectrial.worker.ending import BlockTimer, TimeIsUp
 from vectrial.worker.messages import (
     TIME_IS_UP,
     CutPower,
@@ -64,7 +65,6 @@ from vectrial.worker.messages import (
     TrialSpec,
 )
 from vectrial.worker.parent import Parent
-from vectrial.worker.time_limit import BlockTimer, TimeIsUp
 from vectrial.worker.turns import TurnTaking
 from vectrial.worker.warm_up import load_some, warm_up
 from vectrial.workload import ingest as bulk

@@ -16,8 +16,8 @@ from vectrial.model.workload import Load
 from vectrial.workload import ingest
 from vectrial.workload.native import inserts
 from vectrial.workload.native import search as native_search
-from vectrial.workload.opening import opening_of
 from vectrial.workload.python import sdk_ingest
+from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.search import SearchLoad
 from vectrial.workload.searchers import native_searches, searchers
 

@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial._engine import Recorder, histogram_quantiles
+from vectrial._engine import Recorder
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
-from vectrial.stats.quantiles import LATENCY
 from vectrial.stores.common.arrow import batch_of
 
 
@@ -146,12 +145,6 @@ def add_batches(phase: Phase, recorder: Recorder) -> None:
 
 #: Metrics of `load_times`, in order.
 LOAD_TIMES = ("load_s", "flush_s", "build_s", "wait_s", "ready_s")
-
-
-def quantiles(hdr: bytes) -> dict[str, float | None]:
-    """Quantiles of a latency histogram in microseconds, by metric name."""
-    values = histogram_quantiles(hdr, list(LATENCY.values()))
-    return dict(zip(LATENCY, values, strict=True))
 
 
 def finishing(store: Store, progress: Progress) -> Iterator[Step]:

@@ -25,21 +25,18 @@ from vectrial.workload.ceiling import certify
 from vectrial.workload.in_turns import Taker, TurnLoad, Turns
 from vectrial.workload.native import search as native_search
 from vectrial.workload.native.turns import NativeTurns
-from vectrial.workload.ndcg import NdcgScorer, RelevanceJudgments
-from vectrial.workload.opening import opening_of
+from vectrial.workload.ndcg import RelevanceJudgments
 from vectrial.workload.python import sdk_search
-from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.pool_turns import PoolTurns
+from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.python.sdk_turns import SdkTurns
 from vectrial.workload.queries import Queries, drawn
 from vectrial.workload.searchers import native_searches
 
 #: Numbers of the phases of this process: the queries of each are moved otherwise.
 _PHASES = itertools.count()
-#: Seconds that the warm-up of a client in Python may take.
-_WARMUP_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -143,16 +140,14 @@ class SearchLoad(TurnLoad):
         assert self._until is None, "the plan refuses other lanes"
         # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
         # store remembers it; the clients then find it as it should be.
-        question = self._question()
-        made = question.searchers(context.store)
-        how["check"] = None if self._hybrid else self._check
-        asked = self._queries, self._truth
+        share = self._share()
+        made = share.question.searchers(context.store)
+        check = None if self._hybrid else self._check
+        asked, how = (self._queries, self._truth), {**how, "check": check}
         if context.lane is Lane.SDK:
-            how |= {"cores": context.certificate.placement.pins}
-            how |= {"warmup_queries": self._warmup_queries, "judgments": self._judgments}
-            phase = sdk_search.search(question, *asked, load, **how)
+            phase = sdk_search.search(share, load, progress=context.progress, check=check)
         elif isinstance(load, ClosedLoop):
-            how["judgments"] = self._judgments
+            how["judgments"] = share.judgments
             how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
             phase = closed_loop(made, *asked, warmup_count=self._warmup_queries, **how)
         else:
@@ -185,28 +180,11 @@ class SearchLoad(TurnLoad):
                 name=self.name,
             )
         assert isinstance(load, ClosedLoop), "others do not take turns here"
-        question, judgments = self._question(), self._judgments
-        made = question.searchers(context.store)
+        share = self._share()
+        made = share.question.searchers(context.store)
         if context.lane is Lane.SDK:
-            whole = sdk_search.ClientShare(
-                question,
-                self._queries,
-                self._truth,
-                load,
-                context.certificate.placement.pins,
-                self._warmup_queries,
-                context.seed,
-                self.name,
-                judgments,
-                logs_answers=self._hybrid is None,
-            )
-            return SdkTurns(whole, judging, context.progress)
-        pool = ClientPool(made, self._queries, judging, load.clients, context.seed, 0.0, None, None)
-        pool.warmup = (self._warmup_queries, _WARMUP_S)
-        pool.logs_answers = self._hybrid is None
-        if judgments is not None:
-            pool.scorer = NdcgScorer.of(judgments, load.clients)
-        return PoolTurns(pool)
+            return SdkTurns(share, judging, context.progress)
+        return PoolTurns(share.pool(made, judging))
 
     def close(self) -> Phase:
         """End the turns; returns the phase of all of them."""
@@ -226,16 +204,29 @@ class SearchLoad(TurnLoad):
         self.phase = phase
         return phase
 
-    @property
-    def _judgments(self) -> RelevanceJudgments | None:
-        return None if self._hybrid is None else self._hybrid.judgments
-
-    def _question(self) -> sdk_search.SearchTask:
-        returning, k, params, where = self._arguments
-        opening, hybrid = opening_of(self._context), self._hybrid
-        if hybrid is not None:
-            return sdk_search.HybridQuestion(opening, k, params, hybrid.blend, tuple(hybrid.texts))
-        return sdk_search.VectorQuestion(opening, k, params, where, returning)
+    def _share(self) -> sdk_search.ClientShare:
+        """The load as the task of all clients in Python."""
+        (returning, k, params, where), hybrid = self._arguments, self._hybrid
+        context, opening = self._context, opening_of(self._context)
+        question: sdk_search.SearchTask
+        if hybrid is None:
+            question = sdk_search.VectorQuestion(opening, k, params, where, returning)
+        else:
+            question = sdk_search.HybridQuestion(
+                opening, k, params, hybrid.blend, tuple(hybrid.texts)
+            )
+        return sdk_search.ClientShare(
+            question,
+            self._queries,
+            self._truth,
+            sdk_search.clients_of(self._load),
+            context.certificate.placement.pins,
+            self._warmup_queries,
+            context.seed,
+            self.name,
+            None if hybrid is None else hybrid.judgments,
+            logs_answers=hybrid is None,
+        )
 
     def _check(self, phase: Phase, answers: PhaseAnswers) -> None:
         phase.pending = partial(judge, self._context, self._where, phase, answers)

@@ -11,7 +11,7 @@ from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
 from vectrial.workload import ingest
-from vectrial.workload.opening import opening_of
+from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.python.timed import describe
 
 

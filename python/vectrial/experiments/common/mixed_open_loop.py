@@ -20,17 +20,10 @@ from vectrial.model.phase import Phase
 from vectrial.model.placement import Certificate
 from vectrial.model.workload import OpenLoop
 from vectrial.workload.ceiling import certify
-from vectrial.workload.opening import opening_of
 from vectrial.workload.python.open_loop import due_times
+from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import (
-    NEVER_NS,
-    Seen,
-    Stream,
-    Streamed,
-    by_clients,
-    by_engine,
-)
+from vectrial.workload.streams import NEVER_NS, Seen, Stream, Streamed, by_clients, by_engine
 
 SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
 _OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}

@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.gate.model import SHARE_OF_FLOOR
-from vectrial.gate.sought import (
-    NEIGHBOURS,
-    Sought,
-    answers,
-    look_for,
-    may_be_lost,
-)
+from vectrial.gate.sought import NEIGHBOURS, Sought, answers, look_for, may_be_lost
 from vectrial.model.context import Context
 from vectrial.model.metric import distances, rounding_of
 from vectrial.model.phase import Phase

@@ -16,8 +16,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.workload.crash import ChangeScript, CrashWriter
 from vectrial.workload.ledger import ChangeOutcome
-from vectrial.workload.opening import opening_of
-from vectrial.workload.python.sdk_process import Opening
+from vectrial.workload.python.sdk_process import Opening, opening_of
 
 #: Seconds that a disk is full, that a server stands still, and that a node is away.
 _FULL_S, _PAUSE_S, _AWAY_S = 3.0, 30.0, 3.0

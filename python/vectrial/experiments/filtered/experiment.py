@@ -40,9 +40,7 @@ from vectrial.model.filters import Filters, to_json
 from vectrial.model.inputs import PositiveSeconds, Seconds, Share, Warmup
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
-from vectrial.model.phase import (
-    Phase,
-)
+from vectrial.model.phase import Phase
 from vectrial.model.refusals import refuse_filters_on, refuse_unindexed
 from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from vectrial.analysis.analysis import Facet, by_facet
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Block,
-    Cell,
     Column,
     Figure,
-    Row,
     Section,
     Table,
     count_cell,
@@ -21,7 +18,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts import search as charts_search
 from vectrial.document.charts.theme import Looks
-from vectrial.util import formatting
+from vectrial.document.sections import INDEX, STORE, store_row
 
 _COLUMNS = (
     Column.of("latency_p50", group="Latency"),
@@ -69,36 +66,29 @@ def _figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
 
 def _table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     columns = (
-        Column("store", "Store", numeric=False),
+        STORE,
         Column("fusion", "Fusion", numeric=False),
         Column("alpha", "α"),
         *_COLUMNS,
         Column.of("errors", spread=False),
         Column("related", "Relevant by", numeric=False),
         Column("text", "Text", numeric=False),
-        Column("index", "Index", numeric=False),
+        INDEX,
     )
     rows = [
-        Row(
+        store_row(
+            run,
+            p,
             (
-                plain(run.labels[p.series]),
                 plain(str(p.params.get("fusion", "")).replace("_", " ")),
                 plain(p.params["alpha"], f"{p.params['alpha']:g}", p.reason or ""),
-                *(_cell(p, column) for column in _COLUMNS),
+                *(spread_cell(p, column.key, column.unit) for column in _COLUMNS),
                 count_cell(p, "errors"),
                 plain(str(p.params.get("related", ""))),
                 plain(str(p.params.get("text", ""))),
-                plain(formatting.params(p.index_params)),
             ),
-            p.state,
-            p.series,
         )
         for p in sorted(points, key=lambda p: run.labels[p.series])
     ]
     title = f"By vector and text: {facet.title}"
     return Table(f"hybrid-{facet.slug}", title, columns, tuple(rows), (), grouped_by=0)
-
-
-def _cell(point: Point, column: Column) -> Cell:
-    cell = spread_cell(point, column.key, column.unit)
-    return replace(cell, note=cell.note or "")

@@ -192,14 +192,12 @@ class Ingest(Experiment):
                 phase.params = {"known_by": step.note}
             parts.append(phase)
             yield phase
-        load_s = load.metrics["load_s"] or 0.0
-        ready_s = load_s + sum(step.seconds for step in steps)
+        times = bulk.load_times(load, steps)
+        ready_s = times["ready_s"]
         probing_s = (freshness.ended_ns - freshness.started_ns) / 1e9
         total = Phase("ingest", load.started_ns, steps[-1].ended_ns, role=Role.LOAD)
         total.metrics |= {
-            "load_s": load_s,
-            **{f"{step.name}_s": step.seconds for step in steps},
-            "ready_s": ready_s,
+            **times,
             "ready_rows_per_s": bulk_rows / ready_s,
             "probing_s": probing_s,
         }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.context import Context
 from vectrial.model.store import Store
-from vectrial.workload.opening import opening_of
+from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.python.timed import describe
 
 _POLL_S = 0.5

@@ -7,7 +7,7 @@ from typing import Any
 
 from vectrial.analysis.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.blocks import Block, Column, Figure, Row, Section, Table, plain, spread_cell
+from vectrial.document.blocks import Block, Column, Figure, Section, Table, plain, spread_cell
 from vectrial.document.charts import store as charts
 from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
 from vectrial.document.charts.vegalite import Settings, channel
@@ -49,7 +49,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
         return []
     kinds = {m: how for m, how in KINDS.items() if any(p.value(m) is not None for p in held)}
     columns = (
-        Column("store", "Store", numeric=False),
+        STORE,
         Column("rows", "Rows"),
         Column("phase", "When", numeric=False),
         Column.of("disk_bytes"),
@@ -59,24 +59,13 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
             Column(metric, how.capitalize(), "B", "Came, by kind of file", spread=True)
             for metric, how in kinds.items()
         ),
-        Column("index", "Index", numeric=False),
+        INDEX,
     )
     rows = []
     for p in held:
-        size = loaded_rows(p)
-        rows.append(
-            Row(
-                (
-                    plain(run.labels[p.series]),
-                    plain(size, f"{size:,}"),
-                    plain(p.phase, note=remark(p)),
-                    *(spread_cell(p, c.key, c.unit) for c in columns[3:-1]),
-                    plain(formatting.params(p.index_params)),
-                ),
-                p.state,
-                p.series,
-            )
-        )  # fmt: skip
+        size, came = loaded_rows(p), (spread_cell(p, c.key, c.unit) for c in columns[3:-1])
+        cells = (plain(size, f"{size:,}"), plain(p.phase, note=remark(p)), *came)
+        rows.append(store_row(run, p, cells))
     return [Table(name, title, columns, tuple(rows), (_NOTE,), grouped_by=0)]
 
 

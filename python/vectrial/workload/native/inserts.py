@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectrial._engine import LoadControl, histogram_merge
+from vectrial._engine import LoadControl, Recorder
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Phase
@@ -15,7 +15,7 @@ from vectrial.model.placement import Certificate
 from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import NativeRows
-from vectrial.workload.ingest import load_phase, quantiles
+from vectrial.workload.ingest import add_batches, load_phase
 from vectrial.workload.native.rows import columns_of, send
 
 #: Most bytes of encoded requests held at once, in all slabs together.
@@ -95,46 +95,38 @@ def _teller(
 
 @dataclass
 class _Seen:
-    """Combined observations of the slabs of a load."""
+    """Combined observations of the slabs of a load. whole: the record of all slabs, as if each had
+    begun with the first."""
 
     load_1m: float
+    whole: Recorder = field(default_factory=Recorder)
     started_ns: int = 0
     ended_ns: int = 0
     spent_ns: int = 0
     cpu_ns: int = 0
     rows: int = 0
-    batches: int = 0
-    errors: int = 0
+    unanswered: int = 0
     reconnects: int = 0
-    latency_s: float = 0.0
-    least_us: float = float("inf")
-    most_us: float = 0.0
-    latencies: list[bytes] = field(default_factory=list)
-    error_latencies: list[bytes] = field(default_factory=list)
-    classes: list[tuple[str, int, list[str]]] = field(default_factory=list)
     windows: dict[str, list[float | int | None]] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> int:
+        """Number of batches that failed, or were not answered."""
+        return sum(count for _, count, _ in self.whole.errors()) + self.unanswered
 
     def add(self, outcome: LoadOutcome) -> None:
         (record,) = outcome["classes"]
         recorder = record["recorder"]
-        told = recorder.summary()
+        self._add_windows(recorder.windows())
         self.started_ns = self.started_ns or outcome["started_ns"]
+        recorder.shift(self.started_ns - outcome["started_ns"])
+        self.whole.merge(recorder)
         self.ended_ns = outcome["ended_ns"]
         self.spent_ns += outcome["ended_ns"] - outcome["started_ns"]
         self.cpu_ns += outcome["cpu_ns"]
         self.reconnects += outcome["reconnects"]
         self.rows += record["rows"]
-        self.batches += int(told["count"] or 0)
-        self.errors += int(told["errors"] or 0) + record["in_flight"]
-        self.classes += recorder.errors()
-        if told["count"]:
-            self.latency_s += recorder.total_s("latency")
-            self.least_us = min(self.least_us, told["latency_min"] or 0.0)
-            self.most_us = max(self.most_us, told["latency_max"] or 0.0)
-            self.latencies.append(recorder.histogram("latency"))
-        if told["errors"]:
-            self.error_latencies.append(recorder.histogram("error"))
-        self._add_windows(recorder.windows())
+        self.unanswered += record["in_flight"]
 
     def _add_windows(self, new: dict[str, list[float | int | None]]) -> None:
         """Append a slab's seconds to those of the slabs before it."""
@@ -159,29 +151,22 @@ class _Seen:
         phase.paused_ns = self.ended_ns - self.started_ns - self.spent_ns
         seconds, threads = self.spent_ns / 1e9, min(certificate.placement.threads, clients)
         share = self.cpu_ns / 1e9 / seconds / threads if seconds else None
+        add_batches(phase, self.whole)
+        phase.windows["load"] = self.windows
         phase.metrics |= {
             "errors": float(self.errors),
-            "batches": float(self.batches),
             "reconnects": float(self.reconnects),
             "load_1m": self.load_1m,
             "cpu_s": self.cpu_ns / 1e9,
             "client_cpu_share": share,
         }
-        if self.batches:
-            merged = histogram_merge(self.latencies)
-            phase.histograms["latency"] = merged
-            phase.metrics |= quantiles(merged) | {
-                "latency_mean": self.latency_s * 1e6 / self.batches,
-                "latency_min": self.least_us,
-                "latency_max": self.most_us,
-                "cpu_us_per_op": self.cpu_ns / 1e3 / self.batches,
-            }
-        if self.error_latencies:
-            phase.histograms["error"] = histogram_merge(self.error_latencies)
-        phase.errors, phase.windows = self.classes, {"load": self.windows}
+        if batches := phase.metrics["batches"]:
+            phase.metrics["cpu_us_per_op"] = self.cpu_ns / 1e3 / batches
+        if phase.errors:
+            phase.histograms["error"] = self.whole.histogram("error")
         faults = []
         if self.rows != rows:
-            what = "; ".join(f"{kind}: {said[0]}" for kind, _, said in self.classes if said)
+            what = "; ".join(f"{kind}: {said[0]}" for kind, _, said in phase.errors if said)
             faults.append(f"{self.rows:,} of {rows:,} rows were taken: {what or 'no answer came'}")
         limit = certificate.limits.cpu_share
         if share is not None and share > limit:

@@ -17,7 +17,6 @@ from vectrial.engine.recorders import judge_of
 from vectrial.model.store import Store
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
-from vectrial.workload.ndcg import NdcgScorer
 from vectrial.workload.python import bulk_io, sdk_ingest
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.open_loop import WorkerResult, serve
@@ -30,27 +29,12 @@ from vectrial.workload.record import PhaseStart
 
 
 def _pool(share: ClientShare, store: Store, pipe: Connection) -> ClientPool:
-    load = share.load
-
     def begin() -> PhaseStart:
         started_ns = wait_for_start(pipe)
         return PhaseStart(started_ns, time.process_time_ns(), 0.0)
 
-    pool = ClientPool(
-        share.question.searchers(store),
-        share.queries,
-        judge_of(share.truth),
-        share.clients,
-        share.seed,
-        load.min_s,
-        load.max_s,
-        None,
-    )
-    pool.warmup = (share.warmup_queries, 5.0)
-    pool.first, pool.of, pool.begin = share.first, load.clients, begin
-    pool.logs_answers = share.logs_answers
-    if share.judgments is not None:
-        pool.scorer = NdcgScorer.of(share.judgments, share.clients)
+    pool = share.pool(share.question.searchers(store), judge_of(share.truth))
+    pool.begin = begin
     return pool
 
 

@@ -17,6 +17,7 @@ from vectrial._engine import Recorder
 from vectrial.datasets import library
 from vectrial.engine.recorders import judge_of, merge
 from vectrial.model.capabilities import Durability, Index
+from vectrial.model.context import Context
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError
 from vectrial.model.existing import Existing
@@ -69,6 +70,21 @@ class Opening:
         store.durability = self.durability
         store.open(self.schema, self.index)
         return store
+
+
+def opening_of(context: Context, store: Store | None = None) -> Opening:
+    """Opening by which another process opens the context's store, or a second store."""
+    store = context.store if store is None else store
+    return Opening(
+        store=registry.reference(type(store)),
+        location=store.location,
+        address=context.address,
+        schema=context.schema,
+        index=context.index,
+        durability=store.durability,
+        existing=context.existing,
+        dataset=context.dataset.name,
+    )
 
 
 @dataclass(frozen=True)

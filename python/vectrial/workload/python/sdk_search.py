@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vectrial._engine import Judge
 from vectrial.model.capabilities import Params, Returning
 from vectrial.model.dataset import Truth
 from vectrial.model.filters import Filters
@@ -27,7 +28,8 @@ from vectrial.model.progress import Progress
 from vectrial.model.store import Searcher, Store
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck
-from vectrial.workload.ndcg import Gains, RelevanceJudgments
+from vectrial.workload.ndcg import Gains, NdcgScorer, RelevanceJudgments
+from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.open_loop import (
     MAX_CLIENTS,
     Schedule,
@@ -35,18 +37,15 @@ from vectrial.workload.python.open_loop import (
     phase_of_results,
     schedule_of,
 )
-from vectrial.workload.python.sdk_process import (
-    Done,
-    Opening,
-    merged,
-    merged_answers,
-    run_together,
-)
+from vectrial.workload.python.sdk_process import Done, Opening, merged, merged_answers, run_together
 from vectrial.workload.queries import Queries
 from vectrial.workload.record import PhaseStart, phase_of
 from vectrial.workload.searchers import hybrid_searchers, searchers
 
 T = TypeVar("T")
+
+#: Seconds that the warm-up of a client may take.
+_WARMUP_S = 5.0
 
 
 class SearchTask(Protocol):
@@ -94,10 +93,10 @@ class HybridQuestion:
 
 @dataclass(frozen=True)
 class ClientShare:
-    """The task of one process: `clients` of the clients of `load`, numbered from `first`, on
-    `cores`; in an open loop with the arrivals of `schedule`. judgments: grade the answers of a
-    closed loop. logs_answers: some answers are logged, to be checked afterwards. in_turns: the
-    process sends on request."""
+    """The task of one process, or of all together: `clients` of the clients of `load`, numbered
+    from `first`, on `cores`; in an open loop with the arrivals of `schedule`. judgments: grade the
+    answers of a closed loop. logs_answers: some answers are logged, to be checked afterwards.
+    in_turns: the process sends on request."""
 
     question: SearchTask
     queries: NDArray[np.float32] | Queries
@@ -114,57 +113,60 @@ class ClientShare:
     first: int = 0
     schedule: Schedule | None = None
 
+    def pool(self, searcher: Searcher | Sequence[Searcher], judge: Judge) -> ClientPool:
+        """The clients in this process, all of them unless it has a share of them."""
+        load, clients = self.load, self.clients or self.load.clients
+        pool = ClientPool(
+            searcher, self.queries, judge, clients, self.seed, load.min_s, load.max_s, None
+        )
+        pool.warmup, pool.logs_answers = (self.warmup_queries, _WARMUP_S), self.logs_answers
+        pool.first, pool.of = self.first, load.clients
+        if self.judgments is not None:
+            pool.scorer = NdcgScorer.of(self.judgments, clients)
+        return pool
+
+
+def clients_of(load: Load) -> ClosedLoop:
+    """The clients of a load: an open loop has as many as may be in flight, up to `MAX_CLIENTS`."""
+    if isinstance(load, ClosedLoop):
+        return load
+    return ClosedLoop(min(load.in_flight, MAX_CLIENTS), load.duration_s, load.duration_s)
+
 
 def search(
-    question: SearchTask,
-    queries: NDArray[np.float32] | Queries,
-    truth: Truth,
+    whole: ClientShare,
     load: Load,
     *,
-    cores: Sequence[int] = (),
-    warmup_queries: int = 100,
-    seed: int = 0,
     progress: Progress = lambda *_: None,
-    name: str = "search",
-    judgments: RelevanceJudgments | None = None,
     check: AnswerCheck | None = None,
 ) -> Phase:
     """Search under `load` with clients in other processes. A closed loop runs as `closed_loop`
-    does; an open loop has as many clients as may be in flight, up to `MAX_CLIENTS`.
+    does.
 
     Args:
-        cores: cores that the processes share; empty: all.
-        warmup_queries: for each client of a closed loop; in an open loop the total for all clients,
-            each of which sends at least one.
-        judgments: grade the answers of a closed loop.
+        whole: the task of all processes, with `clients_of(load)`. Its `cores` are shared; empty:
+            all. Its `warmup_queries` are for each client of a closed loop; in an open loop the
+            total for all clients, each of which sends at least one.
         check: see `closed_loop`.
 
     Raises:
         StoreError: a process could not connect, or ended before its time.
     """
-    if isinstance(load, ClosedLoop):
-        closed = load
-    else:
-        clients = min(load.in_flight, MAX_CLIENTS)
-        closed = ClosedLoop(clients, load.duration_s, load.duration_s)
-        warmup_queries = max(1, warmup_queries // clients)
-    whole = ClientShare(
-        question, queries, truth, closed, cores, warmup_queries, seed, name, judgments
-    )
-    whole = replace(whole, logs_answers=check is not None)
-    width = len(cores) or len(os.sched_getaffinity(0))
+    name, truth, clients = whole.name, whole.truth, whole.load.clients
+    width = len(whole.cores) or len(os.sched_getaffinity(0))
     before = PhaseStart.now()
     if isinstance(load, ClosedLoop):
-        shares = split(whole, min(closed.clients, width))
+        shares = split(whole, min(clients, width))
         started_ns, done = _together(shares, Done, progress)
         phase = _closed_phase(name, replace(before, started_ns=started_ns, cpu_ns=0), done, whole)
     else:
-        schedule = schedule_of(load, queries, seed)
-        shares = split(whole, min(closed.clients, width), schedule)
+        whole = replace(whole, warmup_queries=max(1, whole.warmup_queries // clients))
+        schedule = schedule_of(load, whole.queries, whole.seed)
+        shares = split(whole, min(clients, width), schedule)
         started_ns, results = _together(shares, WorkerResult, progress)
         done = [one.done for one in results]
         phase = phase_of_results(
-            name, load, schedule, closed.clients, started_ns, results, truth, before.load_1m
+            name, load, schedule, clients, started_ns, results, truth, before.load_1m
         )
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
     cpu_s = phase.metrics["cpu_s"] or 0.0
