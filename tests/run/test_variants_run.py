@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -98,6 +99,14 @@ def test_a_program_that_is_missing_is_told_by_the_variants_variable(
     assert done.code == 2
     assert "VECTRIAL_REDIS_BIN__NEW" in done.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_suite_with_variants_is_planned(inside: Inside, tmp_path: Path) -> None:
+    suite = tmp_path / "releases.toml"
+    suite.write_text(SUITE)
+    done = inside("run", str(suite), "--dry-run")
+    assert done.code == 0, done.err
+    assert re.search(r"usearch@old.*usearch@new", done.out, re.DOTALL)
 
 
 def test_packages_that_make_no_sense_stop_the_run(
