@@ -24,17 +24,7 @@ from vectrial.model.capabilities import Capabilities, Index, Params, Returning
 from vectrial.model.context import Context, Data, operating_point, search_params
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.inputs import Clients, ExactModel, product_size
-<<<<<<< HEAD
-from vectrial.model.lane import (
-    Lane,
-    refuse_returning,
-    refuse_search_params,
-    writes_natively,
-)
-=======
 from vectrial.model.lane import Lane, refuse_returning, refuse_search_params, writes_natively
-from vectrial.model.limits import Limits
->>>>>>> w-workload
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, State, TurnTime
 from vectrial.model.placement import Limits

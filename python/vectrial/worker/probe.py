@@ -29,12 +29,8 @@ from vectrial.model.lane import Lane, lanes_of, python_lane
 from vectrial.model.metric import distances
 from vectrial.model.progress import LineProgress
 from vectrial.model.schema import Schema
-<<<<<<< HEAD
-from vectrial.model.store import NativeSearch, Store
-from vectrial.model.trial import Scope
-=======
 from vectrial.model.store import Store
->>>>>>> w-workload
+from vectrial.model.trial import Scope
 from vectrial.servers.local import variable
 from vectrial.servers.provide import prepare, recipe_of, serving
 from vectrial.stores import registry
