@@ -12,7 +12,7 @@ import pytest
 from experiment_worlds import ROWS, dataset, run, target, without, world
 from numpy.typing import NDArray
 
-from vectrial.experiments.common.column_condition import condition
+from vectrial.experiments.common.predicates import condition
 from vectrial.experiments.filtered.experiment import Filtered
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.capabilities import Capabilities, Index, NoParams, Params, Returning

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.experiments.node_loss import timeline
-from vectrial.experiments.node_loss.aftermath import Aftermath, Writes
-from vectrial.experiments.node_loss.loss import Loss
+from vectrial.experiments.node_loss.loss import Aftermath, Loss, Writes
 from vectrial.experiments.node_loss.timeline import RequestLog
 from vectrial.model.faults import Fault, Struck
 from vectrial.model.metric import Metric

@@ -15,13 +15,11 @@ import numpy as np
 
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
-from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.workload.crash import ChangeScript, NewRows, WriterEnded
 from vectrial.workload.ledger import Change, ChangeKind, ChangeOutcome
-from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.python.timed import describe
 
 
@@ -38,21 +36,13 @@ def _serve(pipe: Connection) -> None:
             continue
         try:
             if store is None:
-                store = _created(opening) if create else opening.open()
+                store = opening.create() if create else opening.open()
             if _run(pipe, store, opening.schema, script) and script.flush:
                 store.flush()
         except Exception as error:  # noqa: BLE001 - the parent raises it
             pipe.send(WriterEnded(": ".join(describe(error))))
         else:
             pipe.send(WriterEnded())
-
-
-def _created(opening: Opening) -> Store:
-    kind, at = registry.resolve(opening.store), opening.address
-    store = kind(opening.location) if at is None else kind(opening.location, at)
-    store.durability = opening.durability
-    store.create(opening.schema, opening.index)
-    return store
 
 
 def _run(pipe: Connection, store: Store, schema: Schema, script: ChangeScript) -> bool:

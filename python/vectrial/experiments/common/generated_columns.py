@@ -111,12 +111,11 @@ def fill(
     context: Context, store: Store, dataset: Dataset, schema: Schema
 ) -> tuple[Phase, list[ingest.Step]]:
     """Create the collection, load it, wait until the final index serves it, and search once;
-    returns the load, and the times of all steps including the load."""
+    returns the load, and the steps after it."""
     store.create(schema, context.index)
     load = ingest.load(store, dataset, schema, context.batch_rows, context.progress)
-    loaded = ingest.Step(load.name, load.started_ns, load.ended_ns)
     there = replace(context, store=store, dataset=dataset, schema=schema)
-    return load, [loaded, *finish(there, {})]
+    return load, finish(there, {})
 
 
 def right_answers(

@@ -13,6 +13,7 @@ from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase
 from vectrial.model.schema import FieldType, Schema
+from vectrial.workload import ingest
 
 #: Subject of a comparison → (the arm with it, the arm without it).
 PAIRS = {"indexes": ("on", "off"), "columns": ("off", "none"), "both": ("fixed", "none")}
@@ -54,12 +55,11 @@ def load_arm(context: Context, arm: str, columns: pa.Table) -> Phase:
         "fields": len(schema.fields),
         "batch_rows": context.batch_rows,
     }
-    ready = sum(step.seconds for step in steps)
-    phase.metrics |= {f"{step.name}_s": step.seconds for step in steps}
+    times = ingest.load_times(load, steps)
     phase.metrics |= {
-        "ready_s": ready,
-        "rows_per_s": rows / steps[0].seconds,
-        "ready_rows_per_s": rows / ready,
+        **times,
+        "rows_per_s": rows / times["load_s"],
+        "ready_rows_per_s": rows / times["ready_s"],
         "count": float(count),
         "batches": load.metrics["batches"],
     }

@@ -22,13 +22,13 @@ from vectrial.experiments.base import (
     refuse_threads,
     search_points,
 )
-from vectrial.experiments.common.column_condition import condition
 from vectrial.experiments.common.predicates import (
     DEEPEST,
     PREDICATES,
     Made,
     Shape,
     Stated,
+    condition,
     make,
     shaped,
     stated,

@@ -22,8 +22,7 @@ from vectrial.experiments.common.mixed_open_loop import (
     OperationScript,
 )
 from vectrial.experiments.node_loss import timeline
-from vectrial.experiments.node_loss.aftermath import Writes, wait_settled
-from vectrial.experiments.node_loss.loss import Loss
+from vectrial.experiments.node_loss.loss import Loss, Writes, wait_settled
 from vectrial.experiments.node_loss.timeline import RequestLog
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported

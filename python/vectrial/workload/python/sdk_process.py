@@ -66,9 +66,20 @@ class Opening:
             assert at is not None, "it is in a server"
             keys = keys_of(library.load(self.dataset))
             return attached(kind, self.location, at, self.existing, self.schema, self.index, keys)
+        store = self._made(at)
+        store.open(self.schema, self.index)
+        return store
+
+    def create(self) -> Store:
+        """Create the store, which does not exist yet."""
+        store = self._made(self.address)
+        store.create(self.schema, self.index)
+        return store
+
+    def _made(self, at: Address | None) -> Store:
+        kind = registry.resolve(self.store)
         store = kind(self.location) if at is None else kind(self.location, at)
         store.durability = self.durability
-        store.open(self.schema, self.index)
         return store
 
 
