@@ -134,6 +134,10 @@ class MilvusLite(vt.Store):
 
     def _connect(self, schema: vt.Schema, index: vt.Index) -> None:
         self._schema, self._index = schema, index
+        from pymilvus.client.cache import GlobalCache
+
+        # It keeps schemas by address, and this file's server may have the port of an earlier one.
+        GlobalCache.schema.clear()
         self._client = self._pymilvus.MilvusClient(str(self._path))
 
     def close(self) -> None:
