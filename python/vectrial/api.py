@@ -17,7 +17,7 @@ from vectrial.compare.sides import sides_of
 from vectrial.results.bundle import run_folder
 from vectrial.results.foreign import understood
 from vectrial.results.reader import RunReader
-from vectrial.run.measuring import Circumstances, LineView, check, measure
+from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.place import HERE
 from vectrial.run.prepare import new_folder, plan_of, toml_of
 from vectrial.suite import shipped
@@ -57,10 +57,10 @@ def run_suite(
         file = shipped.file_of(Path(suite))
         where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
-    plan, under = plan_of(model, where), Circumstances(allow_exposed=allow_exposed, on=on)
-    check(plan, under, progress)
+    plan, settings = plan_of(model, where), MeasureSettings(allow_exposed=allow_exposed, on=on)
+    check(plan, settings, progress)
     folder = new_folder(None if out is None else Path(out), model)
-    measure(plan, model, text, folder, lambda _: LineView(progress), under)
+    measure(plan, model, text, folder, lambda _: LineView(progress), settings)
     return Run(folder)
 
 

@@ -24,7 +24,7 @@ from vectrial.plan.model import Plan
 from vectrial.questions.bench import Measurer
 from vectrial.results.reader import measured_keys
 from vectrial.results.writer import RunWriter
-from vectrial.run.measuring import Circumstances, check
+from vectrial.run.measuring import MeasureSettings, check
 from vectrial.run.measuring import measure as measure_into
 from vectrial.run.place import HERE
 from vectrial.run.prepare import RESOLVED, new_folder, plan_of
@@ -37,7 +37,7 @@ from vectrial.util.formatting import plural
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
 
-_PLAIN = Circumstances()
+_PLAIN = MeasureSettings()
 
 
 def run(
@@ -193,8 +193,8 @@ def run(
 
     def measured(part: Plan, of: SuiteSource, keys: frozenset[str] = disturbed) -> Outcome:
         said = unsaid.pop() if unsaid else None
-        under = Circumstances(of.same, allow_exposed, on, keys, said)
-        return measure(part, of.suite, of.text, folder, console, under, again=again)
+        settings = MeasureSettings(of.same, allow_exposed, on, keys, said)
+        return measure(part, of.suite, of.text, folder, console, settings, again=again)
 
     if until:
         outcome = until_decided(source, folder, minutes, console, measured)
@@ -267,7 +267,7 @@ def measure(
     text: str,
     folder: Path,
     console: Console,
-    under: Circumstances = _PLAIN,
+    settings: MeasureSettings = _PLAIN,
     *,
     again: str | None = None,
     known_lines: set[str] | None = None,
@@ -282,19 +282,19 @@ def measure(
     Prints the `again` command on Ctrl-C, which ends the program, and when measuring raises an
     error.
     """
-    check(plan, under, lambda line: say(console, line))
+    check(plan, settings, lambda line: say(console, line))
     again = again or shlex.join(["vectrial", "run", "--resume", str(folder)])
     interrupts.set_hint(f"interrupted; go on with: {again}")
 
     def view(writer: RunWriter) -> StatusFileView:
         """The view of a run. Trials that an earlier process measured count as done."""
-        finished = writer.finished_keys() - under.disturbed
+        finished = writer.finished_keys() - settings.disturbed
         before = len(finished & {trial.row.key for trial in plan.trials})
-        shown = make_view(plan, console, before, under.within, known_lines=known_lines)
+        shown = make_view(plan, console, before, settings.within, known_lines=known_lines)
         return StatusFileView(plan, shown, writer.folder, before)
 
     try:
-        outcome = measure_into(plan, suite, text, folder, view, under)
+        outcome = measure_into(plan, suite, text, folder, view, settings)
     except KeyboardInterrupt:
         began = (folder / RESOLVED).is_file()
         say(console, f"interrupted; go on with: {again}" if began else "interrupted at its start")
@@ -317,10 +317,10 @@ def measurer(console: Console, known_lines: set[str] | None = None) -> Measurer:
     """
 
     def measured(
-        plan: Plan, text: str, folder: Path, under: Circumstances, again: str | None
+        plan: Plan, text: str, folder: Path, settings: MeasureSettings, again: str | None
     ) -> Outcome:
         return measure(
-            plan, plan.suite, text, folder, console, under, again=again, known_lines=known_lines
+            plan, plan.suite, text, folder, console, settings, again=again, known_lines=known_lines
         )
 
     return measured

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, ValidationError, validate_call
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
-from vectrial.run.measuring import Circumstances, LineView, check, measure
+from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
 from vectrial.run.runner import Outcome, Within
 from vectrial.suite.model import Suite, expected, read_suite, validated
@@ -36,7 +36,7 @@ class Measurer(Protocol):
     """Measures the part of a plan that a run folder does not hold yet."""
 
     def __call__(
-        self, plan: Plan, text: str, folder: Path, under: Circumstances, again: str | None
+        self, plan: Plan, text: str, folder: Path, settings: MeasureSettings, again: str | None
     ) -> Outcome:
         """text: the suite, as written to the folder. again: the command that continues after an
         interruption; None for `vectrial run --resume`."""
@@ -78,15 +78,15 @@ class Bench:
         again = None
         if question is not None:
             again = f"{self.command} --resume {shlex.quote(str(question))}"
-        under = Circumstances(allow_exposed=self.allow_exposed, within=within)
+        settings = MeasureSettings(allow_exposed=self.allow_exposed, within=within)
         measured = self.measure or self._measure
-        return measured(plan, text or toml_of(plan.suite), folder, under, again)
+        return measured(plan, text or toml_of(plan.suite), folder, settings, again)
 
     def _measure(
-        self, plan: Plan, text: str, folder: Path, under: Circumstances, again: str | None
+        self, plan: Plan, text: str, folder: Path, settings: MeasureSettings, again: str | None
     ) -> Outcome:
-        check(plan, under, self.progress)
-        return measure(plan, plan.suite, text, folder, lambda _: LineView(self.progress), under)
+        check(plan, settings, self.progress)
+        return measure(plan, plan.suite, text, folder, lambda _: LineView(self.progress), settings)
 
     def new_folder(self, suite: Suite) -> Path:
         """The path of a new run folder; it is not created yet."""

@@ -41,7 +41,7 @@ class View(Watcher, Protocol):
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class MeasureSettings:
     """How a plan is measured.
 
     same: fingerprints that datasets must have, by name and rows. allow_exposed: also measure
@@ -58,15 +58,15 @@ class Circumstances:
     within: Within | None = None
 
 
-def check(plan: Plan, under: Circumstances, say: Callable[[str], None]) -> None:
-    """Check that a plan can be measured under these circumstances.
+def check(plan: Plan, settings: MeasureSettings, say: Callable[[str], None]) -> None:
+    """Check that a plan can be measured with these settings.
 
     Raises:
         UserError: this machine or its environment does not allow it.
     """
-    check_machine(plan, here=under.on == HERE)
-    if under.on == HERE:
-        exposure.check(plan.servers, say, allow_exposed=under.allow_exposed)
+    check_machine(plan, here=settings.on == HERE)
+    if settings.on == HERE:
+        exposure.check(plan.servers, say, allow_exposed=settings.allow_exposed)
 
 
 def measure(
@@ -75,7 +75,7 @@ def measure(
     text: str,
     folder: Path,
     view: Callable[[RunWriter], View],
-    under: Circumstances,
+    settings: MeasureSettings,
 ) -> Outcome:
     """Measure the part of a plan that `folder` does not hold yet. Only its owner may read it.
 
@@ -85,16 +85,18 @@ def measure(
     """
     with (
         private_files(),
-        place(under.on, folder) as where,
+        place(settings.on, folder) as where,
         RunWriter(folder) as writer,
         view(writer) as shown,
     ):
-        prepare(plan, writer, shown.fetching, suite, text, under.same, where.environment)
-        if under.note is not None:
-            notes.add(folder, under.note)
-        execute = where.execute if under.within is None else here_within(under.within)
+        prepare(plan, writer, shown.fetching, suite, text, settings.same, where.environment)
+        if settings.note is not None:
+            notes.add(folder, settings.note)
+        execute = where.execute if settings.within is None else here_within(settings.within)
         with interrupts.unwrapped():
-            outcome = run_plan(plan, writer, shown, under.allow_exposed, execute, under.disturbed)
+            outcome = run_plan(
+                plan, writer, shown, settings.allow_exposed, execute, settings.disturbed
+            )
             writer.finish()
     return outcome
 

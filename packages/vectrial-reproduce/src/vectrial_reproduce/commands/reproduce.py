@@ -27,7 +27,7 @@ from vectrial.cli.values import parameters
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
-from vectrial.run.measuring import Circumstances
+from vectrial.run.measuring import MeasureSettings
 from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
 from vectrial_reproduce.reports import REPRODUCTIONS
@@ -321,7 +321,7 @@ def _measure(
             toml_of(part.suite),
             folder / part.part.name,
             console,
-            Circumstances(allow_exposed=allow_exposed),
+            MeasureSettings(allow_exposed=allow_exposed),
             again=f"vectrial reproduce --resume {folder}",
         )
 
