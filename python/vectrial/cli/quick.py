@@ -16,7 +16,7 @@ from vectrial.cli.output import Format, print_json, progress_bars, say, stderr_c
 from vectrial.cli.run import measurer
 from vectrial.model.progress import Progress
 from vectrial.questions.bench import DATASET, Bench
-from vectrial.questions.quick import QuickChoice, QuickQuestion, choose, measured
+from vectrial.questions.quick import QuickChoice, QuickQuestion, choose, measure_choice
 from vectrial.util import interrupts
 
 
@@ -95,7 +95,7 @@ def quick(
     if dry_run:
         _print_plan(choice, form, console)
         return
-    answer = measured(choice, QuickQuestion(recall, clients, k), began, bench)
+    answer = measure_choice(choice, QuickQuestion(recall, clients, k), began, bench)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {answer.folder}")
     view.print_answer(answer, form)
     values.warn_interference(answer.run, console)

@@ -181,7 +181,7 @@ def quick(
     choice = choose(
         names, data, metric, rows, k, clients, minutes, LineView(bench.progress).fetching, bench
     )
-    return measured(choice, QuickQuestion(recall, clients, k), began, bench)
+    return measure_choice(choice, QuickQuestion(recall, clients, k), began, bench)
 
 
 def choose(
@@ -223,7 +223,9 @@ def choose(
     )
 
 
-def measured(choice: QuickChoice, asked: QuickQuestion, began: float, bench: Bench) -> QuickAnswer:
+def measure_choice(
+    choice: QuickChoice, asked: QuickQuestion, began: float, bench: Bench
+) -> QuickAnswer:
     """Measure a choice within its time, and rank the stores.
 
     began: `time.monotonic()` at the start of the time.
