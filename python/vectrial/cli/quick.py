@@ -17,7 +17,6 @@ from vectrial.cli.run import measurer
 from vectrial.model.progress import Progress
 from vectrial.questions.bench import DATASET, Bench
 from vectrial.questions.quick import QuickChoice, QuickQuestion, choose, measure_choice
-from vectrial.util import interrupts
 
 
 def quick(
@@ -87,7 +86,7 @@ def quick(
         out,
         progress=lambda line: say(console, line),
         allow_exposed=allow_exposed,
-        measure=measurer(console),
+        measure=measurer(console, whole=True),
     )
     with progress_bars() as bars:
         fetching = None if dry_run else _noting(bars, console)
@@ -96,7 +95,6 @@ def quick(
         _print_plan(choice, form, console)
         return
     answer = measure_choice(choice, QuickQuestion(recall, clients, k), began, bench)
-    interrupts.set_hint(f"interrupted; the run is complete: vectrial report {answer.folder}")
     view.print_answer(answer, form)
     values.warn_interference(answer.run, console)
     with suppress(BrokenPipeError):

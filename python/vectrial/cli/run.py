@@ -310,20 +310,26 @@ def measure(
     return outcome
 
 
-def measurer(console: Console, known_lines: set[str] | None = None) -> Measurer:
+def measurer(
+    console: Console, known_lines: set[str] | None = None, *, whole: bool = False
+) -> Measurer:
     """How the questions measure from the command line.
 
-    known_lines: see `make_view`.
+    known_lines: see `make_view`. whole: a plan is the whole run, so that an interruption after it
+        leaves a run that is complete.
     """
 
-    def measured(
+    def measure_plan(
         plan: Plan, text: str, folder: Path, settings: MeasureSettings, again: str | None
     ) -> Outcome:
-        return measure(
+        outcome = measure(
             plan, plan.suite, text, folder, console, settings, again=again, known_lines=known_lines
         )
+        if whole:
+            interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
+        return outcome
 
-    return measured
+    return measure_plan
 
 
 def _loaded(folder: Path, *, own: bool) -> RunData:

@@ -79,8 +79,8 @@ class Bench:
         if question is not None:
             again = f"{self.command} --resume {shlex.quote(str(question))}"
         settings = MeasureSettings(allow_exposed=self.allow_exposed, within=within)
-        measured = self.measure or self._measure
-        return measured(plan, text or toml_of(plan.suite), folder, settings, again)
+        measure_plan = self.measure or self._measure
+        return measure_plan(plan, text or toml_of(plan.suite), folder, settings, again)
 
     def _measure(
         self, plan: Plan, text: str, folder: Path, settings: MeasureSettings, again: str | None

@@ -24,7 +24,7 @@ from vectrial.servers.inside import Inside
 from vectrial.servers.local import HOST, Local
 from vectrial.servers.minio import BUCKET, DRIVES, certificates, drive_folders
 from vectrial.servers.namespaces import Network
-from vectrial.servers.provide import given_secret
+from vectrial.servers.provide import secret_value
 from vectrial.servers.services import recipe_at
 
 _RECIPES = {
@@ -178,6 +178,6 @@ def _external_service(key: str) -> ObjectsAccess:
 
 
 def _secret(name: str) -> str:
-    if (value := given_secret(name)) is None:
+    if (value := secret_value(name)) is None:
         raise UserError("it is not set", where=name, remedy=f"set it, or {name}_FILE")
     return value

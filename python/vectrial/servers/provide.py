@@ -348,11 +348,11 @@ def secrets_of(recipe: Recipe) -> dict[str, str]:
     Raises:
         UserError: a secret's file cannot be read.
     """
-    found = {secret: given_secret(variable(recipe, secret)) for secret in recipe.secrets}
+    found = {secret: secret_value(variable(recipe, secret)) for secret in recipe.secrets}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def given_secret(name: str) -> str | None:
+def secret_value(name: str) -> str | None:
     """The secret in the variable `name`, or else in the file that `name`_FILE names; None if
     neither is set.
 

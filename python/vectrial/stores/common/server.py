@@ -116,7 +116,7 @@ class ServerStore(Store):
         """Prepare to read a collection that somebody else made. All that is known of it is already
         set; nothing on the server is changed."""
 
-    def _given(self, params: Params, name: str) -> Any:
+    def _param(self, params: Params, name: str) -> Any:
         """The value of a search parameter to send; None leaves it to the setting of a collection
         that somebody else made."""
         given = not self._attached or name in params.model_fields_set

@@ -114,7 +114,7 @@ class OpenSearch(LuceneStore):
             return self._scan(condition)
         assert isinstance(params, OpenSearchHnswSearch)
         query: dict[str, Any] = {"k": k}
-        if (ef := self._given(params, "ef_search")) is not None:
+        if (ef := self._param(params, "ef_search")) is not None:
             query["method_parameters"] = {"ef_search": ef}
         if condition is not None:
             query["filter"] = condition
@@ -143,7 +143,7 @@ class OpenSearch(LuceneStore):
         if isinstance(params, vt.NoParams):
             return {"exact": _SPACES[self._schema.metric]}
         assert isinstance(params, OpenSearchHnswSearch)
-        return {} if (ef := self._given(params, "ef_search")) is None else {"ef": str(ef)}
+        return {} if (ef := self._param(params, "ef_search")) is None else {"ef": str(ef)}
 
     def describe(self, existing: vt.Existing) -> vt.Description:
         found = super().describe(existing)

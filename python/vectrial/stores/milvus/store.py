@@ -370,7 +370,7 @@ class Milvus(vt.ServerStore):
             "anns_field": self._vector_name,
             "retry_times": 0,
         }
-        if level := self._given(params, "consistency"):
+        if level := self._param(params, "consistency"):
             arguments["consistency_level"] = level.capitalize()
         ids_of = self._keys.ids
 
@@ -407,7 +407,7 @@ class Milvus(vt.ServerStore):
             "metric": METRICS[self._schema.metric],
             "params": json.dumps(self._search_params(params, request.k)),
         }
-        if level := self._given(params, "consistency"):
+        if level := self._param(params, "consistency"):
             options["consistency"] = level.value
         if fields := self._returned(request.returning):
             options["output_fields"] = ",".join(fields)

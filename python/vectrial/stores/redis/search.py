@@ -262,7 +262,7 @@ class RedisSearch(RedisStore):
 
     def _ef(self, params: vt.Params) -> int | None:
         """The ef_runtime to send; None: there is none, or the index's own."""
-        return self._given(params, "ef_search") if isinstance(params, QueryEngineSearch) else None
+        return self._param(params, "ef_search") if isinstance(params, QueryEngineSearch) else None
 
     def _condition(self, where: vt.Filter | None) -> str:
         further = ""
