@@ -10,12 +10,15 @@ import capacity_runs as made
 import growth_runs
 import pytest
 from command_calls import call
-from growth_runs import SIZES, grown
+from growth_runs import CLIENTS, SIZES, grown
 from report_tables import rows_of
+from synthetic_runs import SECOND
 
 from vectrial.analysis.deployment import Demand, NodeSize, sizings
-from vectrial.analysis.growths import Curve, curves, holdout_checks, outlooks
+from vectrial.analysis.growth_curves import Curve, curves
+from vectrial.analysis.growths import holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
+from vectrial.model.phase import Phase, Role
 from vectrial.report.build import build
 from vectrial.stats.growth import Law
 from vectrial.suite.model import Prices
@@ -41,7 +44,9 @@ def found(run: RunData) -> list[Curve]:
 def test_every_quantity_of_each_store_is_a_curve_over_the_sizes(found: list[Curve]) -> None:
     said = [(c.build.series.store, c.quantity.metric, c.quantity.clients) for c in found]
     of_searches = [(m, n) for n in (1, 8) for m in ("qps", "latency_p99")]
-    each = [("ready_s", None), ("rss_growth_bytes", None), ("disk_bytes", None), *of_searches]
+    recalls = [("recall_mean", CLIENTS[0])] * 2  # one at each setting
+    stored = [("ready_s", None), ("rss_growth_bytes", None), ("disk_bytes", None)]
+    each = [*stored, *of_searches, *recalls]
     assert sorted(said, key=str) == sorted(
         ((store, *one) for store in ("faiss", "hnswlib") for one in each), key=str
     )
@@ -74,7 +79,7 @@ def test_laws_that_structure_suggests_are_the_ones_found(found: list[Curve]) -> 
 def test_a_size_where_the_recall_was_not_reached_has_no_speed() -> None:
     run = grown(stores=("faiss",)).data()
     metrics = {c.quantity.metric: c for c in curves(run, recall=0.99)}
-    assert set(metrics) == {"ready_s", "rss_growth_bytes", "disk_bytes"}
+    assert set(metrics) == {"ready_s", "rss_growth_bytes", "disk_bytes", "recall_mean"}
 
 
 def test_too_few_sizes_give_no_forecast() -> None:
@@ -263,3 +268,80 @@ def test_a_run_of_one_size_says_what_it_lacks(tmp_path: Path) -> None:
     assert "suites/growth.toml" in done.err
     few = grown(stores=("faiss",), sizes=SIZES[:4]).write(tmp_path / "few")
     assert "--check needs five sizes" in call("forecast", few, "--check").err
+
+
+# -- what an interval is worth -------------------------------------------------------------------
+
+
+def test_an_exact_index_takes_a_time_for_each_row() -> None:
+    trials = []
+    for rows in SIZES:
+        us = 50.0 + 0.02 * rows
+        params = {"clients": 1, "loop": "closed"}
+        phase = Phase("search", 0, SECOND, params, made.figures(1e6 / us, 2 * us, 1.0))
+        phase.role = Role.SEARCH
+        own = {"k": 10, "returns": "ids", "clients": 1}
+        trials.append(made.trial("faiss", phase, experiment="search", rows=rows, params=own))
+    found = curves(made.contents_of(trials, "").data())
+    assert {(c.quantity.metric, c.quantity.exact) for c in found} == {
+        ("qps", True),
+        ("latency_p99", True),
+    }
+    for outlook in outlooks(found, 1e7):
+        assert outlook.law is Law.LINEAR
+        us = 50.0 + 0.02 * 1e7
+        right = 1e6 / us if outlook.curve.quantity.metric == "qps" else 2 * us
+        assert outlook.forecast.holds(right)
+        assert outlook.forecast.value == pytest.approx(right, rel=0.02)
+
+
+def test_recall_at_a_setting_falls_by_the_odds_of_a_miss() -> None:
+    contents = grown(stores=("faiss",), sizes=SIZES[:-1])
+
+    def recall(rows: int, ef: int) -> float:
+        odds = rows**0.3 / (ef * 20)
+        return 1 / (1 + odds)
+
+    for record in contents.of("search"):
+        phase = record.phases[0]
+        phase.metrics["recall_mean"] = recall(record.row.rows, int(phase.params["ef_search"]))
+    found = [c for c in curves(contents.data()) if c.quantity.is_recall]
+    assert [dict(c.quantity.setting) for c in found] == [{"ef_search": 16}, {"ef_search": 64}]
+    for outlook in outlooks(found, SIZES[-1]):
+        right = recall(SIZES[-1], int(dict(outlook.curve.quantity.setting)["ef_search"]))
+        assert outlook.forecast.value == pytest.approx(right, abs=0.01)
+        assert 0 < outlook.forecast.low < right < outlook.forecast.high < 1
+
+
+def test_a_disturbed_size_weighs_less_and_is_named(tmp_path: Path) -> None:
+    contents = grown(stores=("faiss",), sizes=SIZES[:-1])
+    for record in contents.of("search"):
+        if record.row.rows == SIZES[1]:
+            metrics = record.phases[0].metrics
+            slow = {"qps": (metrics["qps"] or 0) / 3, "latency_p99": 9 * metrics["latency_p99"]}
+            record.phases[0].metrics = {**metrics, **slow, "other_cores": 1.5}
+    found = curves(contents.data())
+    slowed = {c.quantity.metric for c in found if c.disturbed == (SIZES[1],)}
+    assert slowed == {"qps", "latency_p99"}, "recall is the same on a busy machine"
+    (qps,) = (
+        o
+        for o in outlooks(found, MILLION)
+        if (o.curve.quantity.metric, o.curve.quantity.clients) == ("qps", 1)
+    )
+    assert qps.forecast.holds(1e6 / growth_runs.query_us(MILLION, 1))
+    folder = contents.write(tmp_path / "run")
+    text = " ".join(call("forecast", folder).out.split())
+    assert "Other work disturbed faiss at 20,000 rows" in text
+
+
+def test_an_interval_that_is_too_wide_says_what_narrows_it(tmp_path: Path) -> None:
+    contents = grown(stores=("faiss",), sizes=SIZES[:4])
+    for record, factor in zip(contents.of("ingest"), (1.0, 4.0, 0.3, 5.0), strict=True):
+        record.phases[0].metrics["ready_s"] = factor * growth_runs.ready_s(record.row.rows)
+    folder = contents.write(tmp_path / "run")
+    text = " ".join(call("forecast", folder, "--rows", "200k").out.split())
+    assert "Too wide to use (Ready of faiss)" in text
+    assert "measure more repeats, and a larger size" in text
+    lines = call("forecast", folder, "--rows", "200k", "-f", "jsonl").out.splitlines()
+    usable = {o["metric"]: o["usable"] for o in map(json.loads, lines) if o["kind"] == "forecast"}
+    assert usable == {**dict.fromkeys(usable, True), "ready_s": False}

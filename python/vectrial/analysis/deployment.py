@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vectrial.analysis.cost_basis import Use, bill
-from vectrial.analysis.growths import Curve, GrowthBuild, Outlook, outlooks
+from vectrial.analysis.growth_curves import Curve, GrowthBuild
+from vectrial.analysis.growths import Outlook, outlooks
 from vectrial.model.lane import Lane
 from vectrial.stats.growth import Forecast
 from vectrial.suite.model import Prices
@@ -112,7 +113,7 @@ class _Forecasts:
     """The forecasts of all curves at a number of rows, each made once."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
-        self._curves = curves
+        self._curves = [curve for curve in curves if not curve.quantity.is_recall]
         self._known: dict[float, dict[tuple[GrowthBuild, str, int | None], Outlook]] = {}
 
     def of(self, build: GrowthBuild, rows: float) -> dict[tuple[str, int | None], Forecast]:

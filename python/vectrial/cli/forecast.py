@@ -20,7 +20,8 @@ from vectrial.suite.model import Prices
 
 if TYPE_CHECKING:
     from vectrial.analysis.deployment import Demand, NodeSize, Sizing
-    from vectrial.analysis.growths import Curve, GrowthBuild, Outlook
+    from vectrial.analysis.growth_curves import Curve, GrowthBuild
+    from vectrial.analysis.growths import Outlook
     from vectrial.analysis.run_data import RunData
     from vectrial.document.blocks import Section
 
@@ -103,7 +104,7 @@ def forecast(
     Exit codes: 0 success, 2 invalid input.
     """
     # Imported here: the readers of results take a while.
-    from vectrial.analysis.growths import curves
+    from vectrial.analysis.growth_curves import curves
     from vectrial.analysis.run_data import load
 
     asked = [_rows(text) for text in rows or ()]
@@ -198,11 +199,10 @@ class _Result:
             own = [curve for curve in self._found if curve.build.dataset == dataset]
             if self._check:
                 held = [o for o in self._holdout() if o.curve.build.dataset == dataset]
-                tables.append(growth.check_table(self._run, held, self._recall))
+                tables += growth.check_tables(self._run, held, self._recall)
             else:
-                tables += [
-                    growth.forecast_table(self._run, own, rows, self._recall) for rows in self._rows
-                ]
+                for rows in self._rows:
+                    tables += growth.forecast_tables(self._run, own, rows, self._recall)
         yield Section("growth", "How it grows", growth.lead(self._recall), tuple(tables))
         if not self._check:
             for demand in self._demands:
@@ -245,14 +245,18 @@ class _Result:
             "metric": curve.quantity.metric,
             "unit": curve.quantity.unit,
             "clients": curve.quantity.clients,
-            "recall": self._recall if curve.quantity.clients is not None else None,
+            "recall": self._recall if _at_recall(curve) else None,
+            **({"search_params": dict(curve.quantity.setting)} if curve.quantity.is_recall else {}),
             "law": str(outlook.law),
             "sizes": curve.sizes,
             "values": curve.values,
+            "disturbed_sizes": curve.disturbed,
             "rows": found.rows,
             "value": found.value,
             "low": found.low,
             "high": found.high,
+            "usable": not outlook.too_wide,
+            **({"remedy": outlook.remedy} if outlook.too_wide else {}),
             **({} if outlook.measured is None else {"measured": outlook.measured}),
             **({} if outlook.inside is None else {"inside": outlook.inside}),
         }
@@ -270,6 +274,12 @@ class _Result:
                 for by, found in (("median", sizing.expected), ("worse_end", sizing.cautious))
             },
         }
+
+
+def _at_recall(curve: Curve) -> bool:
+    """True if the quantity was read off at the wanted recall."""
+    quantity = curve.quantity
+    return quantity.clients is not None and not quantity.is_recall and not quantity.exact
 
 
 def _of_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[Curve]:

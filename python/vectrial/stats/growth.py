@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.stats import student
+from vectrial.stats.turns import Prior
 
 #: Sizes that a forecast needs: three are fitted, and the next one chooses between the laws.
 LEAST_SIZES = 4
@@ -37,6 +38,58 @@ class Law(StrEnum):
     LINEAR = "a + b·n"
     N_LOG_N = "a + b·n·log n"
     POWER = "a·n^b"
+
+
+@dataclass(frozen=True)
+class SizedValues:
+    """Values of one quantity at several sizes.
+
+    rows: different sizes, ascending. values: as many positive values.
+    floor: errors are relative to a value above it, and absolute below it: what is small beside a
+        constant of the process, such as its heap, is not known to a few per cent.
+    trust: share of the weight that each value has; less than 1 for a disturbed one. Empty: all 1.
+    medians: at each size the median that the quantity follows, such as the median latency for
+        p99; empty if there is none.
+    """
+
+    rows: Sequence[float]
+    values: Sequence[float]
+    floor: float = 0.0
+    trust: Sequence[float] = ()
+    medians: Sequence[float] = ()
+
+    def first(self, count: int) -> SizedValues:
+        """The values at the `count` smallest sizes."""
+        return replace(
+            self,
+            rows=self.rows[:count],
+            values=self.values[:count],
+            trust=self.trust[:count],
+            medians=self.medians[:count],
+        )
+
+    def scales(self) -> NDArray[np.float64]:
+        """The size of an error at each value, up to a factor that all share."""
+        values = np.asarray(self.values, np.float64)
+        return np.hypot(values, self.floor) / np.sqrt(self.trust or np.ones(len(values)))
+
+    def check(self) -> None:
+        """Check that a growth can be fitted.
+
+        Raises:
+            ValueError: it cannot.
+        """
+        rows, values = self.rows, self.values
+        if len(rows) < LEAST_SIZES or len(rows) != len(values):
+            raise ValueError(f"a forecast needs at least {LEAST_SIZES} sizes with a value each")
+        if any(second <= first for first, second in pairwise(rows)) or rows[0] < 2:
+            raise ValueError("sizes are ascending numbers of rows, two or more")
+        if not all(0 < value < math.inf for value in (*values, *self.medians)):
+            raise ValueError("values are positive")
+        if any(len(one) not in (0, len(rows)) for one in (self.trust, self.medians)):
+            raise ValueError("as many sizes have a trust, and a median, as have a value")
+        if not all(0 < one <= 1 for one in self.trust) or not 0 <= self.floor < math.inf:
+            raise ValueError("trust is above 0 and at most 1, and a floor is not negative")
 
 
 _SHAPES: dict[Law, Callable[[float], float]] = {
@@ -77,13 +130,28 @@ class Forecast:
 class FittedLaw:
     """One law fitted to some sizes.
 
-    prediction(rows): logarithm of the value, and its standard error there (relative), which grows
-    with the distance from the sizes. freedom: degrees of freedom of Student's t.
+    error: standard deviation of the residuals (relative), with `freedom` degrees of freedom.
+    spread(rows): logarithm of the value, and its standard error in units of `error`, which grows
+        with the distance from the sizes. beside: standard error of the quantity's ratio to its
+        median, if the law is the median's.
     """
 
     law: Law
-    freedom: int
-    prediction: Callable[[float], tuple[float, float]]
+    freedom: float
+    error: float
+    spread: Callable[[float], tuple[float, float]]
+    beside: float = 0.0
+
+    def prediction(self, rows: float) -> tuple[float, float]:
+        """Logarithm of the value at a number of rows, and its standard error there (relative)."""
+        value, spread = self.spread(rows)
+        return value, math.hypot(self.error * spread, self.beside)
+
+    def moderated(self, prior: Prior) -> FittedLaw:
+        """The law with an error that a prior moderates (Smyth 2004, equation 2)."""
+        freedom = self.freedom + prior.df
+        square = (prior.df * prior.variance + self.freedom * self.error**2) / freedom
+        return replace(self, freedom=freedom, error=math.sqrt(square))
 
 
 @dataclass(frozen=True)
@@ -101,9 +169,18 @@ class Growth:
     drift: float
 
     @property
+    def fit(self) -> FittedLaw:
+        """The fitted law with the greatest weight."""
+        return max(zip(self.weights, self.fits, strict=True), key=lambda one: one[0])[1]
+
+    @property
     def law(self) -> Law:
         """The law with the greatest weight."""
-        return max(zip(self.weights, self.fits, strict=True), key=lambda one: one[0])[1].law
+        return self.fit.law
+
+    def moderated(self, prior: Prior) -> Growth:
+        """The growth with errors that a prior moderates: see `prior_of`."""
+        return replace(self, fits=tuple(fit.moderated(prior) for fit in self.fits))
 
     def at(self, rows: float, widening: float = 1.0) -> Forecast:
         """The forecast at a number of rows.
@@ -147,9 +224,7 @@ class Growth:
         return float(optimize.brentq(lambda value: share_below(value) - quantile, low, high))
 
 
-def growth(
-    rows: Sequence[float], values: Sequence[float], laws: Sequence[Law], drift: float = 0.0
-) -> Growth:
+def growth(sizes: SizedValues, laws: Sequence[Law], drift: float = 0.0) -> Growth:
     """Fit `laws` to measured values.
 
     Each law is fitted by least squares of relative errors. Its weight says how well it forecasts:
@@ -159,37 +234,40 @@ def growth(
     forecast is the mixture of the laws' predictive t distributions (Draper & Smith 1998, section
     1.4), so that its width reflects how much the laws disagree.
 
+    If there are medians, each law is fitted to them as well, and leads to the quantity by its
+    ratio to the median, which does not depend on the size: a tail that few requests decide, or a
+    rate that the machine was kept from, is forecast by what is known better.
+
     Args:
-        rows: at least `LEAST_SIZES` different sizes, ascending.
-        values: as many positive values.
         laws: at least one.
         drift: standard deviation of the best law's error beyond the measured sizes, as a share of
             the value, for each factor e of distance: no residual reveals a cache that ends, or a
             merge that only large sizes have.
 
     Raises:
-        ValueError: anything else.
+        ValueError: the sizes cannot be fitted (`SizedValues.check`), or there is no law.
     """
-    _check(rows, values, laws)
-    n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
+    sizes.check()
+    if not laws:
+        raise ValueError("a forecast needs laws")
     checks = []
-    for fitted in range(_FITTED, len(n)):
-        before = _weighted(n[:fitted], y[:fitted], laws, (), drift, _LEAST_ERROR)
-        checks.append((before.at(float(n[fitted])), float(y[fitted])))
-    return _weighted(n, y, laws, checks, drift, _LEAST_ERROR)
+    for fitted in range(_FITTED, len(sizes.rows)):
+        before = _weighted(sizes.first(fitted), laws, (), drift)
+        checks.append((before.at(float(sizes.rows[fitted])), float(sizes.values[fitted])))
+    return _weighted(sizes, laws, checks, drift)
 
 
-def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Growth | None:
+def exact_growth(sizes: SizedValues, law: Law) -> Growth | None:
     """The growth of a deterministic quantity, such as the bytes of a file: every size lies on one
     law but for rounding, and neither a prior error nor a drift widens the interval. None if any
-    size does not. Arguments and errors: see `growth`."""
-    _check(rows, values, [law])
-    n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
-    fit = _fit(law, n, y, _ROUNDING)
-    predicted = [fit.prediction(float(one))[0] for one in n]
-    if np.abs(np.array(predicted) - np.log(y)).max() > _ROUNDING:
+    size does not. Errors: see `growth`."""
+    sizes.check()
+    sizes = SizedValues(sizes.rows, sizes.values)
+    fit = _fit(law, sizes, _ROUNDING)
+    predicted = [fit.prediction(float(one))[0] for one in sizes.rows]
+    if np.abs(np.array(predicted) - np.log(sizes.values)).max() > _ROUNDING:
         return None
-    return _weighted(n, y, [law], (), 0.0, _ROUNDING)
+    return Growth((fit,), (1.0,), (), (float(sizes.rows[0]), float(sizes.rows[-1])), 0.0)
 
 
 def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
@@ -208,88 +286,110 @@ def _exp(value: float) -> float:
     return math.exp(max(-_MOST_LOG, min(value, _MOST_LOG)))
 
 
-def _check(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) -> None:
-    if len(rows) < LEAST_SIZES or len(rows) != len(values) or not laws:
-        raise ValueError(
-            f"a forecast needs laws and at least {LEAST_SIZES} sizes with a value each"
-        )
-    if any(second <= first for first, second in pairwise(rows)) or rows[0] < 2:
-        raise ValueError("sizes are ascending numbers of rows, two or more")
-    if not all(0 < value < math.inf for value in values):
-        raise ValueError("values are positive")
-
-
 def _weighted(
-    rows: NDArray[np.float64],
-    values: NDArray[np.float64],
+    sizes: SizedValues,
     laws: Sequence[Law],
     checks: Sequence[tuple[Forecast, float]],
     drift: float,
-    least_error: float,
 ) -> Growth:
-    fits = tuple(_fit(law, rows, values, least_error) for law in laws)
-    squares = [_forecast_error(law, rows, values) for law in laws]
-    held_out = len(rows) - _FITTED
+    ways = _fits(sizes, laws)
+    squares = _forecast_errors(sizes, laws)
+    held_out = len(sizes.rows) - _FITTED
     logs = np.array([-0.5 * held_out * math.log(square) for square in squares])
     weights = np.exp(logs - logs.max())
     shares = tuple((weights / weights.sum()).tolist())
-    return Growth(fits, shares, tuple(checks), (float(rows[0]), float(rows[-1])), drift)
+    ends = float(sizes.rows[0]), float(sizes.rows[-1])
+    return Growth(ways, shares, tuple(checks), ends, drift)
 
 
-def _forecast_error(law: Law, rows: NDArray[np.float64], values: NDArray[np.float64]) -> float:
-    """Mean square of the logarithmic forecast errors from each origin."""
-    errors = [_LEAST_ERROR**2]
-    for fitted in range(_FITTED, len(rows)):
-        fit = _fit(law, rows[:fitted], values[:fitted], _LEAST_ERROR)
+def _fits(sizes: SizedValues, laws: Sequence[Law]) -> tuple[FittedLaw, ...]:
+    """Every law, fitted to the values, and through the medians if there are any."""
+    fits = [_fit(law, sizes, _LEAST_ERROR) for law in laws]
+    if sizes.medians:
+        fits += [_through_median(law, sizes) for law in laws]
+    return tuple(fits)
+
+
+def _forecast_errors(sizes: SizedValues, laws: Sequence[Law]) -> list[float]:
+    """For each of `_fits`, the mean square of its relative forecast errors from each origin."""
+    values, scales = np.asarray(sizes.values, np.float64), sizes.scales()
+    errors: list[list[float]] = []
+    for fitted in range(_FITTED, len(values)):
+        fits = _fits(sizes.first(fitted), laws)
         errors += [
-            _LEAST_ERROR**2 + (fit.prediction(float(n))[0] - math.log(y)) ** 2
-            for n, y in zip(rows[fitted:], values[fitted:], strict=True)
+            [(fit.prediction(float(n))[0] - math.log(y)) ** 2 * (y / scale) ** 2 for fit in fits]
+            for n, y, scale in zip(
+                sizes.rows[fitted:], values[fitted:], scales[fitted:], strict=True
+            )
         ]
-    return float(np.mean(errors[1:] or errors))
+    if not errors:  # three sizes choose between no laws
+        return [1.0] * len(_fits(sizes, laws))
+    return [float(one) for one in _LEAST_ERROR**2 + np.mean(errors, axis=0)]
 
 
-def _fit(
-    law: Law, rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float
-) -> FittedLaw:
+def _fit(law: Law, sizes: SizedValues, least_error: float) -> FittedLaw:
     if law is Law.POWER:
-        return _power(rows, values, least_error)
+        return _power(sizes, least_error)
     shape = _SHAPES[law]
-    grown = np.array([shape(float(n)) for n in rows])
-    design = np.column_stack([np.ones_like(grown), grown]) / values[:, None]
-    factors = np.linalg.lstsq(design, np.ones_like(values), rcond=None)[0]
+    grown = np.array([shape(float(n)) for n in sizes.rows])
+    values, scales = np.asarray(sizes.values, np.float64), sizes.scales()
+    design = np.column_stack([np.ones_like(grown), grown]) / scales[:, None]
+    target = values / scales
+    factors = np.linalg.lstsq(design, target, rcond=None)[0]
     # A cost that falls with the rows, or is negative without any, is of no law here: it is noise.
     for factor, least in ((1, 0.0), (0, -np.inf if law is Law.LOG else 0.0)):
         if factors[factor] < least:
             other = design[:, 1 - factor]
             factors = np.zeros(2)
-            factors[1 - factor] = other.sum() / (other @ other)
+            factors[1 - factor] = (other @ target) / (other @ other)
     # One that is held at its bound is uncertain all the same.
     freedom = len(values) - 2
-    error = _residual(design @ factors - 1.0, freedom, least_error)
+    error = _residual(design @ factors - target, freedom, least_error)
     spread = np.linalg.pinv(design.T @ design)
     least_value = float(values.min()) * _LEAST_SHARE
 
-    def prediction(n: float) -> tuple[float, float]:
+    def at_rows(n: float) -> tuple[float, float]:
         at = np.array([1.0, shape(n)])
         value = max(float(at @ factors), least_value)
-        return math.log(value), error * math.sqrt(1.0 + float(at @ spread @ at) / value**2)
+        own = value**2 + sizes.floor**2
+        return math.log(value), math.sqrt(own + float(at @ spread @ at)) / value
 
-    return FittedLaw(law, freedom, prediction)
+    return FittedLaw(law, freedom, error, at_rows)
 
 
-def _power(rows: NDArray[np.float64], values: NDArray[np.float64], least_error: float) -> FittedLaw:
-    design = np.column_stack([np.ones_like(rows), np.log(rows)])
-    target = np.log(values)
+def _power(sizes: SizedValues, least_error: float) -> FittedLaw:
+    values = np.asarray(sizes.values, np.float64)
+    scales = sizes.scales() / values
+    design = np.column_stack([np.ones_like(values), np.log(sizes.rows)]) / scales[:, None]
+    target = np.log(values) / scales
     factors = np.linalg.lstsq(design, target, rcond=None)[0]
     freedom = len(values) - 2
     error = _residual(design @ factors - target, freedom, least_error)
     spread = np.linalg.pinv(design.T @ design)
 
-    def prediction(n: float) -> tuple[float, float]:
+    def at_rows(n: float) -> tuple[float, float]:
         at = np.array([1.0, math.log(n)])
-        return float(at @ factors), error * math.sqrt(1.0 + float(at @ spread @ at))
+        value = float(at @ factors)
+        own = 1.0 + (sizes.floor * _exp(-value)) ** 2
+        return value, math.sqrt(own + float(at @ spread @ at))
 
-    return FittedLaw(Law.POWER, freedom, prediction)
+    return FittedLaw(Law.POWER, freedom, error, at_rows)
+
+
+def _through_median(law: Law, sizes: SizedValues) -> FittedLaw:
+    """A law of the median, with the ratio of the quantity to it."""
+    fit = _fit(law, replace(sizes, values=sizes.medians, floor=0.0), _LEAST_ERROR)
+    weights = np.asarray(sizes.trust or np.ones(len(sizes.values)), np.float64)
+    ratios = np.log(sizes.values) - np.log(sizes.medians)
+    mean = float(np.average(ratios, weights=weights))
+    squares = float(weights @ (ratios - mean) ** 2) / (len(ratios) - 1)
+    beside = math.sqrt(squares * (1 + 1 / len(ratios)))
+
+    def at_rows(n: float) -> tuple[float, float]:
+        value, spread = fit.spread(n)
+        return value + mean, spread
+
+    return FittedLaw(law, fit.freedom, fit.error, at_rows, beside)
 
 
 def _residual(errors: NDArray[np.float64], freedom: int, least: float) -> float:

@@ -3,12 +3,14 @@ memory and monthly cost that they lead to."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vectrial.analysis.analysis import TARGETS
 from vectrial.analysis.deployment import Demand, Deployment, Sizing
-from vectrial.analysis.growths import Curve, Outlook, curves, holdout_checks, outlooks
+from vectrial.analysis.growth_curves import Curve, curves
+from vectrial.analysis.growths import TOO_WIDE, Outlook, holdout_checks, outlooks
 from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import (
     Block,
@@ -35,6 +37,9 @@ _HEAD = columns("store", "quantity", law="Grows as")
 _INDEX = Column("index", "Index", numeric=False)
 #: A report says what would be at so many times the most rows that were measured.
 _AHEAD = 10
+#: A forecast of recall that is no further away is told to be near.
+_NEAR = 0.01
+_TOO_WIDE = "too wide to use"
 
 
 def growth(run: RunData, looks: Looks) -> Section | None:
@@ -46,10 +51,8 @@ def growth(run: RunData, looks: Looks) -> Section | None:
     for dataset in dict.fromkeys(curve.build.dataset for curve in found):
         own = [curve for curve in found if curve.build.dataset == dataset]
         largest = max(curve.sizes[-1] for curve in own)
-        checked = holdout_checks(own, largest)
-        if checked:
-            blocks.append(check_table(run, checked, TARGETS[0]))
-        blocks.append(forecast_table(run, own, largest * _AHEAD, TARGETS[0]))
+        blocks += check_tables(run, holdout_checks(own, largest), TARGETS[0])
+        blocks += forecast_tables(run, own, largest * _AHEAD, TARGETS[0])
         blocks += _figures(run, own, largest * _AHEAD, looks)
     return Section("growth", "How it grows", lead(TARGETS[0]), tuple(blocks))
 
@@ -58,15 +61,25 @@ def lead(recall: float) -> str:
     """Introduction to the tables of forecasts."""
     return (
         f"Each quantity is fitted with the laws that its structure suggests, weighted by how well "
-        f"they predict larger sizes from smaller ones. QPS and p99 are those at recall {recall:g}. "
+        f"they predict larger sizes from smaller ones. QPS and p99 are those at recall {recall:g}, "
+        f"and those of an index that always finds everything. "
         f"An interval is meant to hold the value with a probability of {COVERAGE:.0%}; it grows "
         f"with the distance from the measured sizes, and where the laws disagree."
     )
 
 
-def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
-    """Forecasts of the largest size from the smaller ones, next to the measured values."""
+def check_tables(run: RunData, checked: Sequence[Outlook], recall: float) -> Iterator[Table]:
+    """Forecasts of the largest size from the smaller ones, next to the measured values; those of
+    recall apart. None if there are no forecasts."""
+    for of_recall in (False, True):
+        own = [one for one in checked if one.curve.quantity.is_recall is of_recall]
+        if own:
+            yield _check_table(run, own, recall)
+
+
+def _check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
     rows = checked[0].forecast.rows
+    of_recall = checked[0].curve.quantity.is_recall
     inside = sum(outlook.inside is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
     heads = (
@@ -80,7 +93,12 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
         f"{inside} of {len(checked)} measured values lie in their {COVERAGE:.0%} intervals"
         f" ({inside / len(checked):.0%})."
     )
-    title = f"Forecasts of {formatting.rows(int(rows))}, held against the measurement: {dataset}"
+    notes = [note]
+    if of_recall:
+        near = sum(abs((one.measured or 0) - one.forecast.value) <= _NEAR for one in checked)
+        notes.append(f"{near} of {len(checked)} lie within {_NEAR:g} of their forecast.")
+    of = "Forecasts of recall at" if of_recall else "Forecasts of"
+    title = f"{of} {formatting.rows(int(rows))}, held against the measurement: {dataset}"
     table_rows = [
         Row(
             (
@@ -99,13 +117,24 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
         )
         for outlook in checked
     ]
-    name = f"forecasts-held-{slug(dataset)}"
-    return Table(name, title, heads, tuple(table_rows), (note,), grouped_by=0)
+    name = f"{'recall-' if of_recall else ''}forecasts-held-{slug(dataset)}"
+    return Table(name, title, heads, tuple(table_rows), tuple(notes), grouped_by=0)
 
 
-def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:
-    """Forecasts of the curves for a number of rows, next to the largest measured size."""
+def forecast_tables(
+    run: RunData, found: Sequence[Curve], rows: float, recall: float
+) -> Iterator[Table]:
+    """Forecasts of the curves for a number of rows, next to the largest measured size; those of
+    recall apart."""
+    for of_recall in (False, True):
+        own = [curve for curve in found if curve.quantity.is_recall is of_recall]
+        if own:
+            yield _forecast_table(run, own, rows, recall)
+
+
+def _forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:
     dataset = found[0].build.dataset
+    of_recall = found[0].quantity.is_recall
     heads = (
         *_HEAD,
         Column("sizes", "Sizes"),
@@ -129,9 +158,10 @@ def forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: fl
         )
         for outlook in made
     ]
-    title = f"Forecast, not measured: {dataset} · {formatting.rows(int(rows))}"
-    notes = tuple(_missing(run, found))
-    name = f"forecast-{slug(dataset)}-{int(rows)}"
+    what = "Recall at each setting, forecast" if of_recall else "Forecast"
+    title = f"{what}, not measured: {dataset} · {formatting.rows(int(rows))}"
+    notes = (*_missing(run, found), *_doubts(run, made))
+    name = f"forecast-{'recall-' if of_recall else ''}{slug(dataset)}-{int(rows)}"
     return Table(name, title, heads, tuple(table_rows), notes, grouped_by=0)
 
 
@@ -146,7 +176,7 @@ def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) ->
         for size in sizes
         for outlook in outlooks(found, size)
     }
-    for quantity in dict.fromkeys(curve.quantity for curve in found):
+    for quantity in dict.fromkeys(c.quantity for c in found if not c.quantity.is_recall):
         own = [c for c in found if c.quantity == quantity and c.growth is not None]
         if not own:
             continue
@@ -193,6 +223,8 @@ def quantity_title(curve: Curve) -> str:
     """Readable title of a quantity: the metric, and the number of clients."""
     title = METRICS[curve.quantity.metric].title
     clients = curve.quantity.clients
+    if curve.quantity.is_recall:
+        return f"{title} at {formatting.params(dict(curve.quantity.setting))}"
     return title if clients is None else f"{title}, {formatting.plural(clients, 'client')}"
 
 
@@ -210,7 +242,10 @@ def _head(run: RunData, outlook: Outlook) -> tuple[Cell, ...]:
 
 
 def _law(outlook: Outlook) -> str:
-    inverse = outlook.curve.quantity.inverse and outlook.law is not Law.POWER
+    quantity = outlook.curve.quantity
+    if quantity.is_recall:
+        return f"odds of a miss: {outlook.law}"
+    inverse = quantity.inverse and outlook.law is not Law.POWER
     return f"1 / ({outlook.law})" if inverse else str(outlook.law)
 
 
@@ -222,7 +257,8 @@ def _forecast_cell(outlook: Outlook) -> Cell:
         formatting.figure(metric, one, unit)
         for one in (forecast.value, forecast.low, forecast.high)
     )
-    return Cell(value, forecast.value, f"{low}–{high}", low=forecast.low, high=forecast.high)
+    text = _TOO_WIDE if outlook.too_wide else value
+    return Cell(text, forecast.value, f"{low}–{high}", low=forecast.low, high=forecast.high)
 
 
 def _measured_cell(outlook: Outlook, recall: float) -> Cell:
@@ -231,6 +267,29 @@ def _measured_cell(outlook: Outlook, recall: float) -> Cell:
     at = recall if outlook.curve.quantity.clients is not None else None
     source = source_of(*outlook.source, metric=metric, recall=at)
     return Cell(formatting.figure(metric, outlook.measured, unit), outlook.measured, source=source)
+
+
+def _doubts(run: RunData, made: Sequence[Outlook]) -> Iterator[str]:
+    """Notes on intervals that are too wide, with what narrows them, and on sizes that other work
+    disturbed."""
+    remedies = dict.fromkeys(one.remedy for one in made if one.too_wide)
+    for remedy in remedies:
+        own = [one for one in made if one.too_wide and one.remedy == remedy]
+        names = dict.fromkeys(
+            f"{quantity_title(one.curve)} of {run.labels[one.curve.build.series]}" for one in own
+        )
+        yield (
+            f"{_TOO_WIDE[0].upper()}{_TOO_WIDE[1:]} ({formatting.joined(list(names))}): the ends of"
+            f" the interval are more than {TOO_WIDE:g}-fold apart; {remedy}."
+        )
+    disturbed: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for one in made:
+        if one.curve.disturbed:
+            disturbed[one.curve.disturbed].append(run.labels[one.curve.build.series])
+    for sizes, stores in disturbed.items():
+        which = formatting.joined([f"{rows:,}" for rows in sizes])
+        who = formatting.joined(list(dict.fromkeys(stores)))
+        yield f"Other work disturbed {who} at {which} rows: what was measured there weighs less."
 
 
 def _missing(run: RunData, found: Sequence[Curve]) -> Iterator[str]:
