@@ -20,8 +20,8 @@ from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 
 RECALL = 0.95
-#: The least of the values 10, 14, 20, 28, … that gives the recall to one caller.
-LEAST = 20
+#: The least value that gives the recall to one caller.
+LEAST = 19
 CAPACITY = 1000.0
 
 
@@ -39,10 +39,11 @@ class Simulated:
     """Answers up to `CAPACITY` arrivals a second in time.
 
     beyond: what becomes of more. lost: of the recall, where requests do not come one by one.
+    unsent: requests for which there was no room to the end, where some had to wait for it.
     """
 
-    def __init__(self, beyond: str = "late", lost: float = 0.0) -> None:
-        self.beyond, self.lost = beyond, lost
+    def __init__(self, beyond: str = "late", lost: float = 0.0, unsent: int | None = None) -> None:
+        self.beyond, self.lost, self.unsent = beyond, lost, unsent
         self.loads: list[OpenLoop] = []
 
     def __call__(self, context: Context, point: Mapping[str, Any], load: Load, **how: Any) -> Phase:
@@ -55,6 +56,9 @@ class Simulated:
         phase.params = {**phase.params, "loop": "open", "rate": load.rate}
         if load.rate <= CAPACITY:
             self._told(phase, recall - self.lost, qps=load.rate, p99_us=5_000.0)
+            if self.unsent is not None:
+                phase.metrics["unsent"] = self.unsent
+                phase.invalidate("no room for 3 requests beside the 64 in flight: they had to wait")
         elif self.beyond == "silent":
             phase.metrics = {"count": 0, "errors": 500, "latency_p99": None, "recall_mean": None}
             phase.invalidate("all 500 operations failed")
@@ -115,14 +119,26 @@ def test_where_answers_under_load_lack_nothing_but_recall_it_is_turned_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     *looks, answer = found(monkeypatch, Simulated(lost=0.004))
-    assert answer.metrics["recall_parameter_value"] == 28
+    assert answer.metrics["recall_parameter_value"] == 21
     assert answer.valid
     tried = [look for look in looks if "step" in look.params]
-    assert (tried[0].params["ef_search"], tried[0].params["why"]) == (LEAST, "recall 0.9484")
-    assert (tried[1].params["rate"], tried[1].params["ef_search"]) == (tried[0].params["rate"], 28)
+    assert (tried[0].params["ef_search"], tried[0].params["why"]) == (LEAST, "recall 0.9460")
+    assert (tried[1].params["rate"], tried[1].params["ef_search"]) == (tried[0].params["rate"], 20)
     recall = answer.metrics["recall_mean"]
     assert recall is not None
     assert recall >= RECALL
+
+
+def test_requests_that_waited_for_room_count_by_their_latency_and_unsent_ones_as_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    *_, answer = found(monkeypatch, Simulated(unsent=0))
+    sustained = answer.metrics["sustained_qps"]
+    assert sustained is not None
+    assert CAPACITY / 1.05 <= sustained <= CAPACITY
+    *looks, answer = found(monkeypatch, Simulated(unsent=50))
+    assert answer.metrics["sustained_qps"] is None
+    assert looks[-1].params["why"] == "errors 4.76%"
 
 
 @pytest.mark.parametrize(("queries", "arrivals"), [(50, 300), (700, 700), (20_000, 1000)])

@@ -18,6 +18,7 @@ from vectrial.plan.checks import plan_warnings
 from vectrial.plan.estimate import JOB_S, Pace, load_s, warm_up_of
 from vectrial.plan.model import DatasetShape, Plan, Refusal
 from vectrial.plan.plan import make_plan
+from vectrial.run.plan_summary import summarize
 from vectrial.stores import registry
 from vectrial.stores.memory import MemoryStore
 from vectrial.suite.model import parse_suite
@@ -127,13 +128,33 @@ def test_an_effort_of_construction_and_a_server_take_time() -> None:
 
 @given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.floats(0.1, 10))
 def test_the_time_left_is_that_of_the_jobs_to_come(estimates: list[float], slower: float) -> None:
-    pace, at_s = Pace(sum(estimates)), 1000.0
+    pace, at_s = Pace(sum(estimates), slower), 1000.0
     for number, estimate_s in enumerate(estimates):
         left_s = pace.begins(estimate_s, at_s)
-        assert (left_s is None) == (number == 0)
-        if left_s is not None:
-            assert left_s == pytest.approx(slower * sum(estimates[number:]))
+        assert left_s == pytest.approx(slower * sum(estimates[number:]))
         at_s += slower * estimate_s
+
+
+def test_one_slow_job_does_not_decide_the_time_left_and_many_do() -> None:
+    pace, at_s = Pace(6000.0), 0.0
+    left = []
+    for _ in range(300):
+        left.append(pace.begins(20.0, at_s))
+        at_s += 60.0
+    assert left[0] == 6000
+    assert 6000 < left[1] < 9000
+    assert left[50] == pytest.approx(3 * 5000, rel=0.2)
+
+
+def test_work_takes_longer_on_a_busy_machine_and_searches_do_not() -> None:
+    plan = plan_of(SUITE)
+    assert plan.busy_estimate_s(1.0) == plan.estimate_s
+    work_s = sum(job.work_s for job in plan.jobs)
+    assert 0 < work_s < plan.estimate_s
+    assert plan.busy_estimate_s(3.0) == pytest.approx(plan.estimate_s + 2 * work_s)
+    assert summarize(plan, 1.05).estimate.startswith("about ")
+    assert "if it were quiet" in summarize(plan, 4.0).estimate
+    assert "if it were quiet" not in summarize(plan, 1.05).estimate
 
 
 def test_the_datasets_of_a_plan_are_the_cuts_that_its_jobs_load() -> None:

@@ -10,6 +10,7 @@ import pytest
 from report_tables import rows_of
 from rich.console import Console
 
+from vectrial.analysis import capacity as capacities
 from vectrial.analysis.analysis import sweeps
 from vectrial.document.blocks import Answer, Report
 from vectrial.report.build import build, summary
@@ -142,3 +143,22 @@ def test_a_rate_has_its_unit_in_the_head_of_its_column() -> None:
     assert answer["sustained_qps"].text == "4,000"
     (alone,) = rows_of(report, "capacity-passes")
     assert alone["qps"].text == "500"
+
+
+def test_an_answer_names_the_range_of_its_confirmations_and_what_else_ran() -> None:
+    phases = [
+        made.look(number, 4000.0, p99_us=p99) for number, p99 in ((1, 5e3), (2, 6e3), (3, 9e3))
+    ]
+    for phase, cores in zip(phases, (0.0, 1.24, 0.3), strict=True):
+        phase.name = "confirm"
+        phase.metrics["other_cores"] = cores
+    run = made.run_of(
+        [made.trial("a", made.look(0, 8000.0, "p99 31 ms"), *phases, made.sustains(4000))]
+    )
+    (trial,) = run.trials
+    text = capacities.sentence(trial)
+    assert "p99 9 ms (from 5 ms in 3 confirmations)" in text
+    assert text.endswith("other work kept up to 1.2 processors busy meanwhile")
+    assert [one.value("latency_p99") for one in capacities.confirmations(trial)] == [5e3, 6e3, 9e3]
+    quiet = made.run_of([made.trial("a", made.sustains(4000))])
+    assert "other work" not in capacities.sentence(quiet.trials[0])

@@ -27,6 +27,7 @@ class NoTrials:
     estimate_s: float = 0.0
     trials = ()
     refusals = ()
+    jobs = ()
 
 
 def test_one_line_says_what_a_phase_is_doing() -> None:
@@ -62,7 +63,7 @@ def test_the_bar_is_full_when_a_run_that_was_resumed_ends() -> None:
     from vectrial.results.writer import TrialRecord
 
     console = Console(file=io.StringIO(), force_terminal=True, width=140)
-    plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,), estimate_s=0.0)
+    plan = SimpleNamespace(trials=(1, 2, 3), refusals=(4,), estimate_s=0.0, jobs=())
     view = run_view.make_view(plan, console, 2)  # type: ignore[arg-type]
     assert isinstance(view, run_view.LiveView)
     (task,) = view._whole.tasks
@@ -73,7 +74,7 @@ def test_the_bar_is_full_when_a_run_that_was_resumed_ends() -> None:
     assert task.completed == 4
 
 
-def test_the_bar_counts_down_from_the_second_job_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(run_view.time, "monotonic", lambda: now[0])
     view = run_view.LiveView(
@@ -83,11 +84,11 @@ def test_the_bar_counts_down_from_the_second_job_on(monkeypatch: pytest.MonkeyPa
     (task,) = view._whole.tasks
     job, column = SimpleNamespace(label="faiss", estimate_s=2.0), run_view._RemainingTime()
     view.job(job, 1, 4)  # type: ignore[arg-type]
-    assert column.render(task).plain == ""
-    now[0] = 10.0
+    assert column.render(task).plain == "8 s left"
+    now[0] = 2.0
     view.job(job, 2, 4)  # type: ignore[arg-type]
-    now[0] = 14.0
-    assert column.render(task).plain == "26 s left"
+    now[0] = 4.0
+    assert column.render(task).plain == "4 s left"
     now[0] = 60.0
     assert column.render(task).plain == "0 s left"
 
@@ -134,19 +135,22 @@ def test_the_time_that_is_left_is_said_and_is_no_more_than_there_is(
     now = [0.0]
     monkeypatch.setattr(run_view.time, "monotonic", lambda: now[0])
     out = io.StringIO()
-    jobs = [SimpleNamespace(label="faiss", estimate_s=seconds) for seconds in (1.0, 2.0, 3.0, 4.0)]
+    jobs = [
+        SimpleNamespace(label="faiss", estimate_s=seconds)
+        for seconds in (100.0, 200.0, 300.0, 400.0)
+    ]
     views = [
-        run_view.PlainView(NoTrials(10.0), Console(file=out), 0, within)  # type: ignore[arg-type]
+        run_view.PlainView(NoTrials(1000.0), Console(file=out), 0, within)  # type: ignore[arg-type]
         for within in (None, SimpleNamespace(remaining_s=25.0))
     ]
-    for number, second in ((1, 5.0), (2, 15.0), (3, 35.0)):
+    for number, second in ((1, 5.0), (2, 1005.0), (3, 3005.0)):
         now[0] = second
         for view in views:
             view.job(jobs[number - 1], number, 4)  # type: ignore[arg-type]
     alone, limited = out.getvalue().splitlines()[::2], out.getvalue().splitlines()[1::2]
     assert alone == [
-        "[1/4] faiss",
-        "[2/4] faiss (about 90 s left)",  # one of ten parts took 10 s
-        "[3/4] faiss (about 70 s left)",  # three of ten took 30 s
+        "[1/4] faiss (about 17 min left)",
+        "[2/4] faiss (about 99 min left)",  # one of ten parts took 1,000 s
+        "[3/4] faiss (about 99 min left)",  # three of ten took 3,000 s
     ]
-    assert limited[1:] == ["[2/4] faiss (about 25 s left)", "[3/4] faiss (about 25 s left)"]
+    assert {line.partition("(")[2] for line in limited} == {"about 25 s left)"}

@@ -11,8 +11,11 @@ from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.model.phase import Role
 from vectrial.util import formatting
 
+#: Other work of fewer processors than this is not told.
+_OTHER_CORES = 0.1
 #: Phases of which the answer is made, and the one that looks for the recall.
-_TRIED, _PASS = ("rate", "confirm"), "recall"
+_CONFIRM, _PASS = "confirm", "recall"
+_TRIED = ("rate", _CONFIRM)
 _NOT_SETTINGS = frozenset(
     {
         "k", "loop", "clients", "arrivals", "rate", "returns", "step", "purpose", "passed",
@@ -93,6 +96,22 @@ def curve(trial: Trial) -> list[CapacityStep]:
     ]
 
 
+def confirmations(trial: Trial) -> list[PhaseResult]:
+    """The phases that confirmed the answer, in order; empty if none was confirmed."""
+    phase = answer(trial)
+    if phase is None or confirmed(phase) is None:
+        return []
+    count = int(phase.value("confirmations") or 0)
+    return [step.phase for step in curve(trial) if step.phase.name == _CONFIRM][-count:]
+
+
+def other_cores(trial: Trial) -> float | None:
+    """Processors that other work kept busy while the answer was confirmed, in the worst phase;
+    None if unknown."""
+    known = [phase.value("other_cores") for phase in confirmations(trial)]
+    return max((value for value in known if value is not None), default=None)
+
+
 def setting(phase: PhaseResult) -> dict[str, Any]:
     """The search parameters of a try."""
     return {name: value for name, value in phase.params.items() if name not in _NOT_SETTINGS}
@@ -119,10 +138,27 @@ def sentence(trial: Trial) -> str:
     name, value = phase.params.get("recall_parameter"), figures.get("recall_parameter_value")
     at = f", {name} = {value:g}" if name and value is not None else ""
     p99, recall = figures["latency_p99"], figures["recall_mean"] or 0.0
-    tail = phase.metrics["latency_p99"].reason if p99 is None else f"p99 {p99 / 1e3:,.3g} ms"
+    tail = phase.metrics["latency_p99"].reason if p99 is None else _tail(trial, p99)
     said = (
         f"{formatting.number(rate)}/s with {limits(phase)}: {tail},"
         f" recall {formatting.recall(recall)}, {figures['errors']:,.0f} errors in"
-        f" {figures['count']:,.0f} requests{at}"
+        f" {figures['count']:,.0f} requests{at}{_beside(trial)}"
     )
     return said if trial.status == "ok" else f"{said} — {trial.status}: {trial.reason}"
+
+
+def _tail(trial: Trial, p99_us: float) -> str:
+    """The worst p99 of the confirmations, with their range."""
+    known = [p for phase in confirmations(trial) if (p := phase.value("latency_p99")) is not None]
+    worst = f"p99 {p99_us / 1e3:,.3g} ms"
+    if len(known) < 2:
+        return worst
+    return f"{worst} (from {min(known) / 1e3:,.3g} ms in {len(known)} confirmations)"
+
+
+def _beside(trial: Trial) -> str:
+    """What other work took of the machine meanwhile; empty if it was hardly anything."""
+    cores = other_cores(trial)
+    if cores is None or cores < _OTHER_CORES:
+        return ""
+    return f"; other work kept up to {cores:.1f} processors busy meanwhile"

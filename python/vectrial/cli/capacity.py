@@ -163,6 +163,8 @@ def _result(trial: Trial) -> dict[str, Any]:
         "recall_parameter_value": figures.get("recall_parameter_value"),
         "confirmed": confirmed_qps(trial),
         **{name: figures.get(name) for name in _RESULT_METRICS},
+        "confirmed_p99_us": [one.value("latency_p99") for one in capacities.confirmations(trial)],
+        "other_cores": capacities.other_cores(trial),
     }
 
 

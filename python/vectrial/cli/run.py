@@ -31,6 +31,7 @@ from vectrial.run.prepare import RESOLVED, new_folder, plan_of
 from vectrial.run.runner import Outcome
 from vectrial.suite import shipped
 from vectrial.suite.model import Suite
+from vectrial.telemetry.load import slowdown
 from vectrial.util import interrupts
 from vectrial.util.formatting import plural
 
@@ -256,7 +257,7 @@ def _warn_cores(plan: Plan, console: Console) -> None:
 
 def _print_plan(plan: Plan, form: Format) -> None:
     if form is Format.TABLE:
-        stdout_console().print(dry_run_table(plan))
+        stdout_console().print(dry_run_table(plan, slowdown()))
     else:
         print_json(plan_objects(plan))
 
@@ -290,7 +291,9 @@ def measure(
         """The view of a run. Trials that an earlier process measured count as done."""
         finished = writer.finished_keys() - settings.disturbed
         before = len(finished & {trial.row.key for trial in plan.trials})
-        shown = make_view(plan, console, before, settings.within, known_lines=known_lines)
+        shown = make_view(
+            plan, console, before, settings.within, known_lines=known_lines, slowdown=slowdown()
+        )
         return StatusFileView(plan, shown, writer.folder, before)
 
     try:

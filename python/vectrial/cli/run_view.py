@@ -44,15 +44,16 @@ def make_view(
     within: Within | None = None,
     *,
     known_lines: set[str] | None = None,
+    slowdown: float = 1.0,
 ) -> PlainView:
     """The live view if stderr is a terminal, otherwise plain lines.
 
     before: number of trials that an earlier process has measured. within: the time of the run.
         known_lines: notes that were already printed and are not repeated; with it, jobs and trials
-        have no lines.
+        have no lines. slowdown: how many times as long work takes on the machine as it is.
     """
     kind = LiveView if console.is_terminal else PlainView
-    return kind(plan, console, before, within, known_lines=known_lines)
+    return kind(plan, console, before, within, known_lines=known_lines, slowdown=slowdown)
 
 
 @dataclass(eq=False)
@@ -64,13 +65,15 @@ class PlainView:
     before: int = 0
     within: Within | None = None
     known_lines: set[str] | None = field(default=None, kw_only=True)
+    slowdown: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
         plan = self.plan
         self._of = len(plan.trials) + len(plan.refusals)  # refused ones end at once, as skipped
         self._done = self.before
         self._last = ("", 0.0)
-        self._pace = Pace(plan.estimate_s)
+        expected = plan.busy_estimate_s(self.slowdown) / plan.estimate_s if plan.jobs else 1.0
+        self._pace = Pace(plan.estimate_s, expected)
         self._shown: float | None = None
         self._skipped: tuple[str, str | None] | None = None
         self._repeated = False
@@ -95,18 +98,15 @@ class PlainView:
             self._line(f"{what}{share}")
 
     def job(self, job: Job, number: int, of: int) -> None:
-        """Print a line; from the second job on, with the remaining time at this pace."""
+        """Print a line with the remaining time of the run."""
         seconds = self._remaining_s(job)
         if self.known_lines is None:
-            left = "" if seconds is None else f" (about {about_time(seconds)} left)"
-            self._line(f"[{number}/{of}] {job.label}{left}")
+            self._line(f"[{number}/{of}] {job.label} (about {about_time(seconds)} left)")
 
-    def _remaining_s(self, job: Job) -> float | None:
-        """Remaining seconds of the run when a job begins; None if not known."""
+    def _remaining_s(self, job: Job) -> float:
+        """Remaining seconds of the run when a job begins."""
         seconds = self._pace.begins(job.estimate_s, time.monotonic())
-        if seconds is None or self.within is None:
-            return seconds
-        return min(seconds, self.within.remaining_s)
+        return seconds if self.within is None else min(seconds, self.within.remaining_s)
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None
@@ -203,10 +203,9 @@ class LiveView(PlainView):
         self._label = job.label
         super().job(job, number, of)
 
-    def _remaining_s(self, job: Job) -> float | None:
+    def _remaining_s(self, job: Job) -> float:
         seconds = super()._remaining_s(job)
-        if seconds is not None:
-            self._whole.update(self._trials, ends=time.monotonic() + seconds)
+        self._whole.update(self._trials, ends=time.monotonic() + seconds)
         return seconds
 
     def started(self, trial: PlannedTrial) -> None:
@@ -311,9 +310,12 @@ def _results(record: TrialRecord) -> list[Phase]:
     return [phase for phase in record.phases if "sustained_qps" in phase.metrics]
 
 
-def dry_run_table(plan: Plan) -> RenderableType:
-    """The plan: one row per store, index and number of rows, then the skipped trials."""
-    summary = summarize(plan)
+def dry_run_table(plan: Plan, slowdown: float = 1.0) -> RenderableType:
+    """The plan: one row per store, index and number of rows, then the skipped trials.
+
+    slowdown: how many times as long work takes on the machine as it is.
+    """
+    summary = summarize(plan, slowdown)
     table = Table(box=SIMPLE_HEAD, title=summary.title, caption=summary.estimate)
     for name in ("store", "index", "dataset", "rows"):
         table.add_column(name, overflow="fold", justify="right" if name == "rows" else "left")

@@ -55,18 +55,24 @@ def _of_row(seconds: tuple[float, float], dim: int) -> float:
     return seconds[0] + dim * seconds[1]
 
 
+#: Seconds of estimates that a pace must have seen to count as much as what was expected of it: the
+#: first job of a run is slower than the others, or faster.
+_EXPECTED_S = 60.0
+
+
 class Pace:
     """Remaining time of a run, from the times of its jobs relative to their estimates."""
 
-    def __init__(self, total_s: float) -> None:
-        """total_s: the estimate of all jobs."""
+    def __init__(self, total_s: float, expected: float = 1.0) -> None:
+        """total_s: the estimate of all jobs. expected: how many times as long they may take."""
         self._total_s, self._done_s = total_s, 0.0
+        self._expected = expected
         self._current_s = 0.0
         self._began: float | None = None
 
-    def begins(self, estimate_s: float, at_s: float) -> float | None:
+    def begins(self, estimate_s: float, at_s: float) -> float:
         """Record that a job begins and the one before it has ended; returns the seconds until the
-        last one ends, None for the first job.
+        last one ends.
 
         at_s: now, on any clock. estimate_s: the job's estimate.
         """
@@ -74,9 +80,8 @@ class Pace:
             self._began = at_s
         self._done_s += self._current_s
         self._current_s = estimate_s
-        if not self._done_s:
-            return None
-        return (at_s - self._began) / self._done_s * max(0.0, self._total_s - self._done_s)
+        took_s = at_s - self._began + self._expected * _EXPECTED_S
+        return took_s / (self._done_s + _EXPECTED_S) * max(0.0, self._total_s - self._done_s)
 
 
 #: Stores that are begun in any case while there is time: of one alone nothing is compared.

@@ -156,6 +156,12 @@ class Job:
         return sum(self.estimates_s)
 
     @property
+    def work_s(self) -> float:
+        """How much of the estimate is work, such as loads, which takes longer on a busy machine;
+        searches take the time that they are given."""
+        return self.estimate_s - sum(trial.own_s for trial in self.trials) - self.warm_up_s
+
+    @property
     def group(self) -> tuple[int, str, int]:
         """Key that jobs share if they may be measured together."""
         return self.repeat, self.dataset, self.rows
@@ -217,8 +223,12 @@ class Plan:
 
     @property
     def estimate_s(self) -> float:
-        """A rough estimate of the run's seconds."""
+        """A rough estimate of the run's seconds on a quiet machine."""
         return sum(job.estimate_s for job in self.jobs)
+
+    def busy_estimate_s(self, slowdown: float) -> float:
+        """The estimate where work takes `slowdown` times as long."""
+        return self.estimate_s + (slowdown - 1) * sum(max(0.0, job.work_s) for job in self.jobs)
 
     @property
     def is_empty(self) -> bool:

@@ -72,6 +72,7 @@ class QuickOptions:
 
     budget_s: seconds of the whole command. named: the stores were named: all of them are measured,
         if the time allows one repeat of each. rows: exact number of rows; None: as many as fit.
+    slowdown: how many times as long work takes on the machine as it is.
     """
 
     budget_s: float
@@ -79,6 +80,7 @@ class QuickOptions:
     rows: int | None = None
     k: int = 10
     clients: int = 1
+    slowdown: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,14 @@ def quick_plan(
     fixed = options.rows
     rows = [fixed] if fixed is not None else _rows_of(shape.rows, options.k)
     sizes = _sizes(len(contenders), rows, named=options.named)
-    estimates = ((size, _estimate_s(contenders, shape.dim, size)) for size in sizes)
+    estimates = (
+        (size, _estimate_s(contenders, shape.dim, size, options.slowdown)) for size in sizes
+    )
     fitting = (size for size, seconds in estimates if seconds <= options.budget_s)
     size = next(fitting, None)
     if size is None:
         least = _Size(1, 1, SETTINGS[-1], rows[-1])
-        needed = _estimate_s(contenders, shape.dim, least)
+        needed = _estimate_s(contenders, shape.dim, least, options.slowdown)
         raise UserError(
             f"{_minutes(options.budget_s)} minutes are too short for {contenders[0].store.name}"
             f" on {rows[-1]:,} rows",
@@ -127,11 +131,11 @@ def quick_plan(
             remedy=f"--minutes {_minutes(needed + 3)}" + (" or fewer --rows" if fixed else ""),
         )
     if size.repeats == REPEATS:
-        size = _repeated(contenders, shape.dim, size, options.budget_s)
+        size = _repeated(contenders, shape.dim, size, options)
     chosen, left = contenders[: size.stores], contenders[size.stores :]
     return QuickPlan(
         _suite(chosen, shape, size, options),
-        _estimate_s(contenders, shape.dim, size),
+        _estimate_s(contenders, shape.dim, size, options.slowdown),
         tuple(one.store.name for one in left),
     )
 
@@ -154,7 +158,8 @@ def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
                 yield from (_Size(count, repeats, settings, n) for n in rows)
 
 
-def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float:
+def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size, slowdown: float) -> float:
+    """Seconds of the whole command. Searches last as long as they are told to; all else is work."""
     search = EXPERIMENTS["search"].model_validate({"min_s": _SEARCH_S})
     one_s = turns_s(search.turn_time({}))
     round_s = 0.0
@@ -163,14 +168,20 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
         index = Index(one.index, one.kind.build.model_validate(one.params))
         load = _SLOWER * load_s(one.store, index, size.rows, dim)
         first_s = begin_s(one.store) + warm_up_of(one.store, None)
-        round_s += first_s + load + _OTHERS_S + searches * one_s
-    return START_S + size.repeats * round_s + END_S
+        round_s += slowdown * (first_s + load + _OTHERS_S) + searches * one_s
+    return slowdown * (START_S + END_S) + size.repeats * round_s
 
 
-def _repeated(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
+def _repeated(
+    contenders: Sequence[Contender], dim: int, size: _Size, options: QuickOptions
+) -> _Size:
     """The size with more repeats if there is time for them, and to spare on a slower machine."""
     more = (replace(size, repeats=count) for count in range(_MOST_REPEATS, REPEATS, -1))
-    able = (one for one in more if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
+    able = (
+        one
+        for one in more
+        if _estimate_s(contenders, dim, one, options.slowdown) <= _SPENT * options.budget_s
+    )
     return next(able, size)
 
 

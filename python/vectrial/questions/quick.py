@@ -39,6 +39,7 @@ from vectrial.run.prepare import plan_of
 from vectrial.run.runner import Within
 from vectrial.stores import registry
 from vectrial.suite.commented import commented
+from vectrial.telemetry.load import slowdown
 from vectrial.util import formatting
 from vectrial.util.formatting import plural
 
@@ -215,7 +216,7 @@ def choose(
             "; ".join(f"{store.store}: {store.reason}" for store in skipped) or "no store works",
             remedy="pip install 'vectrial[stores]' installs the libraries",
         )
-    options = QuickOptions(minutes * 60, bool(stores), rows, k, clients)
+    options = QuickOptions(minutes * 60, bool(stores), rows, k, clients, slowdown())
     plan = quick_plan(able, shape, options)
     skipped += [Skipped(name, _no_time(plan, minutes)) for name in plan.left_out]
     return QuickChoice(

@@ -47,8 +47,15 @@ class PlanSummary:
         return "trials" if self.repeats == 1 else f"trials, {self.repeats} times each"
 
 
-def summarize(plan: Plan) -> PlanSummary:
-    """Summarize a plan, including the servers of this machine."""
+#: A machine on which a run takes less than this share longer is called quiet.
+_QUIET = 0.15
+
+
+def summarize(plan: Plan, slowdown: float = 1.0) -> PlanSummary:
+    """Summarize a plan, including the servers of this machine.
+
+    slowdown: how many times as long work takes now (`telemetry.load.slowdown`).
+    """
     loads: dict[tuple[str, str, str, int], list[PlannedTrial]] = {}
     seconds: defaultdict[tuple[str, str, str, int], float] = defaultdict(float)
     for job in plan.jobs:
@@ -64,7 +71,7 @@ def summarize(plan: Plan) -> PlanSummary:
     return PlanSummary(
         title=f"{plan.suite.name}: {plural(len(plan.trials), 'trial')} in"
         f" {plural(len(plan.jobs), 'job')}",
-        estimate=f"about {about_time(plan.estimate_s)} of measuring, after datasets are here; up to"
+        estimate=f"{_time(plan, slowdown)} of measuring, after datasets are here; up to"
         f" {SHARE:.0%} more if the machine is disturbed",
         repeats=repeats,
         loads=tuple(
@@ -80,6 +87,15 @@ def _trials(counts: Counter[str], repeats: int) -> str:
         name if count == repeats else f"{name} ×{count // repeats}"
         for name, count in counts.items()
     )
+
+
+def _time(plan: Plan, slowdown: float) -> str:
+    """The time of a plan on this machine as it is, and on a quiet one if that is another."""
+    quiet_s, busy_s = plan.estimate_s, plan.busy_estimate_s(slowdown)
+    if busy_s <= (1 + _QUIET) * quiet_s:
+        return f"about {about_time(quiet_s)}"
+    now, quiet = about_time(busy_s), about_time(quiet_s)
+    return f"about {now} as busy as this machine is now, {quiet} if it were quiet,"
 
 
 def about_time(seconds: float) -> str:

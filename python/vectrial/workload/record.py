@@ -19,6 +19,8 @@ from vectrial.stats.quantiles import withhold
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
+#: How the fault of an open loop begins in which requests waited in the client for room in flight.
+NO_ROOM = "no room for"
 #: A closed loop has stalled in a second whose longest answer took longer than this, and than so
 #: many times the phase's median.
 STALL_S, STALL_MEDIANS = 0.1, 50.0
@@ -255,7 +257,7 @@ def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
         faults.append("the run was stopped before its end")
     if outcome["in_flight_limit_hits"]:
         faults.append(
-            f"no room for {outcome['in_flight_limit_hits']} requests beside the"
+            f"{NO_ROOM} {outcome['in_flight_limit_hits']} requests beside the"
             f" {outcome['peak_in_flight']} in flight: they had to wait in the client,"
             f" and {outcome['unsent']} were not sent"
         )

@@ -31,7 +31,7 @@ from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
 from vectrial.stats.quantiles import arrivals_needed, at_most
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import beside_client, client_bound
-from vectrial.workload.record import ERROR_SHARE
+from vectrial.workload.record import ERROR_SHARE, NO_ROOM
 
 #: Arrivals that a phase has at least, so that its p99 is known; as many as there are queries, up to
 #: so many, so that its recall is not that of a few; it lasts so many times `duration_s` at most for
@@ -200,6 +200,8 @@ class Capacity(Experiment):
         if not count:
             return ["nothing was answered"]
         faults = []
+        # A request that waited for room in flight is late by its latency; one never sent failed.
+        errors += metrics.get("unsent") or 0
         share, known = errors / (count + errors), at_most(metrics, 0.99)
         if known is not None and known[1] > self.p99_ms * 1e3:
             faults.append(f"{known[0]} {known[1] / 1e3:,.4g} ms")
@@ -209,7 +211,8 @@ class Capacity(Experiment):
             faults.append(_short_of_recall(phase))
         if share > self.errors:
             faults.append(f"errors {share:.2%}")
-        return [*faults, *(fault.partition(":")[0] for fault in beside_client(phase))]
+        others = (fault for fault in beside_client(phase) if not fault.startswith(NO_ROOM))
+        return [*faults, *(fault.partition(":")[0] for fault in others)]
 
     def _lacks_recall_alone(self, phase: Phase) -> bool:
         """True if the rate would hold with a wider search. A wider search only takes longer if the
@@ -245,7 +248,7 @@ class Capacity(Experiment):
                 "bracket_high": found.high,
                 "confirmations": found.confirmations,
                 "steps_down": found.steps,
-                **parameter.value,
+                **parameter.metric,
             },
         )
         if found.high is None:
@@ -298,7 +301,7 @@ class Capacity(Experiment):
             metrics={
                 "sustained_qps": None,
                 "recall_mean": phase.metrics["recall_mean"],
-                **parameter.value,
+                **parameter.metric,
             },
             missing={"sustained_qps": reason, "recall_mean": reason},
             valid=False,

@@ -30,6 +30,7 @@ from vectrial.plan.model import Plan
 from vectrial.run.measuring import MeasureSettings
 from vectrial.run.prepare import check_machine, plan_of, toml_of
 from vectrial.stores import registry
+from vectrial.telemetry.load import slowdown
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports import folder as reproduction_folder
 from vectrial_reproduce.reports.memory import check_memory
@@ -258,6 +259,7 @@ def _dry_run(
             print_json(_part_objects(report, part, plan))
         return
     console = stdout_console()
+    busy = slowdown()
     for part, plan in remaining:
         title = f"{part.part.title} ({part.part.name})"
         console.print(f"{title}: {part.rows:,} rows of {part.dataset}", highlight=False)
@@ -266,7 +268,7 @@ def _dry_run(
         elif plan.is_empty:
             console.print("  nothing remains to be measured")
         else:
-            console.print(dry_run_table(plan))
+            console.print(dry_run_table(plan, busy))
     every = figures(report.name)
     comparable = 0
     for figure in every:

@@ -23,6 +23,7 @@ from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite import shipped
 from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
+from vectrial.telemetry.load import slowdown
 from vectrial.util.suggest import suggestion
 
 
@@ -215,7 +216,7 @@ def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
         exposure.check(plan.servers, notes.append, allow_exposed=False)
     except UserError as error:
         fault = str(error)
-    return Planned(suite, text, summarize(plan), tuple(notes), fault)
+    return Planned(suite, text, summarize(plan, slowdown()), tuple(notes), fault)
 
 
 def _downloads(plan: Plan) -> Iterator[str]:
