@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -65,4 +66,4 @@ def test_it_is_raised_a_little_at_a_time_and_never_beyond() -> None:
         seen.append(parameter.value)
     assert seen[:3] == [11, 12, 13]
     assert seen[-1] == 100
-    assert all(b <= max(a + 1, 1.03 * a) for a, b in zip(seen, seen[1:], strict=False))
+    assert all(b <= max(a + 1, 1.03 * a) for a, b in itertools.pairwise(seen))

@@ -68,8 +68,8 @@ def test_more_recall_is_never_faster(points: list[tuple[float, float]], a: float
         assert high.value <= low.value * (1 + 1e-9)
 
 
-def test_equal_recall_is_straight_in_log_qps() -> None:
-    between = read_at([(1.0, 10.0), (0.9, 1000.0)], 0.95)
+def test_equal_recall_is_straight_in_log_qps_and_log_odds() -> None:
+    between = read_at([(0.9, 10.0), (0.5, 1000.0)], 0.75)  # odds of 9, 1 and 3
     assert between is not None
     assert between.value == pytest.approx(100.0)
     assert between.points == (1, 0), "of less recall first"

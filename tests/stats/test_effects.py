@@ -237,11 +237,35 @@ def test_below_what_beats_all_points_of_less_recall_its_value_holds() -> None:
 
 
 def test_latency_is_interpolated_along_its_own_front() -> None:
-    points = [(0.9, 100.0), (0.95, 900.0), (1.0, 400.0)]
-    read = read_at(points, 0.95, higher_is_better=False)
+    points = [(0.5, 100.0), (0.75, 900.0), (0.9, 400.0)]  # odds of 1, 3 and 9
+    read = read_at(points, 0.75, higher_is_better=False)
     assert read is not None
     assert read.value == pytest.approx(200.0)
     assert read.points == (0, 2), "the point that another beats is on no line"
+
+
+@pytest.mark.parametrize(("miss", "hit"), [(16, 64), (20, 512), (50, 60)])
+def test_a_coarse_grid_of_settings_reads_as_a_fine_one(miss: int, hit: int) -> None:
+    """Graphs have such curves: the odds of a hit, and the time, are powers of ef_search."""
+
+    def recall(ef: float) -> float:
+        odds = 0.05 * ef**1.5
+        return odds / (1 + odds)
+
+    needed = (0.95 / 0.05 / 0.05) ** (1 / 1.5)
+    assert miss < needed < hit
+    read = read_at([(recall(ef), 1e6 / ef) for ef in (miss, hit)], 0.95)
+    assert read is not None
+    assert read.value == pytest.approx(1e6 / needed, rel=1e-6)
+
+
+def test_a_recall_of_one_has_odds_all_the_same() -> None:
+    read = read_at([(0.9, 1000.0), (1.0, 10.0)], 0.95)
+    assert read is not None
+    assert 10 < read.value < 1000
+    both = read_at([(0.99999, 1000.0), (1.0, 10.0)], 0.999995)
+    assert both is not None
+    assert both.value == pytest.approx(100.0, rel=0.01)
 
 
 @given(CURVE, st.floats(0, 1), st.booleans())

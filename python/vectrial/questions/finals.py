@@ -22,6 +22,7 @@ from vectrial.questions.builds import (
     best_of,
     pareto_front,
 )
+from vectrial.stats.curves import log_odds
 from vectrial.stats.verdict import THRESHOLD, VerdictKind
 
 #: A build that was slower than this share of the fastest is no candidate: a second on a shared
@@ -30,8 +31,6 @@ _NEAR = 0.6
 #: Settings beside the one that is needed, as multiples of it. Below the last number a step of 1 is
 #: more than 3 %.
 _AROUND, _SMALL = (0.95, 1.06), 33
-#: A recall of 1 has no logarithm of its odds.
-_MOST_RECALL = 1 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -142,12 +141,7 @@ def settings_near(candidates: Sequence[Candidate], parameter: str, recall: float
 
 
 def _between(miss: tuple[int, float], hit: tuple[int, float], recall: float) -> float:
-    odds = [_log_odds(one) for one in (miss[1], recall, hit[1])]
+    odds = [log_odds(one) for one in (miss[1], recall, hit[1])]
     span = odds[2] - odds[0]
     share = (odds[1] - odds[0]) / span if span > 0 else 1.0
     return float(miss[0] * (hit[0] / miss[0]) ** share)
-
-
-def _log_odds(recall: float) -> float:
-    inside = min(max(recall, 1 - _MOST_RECALL), _MOST_RECALL)
-    return math.log(inside / (1 - inside))

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+#: A recall of 1 has no odds: a miss among this many answers is not seen.
+_ANSWERS = 10_000
+
 
 @dataclass(frozen=True)
 class CurveReading:
@@ -41,15 +44,16 @@ def read_at(
 ) -> CurveReading | None:
     """The value at exactly this recall, between two measured (recall, value) points.
 
-    Linear in recall and in the logarithm of the value between neighbours of the Pareto front;
-    values of 0 and less lie on no curve. None if the recall is not between two measured points:
-    nothing is extrapolated.
+    Linear in the logarithms of the value and of the odds of a hit between neighbours of the Pareto
+    front: for graphs both are about linear in the logarithm of `ef_search` (docs/compare.md). Values
+    of 0 and less lie on no curve. None if the recall is not between two measured points: nothing
+    is extrapolated.
     """
     front = _front(points, higher_is_better)
     for low, high in pairwise(front):
         (r0, v0), (r1, v1) = points[low], points[high]
         if r0 < recall < r1:
-            share = (recall - r0) / (r1 - r0)
+            share = _share(r0, recall, r1)
             value = math.exp(math.log(v0) * (1 - share) + math.log(v1) * share)
             return CurveReading(value, (low, high))
     exact = (i for i in front if points[i][0] == recall)
@@ -71,6 +75,18 @@ def read_within(
         return None
     end = _front(points, higher_is_better)[0]
     return CurveReading(points[end][1], (end,))
+
+
+def log_odds(recall: float) -> float:
+    """Logarithm of the odds of a hit, recall / (1 - recall); finite for 0 and 1, too."""
+    inside = min(max(recall, 1 / _ANSWERS), 1 - 1 / _ANSWERS)
+    return math.log(inside / (1 - inside))
+
+
+def _share(low: float, recall: float, high: float) -> float:
+    """Share of the way from one recall to another, by the logarithms of their odds."""
+    begin, at, end = (log_odds(one) for one in (low, recall, high))
+    return (at - begin) / (end - begin) if begin < end else (recall - low) / (high - low)
 
 
 def _front(points: Sequence[tuple[float, float]], higher_is_better: bool) -> list[int]:
