@@ -17,6 +17,7 @@ from vectrial.questions.contenders import Skipped
 from vectrial.questions.quick import QuickAnswer, setting
 from vectrial.run.prepare import RESOLVED
 from vectrial.run.runner import NO_TIME
+from vectrial.stats.intervals import Spread
 from vectrial.util import formatting
 
 _SEARCH = ("qps", "recall_mean", "latency_p50", "latency_p99", "errors", "count")
@@ -79,6 +80,7 @@ def objects(answer: QuickAnswer) -> Iterator[dict[str, Any]]:
             "k": asked.k,
             "search": None if point is None else setting(point),
             "repeats": 0 if point is None else point.repeats,
+            "qps_at_recall": _ends(answer.at_recall(series)),
             **{metric: _spread(point, metric) for metric in _SEARCH},
             **{metric: _spread(answer.load(series, metric), metric) for metric in _LOADED},
             "reason": None if point is not None else answer.reason(series),
@@ -102,7 +104,10 @@ def objects(answer: QuickAnswer) -> Iterator[dict[str, Any]]:
 
 
 def _spread(point: Point | None, metric: str) -> dict[str, float] | None:
-    spread = None if point is None else point.spread(metric)
+    return _ends(None if point is None else point.spread(metric))
+
+
+def _ends(spread: Spread | None) -> dict[str, float] | None:
     if spread is None:
         return None
     return {"median": spread.median, "low": spread.low, "high": spread.high}
@@ -118,20 +123,24 @@ def _print_searches(console: Console, answer: QuickAnswer) -> None:
     faultless = all(point.value("errors") == 0 for point in best.values())
     head = f"{sweep.facet.dataset}, {formatting.rows(sweep.facet.rows)}: {answer.question}"
     console.print(f"\n{head}{', no errors' if faultless else ''}")
-    columns = ("setting", "QPS", "range", "recall", "p99", *["errors"] * (not faultless), "repeats")
-    table = plain_table("store", *columns, right=columns[1:], whole=columns)
+    at_recall = f"QPS at {answer.question.recall:g}"
+    measured = ("QPS", "recall", "p99", *["errors"] * (not faultless))
+    columns = (at_recall, "range", "repeats", "measured setting", *measured)
+    right = (at_recall, "range", "repeats", *measured)
+    table = plain_table("store", *columns, right=right, whole=columns)
     for series, point in best.items():
-        spread = point.spread("qps")
+        spread = answer.at_recall(series)
         params = setting(point)
         table.add_row(
             answer.run.labels[series],
+            formatting.NOTHING if spread is None else formatting.measure(spread.median, "1"),
+            "" if spread is None else formatting.spread(spread, "1"),
+            str(point.repeats),
             formatting.params(params) if params else "exact",
             _text(point, "qps", "1"),
-            "" if spread is None else formatting.spread(spread, "1"),
             formatting.recall(point.value("recall_mean") or 0),
             _text(point, "latency_p99", "us"),
             *[_text(point, "errors", "1")] * (not faultless),
-            str(point.repeats),
         )
     console.print(table)
 

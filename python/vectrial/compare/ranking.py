@@ -13,7 +13,7 @@ from vectrial.compare.groups import Group, Values, groups_of
 from vectrial.compare.judge import Verdict, by_turns, judge
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
-from vectrial.stats.intervals import LEAST_REPEATS
+from vectrial.stats.intervals import LEAST_REPEATS, Spread, spread_of
 from vectrial.stats.verdict import THRESHOLD, VerdictKind
 from vectrial.util import formatting
 
@@ -41,7 +41,12 @@ class Ranked:
     @property
     def median(self) -> float:
         """Median QPS over the repeats."""
-        return statistics.median(self.qps.values())
+        return self.spread.median
+
+    @property
+    def spread(self) -> Spread:
+        """Median QPS with its range over the repeats."""
+        return spread_of(list(self.qps.values()))
 
 
 @dataclass(frozen=True)

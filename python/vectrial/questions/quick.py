@@ -37,6 +37,7 @@ from vectrial.questions.contenders import (
 from vectrial.run.measuring import LineView
 from vectrial.run.prepare import plan_of
 from vectrial.run.runner import Within
+from vectrial.stats.intervals import Spread
 from vectrial.stores import registry
 from vectrial.suite.commented import commented
 from vectrial.telemetry.load import slowdown
@@ -111,13 +112,23 @@ class QuickAnswer:
 
     @cached_property
     def best(self) -> Mapping[Series, Point]:
-        """The fastest measured point of each store that reaches the recall, the fastest first."""
+        """The fastest measured point of each store that reaches the recall; first the stores with
+        the highest QPS at exactly the recall."""
         sweep = self.sweep
         if sweep is None:
             return {}
         found = {one: sweep.best(one, self.question.recall) for one in self.run.labels}
         able = [(series, point) for series, point in found.items() if point is not None]
-        return dict(sorted(able, key=lambda item: -(item[1].value("qps") or 0)))
+        return dict(sorted(able, key=lambda item: -self._qps(*item)))
+
+    def _qps(self, series: Series, point: Point) -> float:
+        at_recall = self.at_recall(series)
+        return (point.value("qps") or 0.0) if at_recall is None else at_recall.median
+
+    def at_recall(self, series: Series) -> Spread | None:
+        """QPS of a store at exactly the recall, over its repeats; None if it has none."""
+        name = self.run.labels[series]
+        return next((one.spread for one in self.ranking.stores if one.name == name), None)
 
     def load(self, series: Series, metric: str) -> Point | None:
         """The point of a store's load or size that has the metric."""

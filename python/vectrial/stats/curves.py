@@ -45,9 +45,8 @@ def read_at(
     """The value at exactly this recall, between two measured (recall, value) points.
 
     Linear in the logarithms of the value and of the odds of a hit between neighbours of the Pareto
-    front: for graphs both are about linear in the logarithm of `ef_search` (docs/compare.md). Values
-    of 0 and less lie on no curve. None if the recall is not between two measured points: nothing
-    is extrapolated.
+    front: for graphs, both are about linear in the logarithm of `ef_search`. Values of 0 and less
+    lie on no curve. None if the recall is not between two measured points: nothing is extrapolated.
     """
     front = _front(points, higher_is_better)
     for low, high in pairwise(front):
