@@ -67,6 +67,12 @@ def test_a_library_in_a_process_with_limits(home: Path) -> None:
     empty = held.figure("empty_rss_bytes")
     assert empty is not None
     assert empty < (held.figure("rss_bytes") or 0.0)
+    client, bare = held.figure("client_bytes"), held.figure("bare_bytes")
+    assert client is not None
+    assert bare is not None
+    assert 2**20 < bare < client < (held.figure("rss_bytes") or 0.0)
+    killed = next(step for step in fit.steps if not step.verdict.holds)
+    assert "while searching" in killed.verdict.why or "while loading" in killed.verdict.why
     assert "fit" in {section.name for section in build(run).sections}
 
 

@@ -55,6 +55,16 @@ def failed_check(*, relevant: bool) -> CheckResult:
         (ended(f"{PROCESS_ENDED} with signal SIGKILL"), LimitsOutcome.KILLED, "SIGKILL"),
         (ended(f"{SERVER_ENDED} (log)"), LimitsOutcome.KILLED, "log"),
         (
+            ended(PROCESS_ENDED, oom_kills=1, at="loading"),
+            LimitsOutcome.KILLED,
+            "1 process while loading",
+        ),
+        (
+            ended(PROCESS_ENDED, oom_kills=1, at="warmup"),
+            LimitsOutcome.KILLED,
+            "1 process while searching",
+        ),
+        (
             ended("RuntimeError: full", oom_kills=2),
             LimitsOutcome.KILLED,
             "2 processes while loading",

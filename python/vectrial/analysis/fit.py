@@ -136,7 +136,10 @@ def _during(trial: Trial) -> str:
     """Text on what the store was doing when the trial ended, as far as its phases tell."""
     search = phase_of(trial, "search")
     if search is None:
-        return " while loading" if phase_of(trial, "load") is None else " while searching"
+        # A process takes the phases with it that it has ended; its last progress is known.
+        at = str((trial.server or {}).get("at") or "")
+        loads = at.startswith("loading") if at else phase_of(trial, "load") is None
+        return " while loading" if loads else " while searching"
     errors, count = search.value("errors") or 0.0, search.value("count") or 0.0
     return f"; {errors:,.0f} of {count + errors:,.0f} searches failed" if errors else ""
 
@@ -206,6 +209,23 @@ class FitResult:
     def cpus(self) -> float | None:
         """The least processor time, at that memory."""
         return self.confirmed[0].cpus if self.confirmed else None
+
+    @property
+    def store_bytes(self) -> float | None:
+        """The least memory without that of the measuring process and its client: rows, index and
+        what loading and searching take beside. None for a server, which is measured alone."""
+        client = self.spread("client_bytes")
+        if self.memory_bytes is None or client is None:
+            return None
+        return max(0.0, self.memory_bytes - client.median)
+
+    @property
+    def process_bytes(self) -> float | None:
+        """The least memory of a process of an application: its interpreter with the library, and
+        `store_bytes`. None for a server."""
+        store = self.store_bytes
+        bare = next((b for one in self.steps if (b := one.figure("bare_bytes"))), None)
+        return None if store is None or bare is None else store + bare
 
     def spread(self, metric: str) -> Spread | None:
         """Spread over the confirmed steps, or None if one of them lacks the metric."""

@@ -214,10 +214,15 @@ def _objects(found: Sequence[FitResult], prices: Prices | None) -> Iterator[dict
             "requirements": dict(fit.requirements),
             "memory_bytes": memory,
             "memory_to_raw": None if memory is None else memory / fit.raw_bytes,
+            "store_bytes": fit.store_bytes,
+            "process_bytes": fit.process_bytes,
             "processors": fit.cpus,
             "confirmations": len(fit.confirmed),
             "search": fit.setting,
-            **{name: _spread(fit.spread(name)) for name in (*_METRICS, "empty_rss_bytes")},
+            **{
+                name: _spread(fit.spread(name))
+                for name in (*_METRICS, "empty_rss_bytes", "client_bytes")
+            },
             "below_memory": None if fit.below_memory is None else _step(fit.below_memory),
             "below_processors": None if fit.below_cpus is None else _step(fit.below_cpus),
             "contradictions": list(fit.contradictions),

@@ -210,7 +210,7 @@ def _measuring(
     left = list(job.trials)
     while left:
         by_key = {trial.row.key: trial for trial in left}
-        current, anew = left[0], False
+        current, anew, at = left[0], False, ""
         waited: set[str] = set()
         try:
             rest = replace(job, trials=tuple(left))
@@ -219,7 +219,7 @@ def _measuring(
                 for message in process.messages(rules.trial_timeout_s):
                     match message:
                         case TrialStarted(key):
-                            current, waited = by_key[key], set()
+                            current, waited, at = by_key[key], set(), ""
                             process.watched = not type(current.experiment).ends_server
                             watcher.started(current)
                         case Waiting(names):
@@ -229,6 +229,7 @@ def _measuring(
                             yield WaitingJob(job.label, process, times, alike)
                             process.tell(NoMoreTurns())
                         case Progress():
+                            at = message.what
                             watcher.progress(message)
                         case Live():
                             watcher.live(message)
@@ -263,6 +264,7 @@ def _measuring(
             return
         if left and not anew:
             facts, why = process.server_facts(), process.why()
+            facts = None if facts is None else {**facts, "at": at}
             together = [trial for trial in left if trial.row.key in waited]
             for failed in together or [current if current in left else left[0]]:
                 left.remove(failed)

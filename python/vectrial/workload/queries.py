@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.metric import Metric, tie_tolerance
+from vectrial.model.workload import Load, OpenLoop
 
 #: How far a query is moved, as a share of `tie_tolerance` of the distance of its k-th neighbour
 #: (under cosine, of its length): whatever is nearer to it then than that neighbour ties with it,
@@ -27,6 +28,8 @@ _LEAST = 2.0**-60
 _SOME = 4096
 #: Queries and bytes that the rounds of a phase have at most.
 _MOST, _MOST_BYTES = 50_000, 64 << 20
+#: Random arrivals of an open loop are hardly ever more than so many times those expected.
+_MORE_ARRIVALS = 1.25
 #: Numbers of queries that are moved at once.
 _TOGETHER = 1 << 15
 
@@ -62,17 +65,35 @@ class Queries:
         return len(self.rounds)
 
 
-def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool) -> Queries:
+def arrivals_of(load: Load) -> int | None:
+    """About how many requests a load sends at most; None if that depends on the answers."""
+    if not isinstance(load, OpenLoop):
+        return None
+    return int(_MORE_ARRIVALS * load.rate * load.duration_s) + 100
+
+
+def drawn(
+    dataset: Dataset,
+    truth: Truth,
+    seed: tuple[int, ...],
+    *,
+    repeat: bool,
+    most: int | None = None,
+) -> Queries:
     """The queries of one phase.
 
     Args:
         truth: truth of the dataset's queries, for the k and the filter of the searches.
         seed: a different one for every phase.
         repeat: repeat the dataset's own queries in the timed part.
+        most: no more queries are drawn than whole rounds of so many take; None: as many as fit
+            into memory that no machine lacks.
     """
     queries, reach = dataset.queries, _reach(dataset, truth)
     noise = _noise(queries, seed)
     count = max(1, min(_MOST, _MOST_BYTES // (4 * dataset.dim)) // len(queries))
+    if most is not None:
+        count = min(count, -(-most // len(queries)))
     warmup = _moved(queries, noise, reach, np.array([0]), np.array([0.5 / (count + 1)]))[0]
     if repeat:
         return Queries(queries[None], warmup)

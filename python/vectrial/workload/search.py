@@ -32,7 +32,7 @@ from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.python.sdk_turns import SdkTurns
-from vectrial.workload.queries import Queries, drawn
+from vectrial.workload.queries import Queries, arrivals_of, drawn
 from vectrial.workload.searchers import native_searches
 
 #: Numbers of the phases of this process: the queries of each are moved otherwise.
@@ -99,7 +99,13 @@ class SearchLoad(TurnLoad):
             return
         self._truth = context.truth(context.k, where)
         seed = (context.seed, next(_PHASES))
-        self._queries = drawn(context.dataset, self._truth, seed, repeat=context.repeat_queries)
+        self._queries = drawn(
+            context.dataset,
+            self._truth,
+            seed,
+            repeat=context.repeat_queries,
+            most=arrivals_of(load),
+        )
 
     @property
     def takes_turns(self) -> bool:

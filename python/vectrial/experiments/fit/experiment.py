@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Annotated, Any, ClassVar
 
@@ -16,6 +18,7 @@ from vectrial.experiments.common.readiness import finish
 from vectrial.experiments.common.recall_parameter import parameter_values
 from vectrial.experiments.common.recall_search import RecallParameter, find_recall
 from vectrial.experiments.fit.metrics import METRICS
+from vectrial.experiments.fit.own_memory import ClientMemory, bare_bytes
 from vectrial.model.context import Context
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Clients, PositiveSeconds, Rate, Seconds
@@ -29,6 +32,11 @@ from vectrial.stats.quantiles import arrivals_needed
 from vectrial.workload import dispatch
 from vectrial.workload.record import ERROR_SHARE
 
+#: Requests in flight that a library is offered at most, as a multiple of those that the limit on
+#: p99 allows on average.
+_IN_FLIGHT, _LEAST_IN_FLIGHT = 4, 8
+#: A limit from which on another process within it decides nothing.
+_SPARE_BYTES = 1 << 30
 #: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
 #: that is built again has another recall.
 _MARGIN = 0.2
@@ -138,18 +146,23 @@ class Fit(Experiment):
         return Limits(float(point["cpus"]), int(point["memory_bytes"]))
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        yield self._load(context, point)
+        load = self._offered(context)
+        client = self._rehearsed(context, load)
+        yield self._load(context, point, client)
+        if client is not None:
+            client.release()
         kind = type(context.store).capabilities.indexes[context.index.kind]
         fixed = kind.recall_parameter is None or kind.recall_parameter in point
         values = () if fixed else parameter_values(kind, context.k)
         parameter = RecallParameter(kind.recall_parameter, values)
         if not fixed:
             yield from self._find_recall(context, point, parameter)
-        load = self._offered(len(context.dataset.queries))
         setting = {**point, **parameter.setting}
         if self.warmup_s:
             clients, lasts_s = self.clients or 1, self.warmup_s
-            self._searched(context, setting, ClosedLoop(clients, lasts_s, lasts_s), "warmup")
+            self._searched(
+                _sparing(context), setting, ClosedLoop(clients, lasts_s, lasts_s), "warmup"
+            )
         phase = self._searched(context, setting, load, "search")
         phase.params = {**phase.params, **parameter.named}
         yield phase
@@ -157,13 +170,29 @@ class Fit(Experiment):
             with suppress(Unsupported):
                 context.limit_memory(psutil.virtual_memory().total)
 
-    def _offered(self, queries: int) -> Load:
+    def _offered(self, context: Context) -> Load:
         if self.clients is not None:
             return ClosedLoop(self.clients, self.duration_s, self.duration_s)
+        queries = len(context.dataset.queries)
         wanted_s = min(min(_QUERIES, queries) / self.rate, _LONGER * self.duration_s)
-        return OpenLoop(self.rate, max(self.duration_s, wanted_s, _ARRIVALS / self.rate))
+        length_s = max(self.duration_s, wanted_s, _ARRIVALS / self.rate)
+        if context.lane is not Lane.EMBEDDED:
+            return OpenLoop(self.rate, length_s)
+        # The threads of the client lie within the limits. Where so many requests are in flight,
+        # their latency is beyond the limit (Little's law).
+        needed = math.ceil(_IN_FLIGHT * self.rate * self.p99_ms / 1e3)
+        return OpenLoop(self.rate, length_s, in_flight=max(_LEAST_IN_FLIGHT, needed))
 
-    def _load(self, context: Context, point: Mapping[str, Any]) -> Phase:
+    def _rehearsed(self, context: Context, load: Load) -> ClientMemory | None:
+        """The memory of the measuring process without a library's rows; None for a server."""
+        if context.lane is not Lane.EMBEDDED:
+            return None
+        can = type(context.store).capabilities.under(context.index.kind)
+        return ClientMemory(context, load, one_thread=not can.concurrent_search)
+
+    def _load(
+        self, context: Context, point: Mapping[str, Any], client: ClientMemory | None
+    ) -> Phase:
         """The phase from an empty store until it has answered a search."""
         store, rows = context.store, context.dataset.rows
         started = perf_counter_ns()
@@ -184,6 +213,13 @@ class Fit(Experiment):
         for name in ("rss_bytes", "empty_rss_bytes"):
             if phase.metrics[name] is None:
                 phase.missing[name] = "its server does not run on this machine"
+        if client is not None:
+            phase.metrics["client_bytes"] = client.peak_bytes
+            spare = int(point["memory_bytes"]) >= _SPARE_BYTES
+            phase.metrics["bare_bytes"] = bare_bytes(type(store).module) if spare else None
+            for name in ("client_bytes", "bare_bytes"):
+                if phase.metrics[name] is None:
+                    phase.missing[name] = "not measured in this step"
         return phase
 
     def _find_recall(
@@ -192,7 +228,7 @@ class Fit(Experiment):
         def one_pass() -> Phase:
             setting = {**point, **parameter.setting}
             load = ClosedLoop(1, 0.0, _PASS_MAX_S)
-            return self._searched(context, setting, load, "recall")
+            return self._searched(_sparing(context), setting, load, "recall")
 
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
@@ -207,3 +243,9 @@ class Fit(Experiment):
         least_s = 0.0 if self.clients is not None else _ARRIVALS / self.rate
         searches_s = max(self.duration_s, least_s)
         return 5.0 + self.warmup_s + rows * (20e-6 + dim * 0.6e-6) + 2 * searches_s
+
+
+def _sparing(context: Context) -> Context:
+    """The context with the dataset's own queries, for searches whose speed does not count: to draw
+    others would take memory that the limits count."""
+    return replace(context, repeat_queries=True)

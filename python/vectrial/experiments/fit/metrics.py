@@ -13,6 +13,21 @@ METRICS = (
         " loaded",
         "Before rows",
     ),
+    MetricName(
+        "client_bytes",
+        "B",
+        None,
+        "anonymous memory of the measuring process of a library before rows, with the client of"
+        " the load at its peak",
+        "Of our client",
+    ),
+    MetricName(
+        "bare_bytes",
+        "B",
+        None,
+        "anonymous memory of a process that has imported the library and done nothing",
+        "Library alone",
+    ),
 )
 
 #: By name.

@@ -24,6 +24,7 @@ from vectrial.document.blocks import (
 )
 from vectrial.document.charts.theme import Looks
 from vectrial.experiments.fit.metrics import OWN
+from vectrial.model.lane import Lane
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.suite.model import Prices
 from vectrial.util import formatting
@@ -31,8 +32,9 @@ from vectrial.util import formatting
 _ANSWERS = (
     Column("store", "Store", numeric=False),
     Column("memory_bytes", "Memory", "B", "Least"),
+    Column("process_bytes", "as a process", "B", "Least"),
+    Column("store_bytes", "store alone", "B", "Least"),
     Column("of_raw", "of the vectors", "1", "Least"),
-    Column("rows_to_raw", "less before rows", "1", "Least"),
     Column("processors", "Processors", "1", "Least"),
     Column.of("qps", group="There"),
     Column.of("latency_p99", group="There"),
@@ -41,6 +43,7 @@ _ANSWERS = (
     Column.of("ready_s", "Loaded in", group="There"),
     Column("setting", "Setting", group="There", numeric=False),
     Column.of(OWN["empty_rss_bytes"], group="There"),
+    Column.of(OWN["client_bytes"], group="There"),
     Column("repeats", "Confirmed by", "1"),
 )
 _BELOW = (
@@ -66,10 +69,13 @@ _STEPS = (
 _LEAD = (
     "The least memory, and at that memory the least processor time, at which a store loads every "
     "row, passes the gate, and answers within its limits. Both are limits of a control group: of "
-    "the server; of a library, of the process that measures, with the client, the queries and the "
-    "batches in it. The memory counts the page cache of its files. Every step has a new server and "
-    "a new load. The figures are those of the steps that confirmed the answer."
+    "the server; of a library, of the process that measures, with its client in it. Of the latter, "
+    "*store alone* is what rows, index, load and searches take, and *as a process* what an "
+    "application takes that holds nothing else. The memory counts the page cache of its files. "
+    "Every step has a new server and a new load. The figures are those of the steps that confirmed "
+    "the answer."
 )
+_APART = "a server's group holds nothing else"
 
 
 def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list[Section]:
@@ -132,12 +138,13 @@ def _answer(run: RunData, one: FitResult, prices: Prices | None) -> Row:
         columns = len(_columns(prices))
         cells = [plain(run.labels[one.series]), *[absent_cell(one.reason)] * (columns - 1)]
         return Row(tuple(cells), "invalid", one.series)
-    ratio = one.memory_bytes / one.raw_bytes
+    store = one.memory_bytes if one.store_bytes is None else one.store_bytes
     cells = [
         plain(run.labels[one.series]),
         plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one.below_memory)),
-        times_cell(ratio),
-        _beyond_empty(one),
+        _part(one, one.process_bytes),
+        _part(one, one.store_bytes),
+        times_cell(store / one.raw_bytes),
         plain(one.cpus, f"{one.cpus:g}", _at_most(one.below_cpus)),
         _spread(one, "qps", "1/s"),
         _spread(one, "latency_p99", "us"),
@@ -146,6 +153,7 @@ def _answer(run: RunData, one: FitResult, prices: Prices | None) -> Row:
         _spread(one, "ready_s", "s"),
         plain(formatting.params(one.setting) if one.setting else formatting.NOTHING),
         _spread(one, "empty_rss_bytes", "B"),
+        _client(one),
         plain(len(one.confirmed)),
     ]
     if prices is not None:
@@ -167,13 +175,17 @@ def _spread(one: FitResult, metric: str, unit: str) -> Cell:
     return value_cell(spread, unit, show=show)
 
 
-def _beyond_empty(one: FitResult) -> Cell:
-    """The least memory minus the memory before any rows, relative to the vectors."""
-    empty = one.spread("empty_rss_bytes")
-    if empty is None or one.memory_bytes is None:
-        return absent_cell("the memory before rows is not known")
-    ratio = (one.memory_bytes - empty.median) / one.raw_bytes
-    return times_cell(ratio)
+def _part(one: FitResult, value: float | None) -> Cell:
+    """A part of the least memory of a library."""
+    if value is not None:
+        return plain(value, formatting.size(int(value)))
+    embedded = one.series.lane == Lane.EMBEDDED
+    return absent_cell("not measured in this run" if embedded else _APART)
+
+
+def _client(one: FitResult) -> Cell:
+    spread = one.spread("client_bytes")
+    return _part(one, None) if spread is None else value_cell(spread, "B")
 
 
 def _errors(one: FitResult) -> Cell:

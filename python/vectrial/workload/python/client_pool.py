@@ -48,6 +48,26 @@ class RequestSpan:
     ends_pass: bool
 
 
+class ClientRecorders:
+    """A recorder of each client, made when it is first asked for: each takes half a MiB, which
+    counts where memory is what is measured."""
+
+    def __init__(self, judge: Judge | None) -> None:
+        self._judge = judge
+        self._made: dict[int, Recorder] = {}
+
+    def __getitem__(self, client: int) -> Recorder:
+        """The recorder of one client; only that client's thread makes it."""
+        found = self._made.get(client)
+        if found is None:
+            found = self._made[client] = Recorder(self._judge)
+        return found
+
+    def __iter__(self) -> Iterator[Recorder]:
+        """Those that were made."""
+        return iter(list(self._made.values()))
+
+
 class ClientPool:
     """The clients of one phase in this process, the data of each, and their common start.
 
@@ -78,9 +98,9 @@ class ClientPool:
         self.min_s, self.max_s, self.count = min_s, max_s, count
         self.warmup = (0, 0.0)
         # Of each client: what it records in the open loop, and of passes that were made before.
-        self.recorders = [Recorder(judge) for _ in range(clients)]
-        self._firsts = [Recorder(judge) for _ in range(clients)]
-        self._warm_answers = [Recorder(judge) for _ in range(clients)]
+        self.recorders = ClientRecorders(judge)
+        self._firsts = ClientRecorders(judge)
+        self._warm_answers = ClientRecorders(judge)
         self.judge, self.answer_logs = judge, [AnswerLog() for _ in range(clients)]
         self._blocks = [0] * clients
         self.warmed, self.warmup_errors = [0] * clients, [0] * clients
@@ -164,8 +184,11 @@ class ClientPool:
             raise StoreError(f"an answer cannot be judged: {error}") from error
 
     def warm_up(self, client: int, rng: np.random.Generator) -> list[RequestSpan]:
-        """Warm a client up; returns its first pass."""
+        """Warm a client up, with the recorders that it will use; returns its first pass."""
         self._warm(client, rng)
+        _ = self.recorders[client]
+        if self.loop is None:
+            _ = self._firsts[client]
         return list(self._first_pass(self.first + client, rng))
 
     def _first_pass(self, number: int, rng: np.random.Generator) -> Iterator[RequestSpan]:
@@ -210,6 +233,8 @@ class ClientPool:
 
     def _warm(self, client: int, rng: np.random.Generator) -> None:
         count, max_s = self.warmup
+        if not count:
+            return
         end = _clock() + int(max_s * 1e9)
         seen = self._warm_answers[client]
         seen.start(0)

@@ -23,7 +23,7 @@ from vectrial.model.progress import Progress
 from vectrial.model.store import Searcher
 from vectrial.model.workload import OpenLoop
 from vectrial.workload.answer_log import MIN_LOGGED, AnswerCheck
-from vectrial.workload.python.client_pool import ClientPool
+from vectrial.workload.python.client_pool import ClientPool, ClientRecorders
 from vectrial.workload.python.sdk_process import Done, done, merged, merged_answers
 from vectrial.workload.python.threads import PROGRESS_S
 from vectrial.workload.python.timed import record_answer, timed_search
@@ -91,7 +91,7 @@ class ArrivalQueue:
             strict=True,
         )
         self._next = iter(list(arrivals))
-        self.lags = [Recorder() for _ in range(pool.clients)]
+        self.lags = ClientRecorders(None)
         self.unsent, self.late = [0] * pool.clients, [0] * pool.clients
         self.in_flight_ns = [0] * pool.clients
         self.finished = [[0] * _QUARTERS for _ in range(pool.clients)]
@@ -130,7 +130,7 @@ class ArrivalQueue:
         """The result of all clients."""
         return WorkerResult(
             done,
-            merge(self.lags).pack(),
+            merge([Recorder(), *self.lags]).pack(),
             sum(self.unsent),
             sum(self.late),
             sum(self.in_flight_ns),
