@@ -487,6 +487,15 @@ def test_csv_has_every_table(written: Written) -> None:
         assert len(rows) == len(table.rows)
 
 
+def test_a_text_that_a_spreadsheet_would_compute_is_text_in_csv() -> None:
+    from vectrial.document.render.export import csv_row
+
+    cells = ['=HYPERLINK("http://x")', "+1", "-1", "@sum", "a=b", "", -1.5, None, 3]
+    assert csv_row(cells) == [
+        "'=HYPERLINK(\"http://x\")", "'+1", "'-1", "'@sum", "a=b", "", -1.5, None, 3,
+    ]  # fmt: skip
+
+
 def test_footprint_csv_agrees_with_the_database(written: Written) -> None:
     rows = read_csv(next((written.out / "csv").glob("size-*.csv")))
     medians = dict(

@@ -258,6 +258,24 @@ def test_a_run_that_is_resumed_by_other_code_says_so(tmp_path: Path) -> None:
     assert run["environment"]["resumed_at_revisions"] == ["b", "c"]
 
 
+@pytest.mark.parametrize(("set_by_s", "told"), [(0, None), (-7200, -7200), (7200, 7200)])
+def test_a_wall_clock_that_is_set_meanwhile_is_told_and_the_run_ends_after_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_by_s: int, told: int | None
+) -> None:
+    monkeypatch.setattr(
+        "vectrial.results.writer._now", lambda: datetime.now(UTC) + timedelta(seconds=away_s)
+    )
+    away_s = 0
+    with RunWriter(tmp_path / "r") as writer:
+        begin(writer)
+        away_s = set_by_s
+        writer.finish()
+    with RunReader(tmp_path / "r") as reader:
+        run = reader.run()
+    assert run["environment"].get("clock_set_s") == told
+    assert timedelta() <= run["finished_at"] - run["started_at"] < timedelta(seconds=60)
+
+
 def test_a_run_that_is_resumed_is_not_complete_before_it_ends(tmp_path: Path) -> None:
     def finished() -> bool:
         with RunReader(tmp_path / "r") as reader:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from vectrial.model.trial import IDENTITY, CheckResult, TrialRow
 from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
 
 _ROWS_OF_STATEMENT = 100
+#: A wall clock that was set by less is not told: it is kept right by small steps.
+_CLOCK_SET_S = 60.0
 
 _Rows = Sequence[Mapping[str, Any]]
 
@@ -62,6 +65,18 @@ class TrialRecord:
     load: Mapping[str, float] | None = None
 
 
+def _now() -> datetime:
+    """The time of day."""
+    return datetime.now(UTC)
+
+
+def _passed_s() -> float:
+    """Seconds on a clock that nobody sets; it goes on while the machine sleeps, where there is such
+    a clock."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
 class RunWriter:
     """The one writer of a run folder. Use as a context manager.
 
@@ -87,6 +102,7 @@ class RunWriter:
                 remedy="give another place with --out",
             ) from error
         self.folder, self._discarded = folder, False
+        self._opened = _now(), _passed_s()
         self._db = open_database(folder, read_only=False)
         self._columns: dict[str, list[str]] = {}
         if not has_tables(self._db):
@@ -143,7 +159,7 @@ class RunWriter:
                 if revision:
                     self._resumed(str(revision))
                 return
-            began, facts = datetime.now(UTC), json.dumps(environment, default=str)
+            began, facts = _now(), json.dumps(environment, default=str)
             self._insert(
                 "run",
                 [
@@ -160,19 +176,30 @@ class RunWriter:
                 ],
             )
 
+    def _note_environment(self, name: str, value: object) -> None:
+        """Add a fact to those of the machine."""
+        found = self._db.execute("select environment from run").fetchone()
+        if found is not None:
+            facts = json.dumps({**json.loads(found[0]), name: value})
+            self._db.execute(f"update run set environment = {_literal(facts)}")
+
     def _resumed(self, revision: str) -> None:
         found = self._db.execute("select git_revision, environment from run").fetchone()
         assert found is not None
-        began, environment = found[0], json.loads(found[1])
-        since = environment.setdefault("resumed_at_revisions", [])
+        began, since = found[0], json.loads(found[1]).get("resumed_at_revisions", [])
         if revision not in (began, *since):
-            since.append(revision)
-            self._db.execute(f"update run set environment = {_literal(json.dumps(environment))}")
+            self._note_environment("resumed_at_revisions", [*since, revision])
 
     def finish(self) -> None:
-        """Mark the run as complete."""
+        """Mark the run as complete. The time of day is counted from when the run was opened; if
+        the wall clock was set meanwhile, the run says so."""
+        opened, since = self._opened
+        now = opened + timedelta(seconds=_passed_s() - since)
+        set_by_s = (_now() - now).total_seconds()
         with self._transaction():
-            self._db.execute(f"update run set finished_at = {_literal(datetime.now(UTC))}")
+            self._db.execute(f"update run set finished_at = {_literal(now)}")
+            if abs(set_by_s) > _CLOCK_SET_S:
+                self._note_environment("clock_set_s", round(set_by_s))
         with writing(self.folder):
             self._db.execute("checkpoint")
 

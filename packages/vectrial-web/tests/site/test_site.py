@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -134,6 +135,32 @@ def test_an_earlier_site_is_replaced_as_a_whole(tmp_path: Path, site: Built) -> 
     assert not (out / "old.html").exists()
     assert (out / "index.html").is_file()
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_what_somebody_else_put_into_a_site_stays_and_its_copies_of_runs_are_no_runs(
+    tmp_path: Path, site: Built
+) -> None:
+    run = site.runs / "durability" / "weaviate-power-cuts"
+    out = tmp_path / "here" / "site"
+    shutil.copytree(run, tmp_path / "here" / "run")
+
+    def written(expected: int) -> None:
+        results = build(
+            [tmp_path / "here"], out, SiteOptions(figures=0), lambda done, of, what: None
+        )
+        assert len(results) == expected
+
+    written(1)
+    (out / ".git").mkdir()
+    (out / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    (out / "CNAME").write_text("results.example")
+    (out / "notes").mkdir()
+    (out / "notes" / "mine.txt").write_text("mine")
+    for _ in range(2):
+        written(1)
+        assert (out / ".git" / "HEAD").read_text() == "ref: refs/heads/main"
+        assert (out / "CNAME").read_text() == "results.example"
+        assert (out / "notes" / "mine.txt").read_text() == "mine"
 
 
 def test_names_of_stores_are_text_and_wrong_stores_are_never_ranked(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ MORE_KEYS = (
     "trial_params", "phase_params", "phase_ordinal", "seed", "environment_name", "invalidates",
 )  # fmt: skip
 
+#: First characters by which spreadsheets know a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TRIAL = """
 t.trial_id, t.store, t.lane, t.dataset, t.rows, t.dim, t.metric_space, t.experiment,
 t.repeat, t.key as trial_key, t.status, t.store_version, t.index_kind, t.index_params,
@@ -94,12 +96,17 @@ def write_measurements(rows: Iterable[dict[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(file, [*EXPORT_KEYS, *MORE_KEYS])
         writer.writeheader()
         for row in rows:
-            writer.writerow(
-                {
-                    key: json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
-                    for key, value in row.items()
-                }
-            )
+            texts = [
+                json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+                for value in row.values()
+            ]
+            writer.writerow(dict(zip(row, csv_row(texts), strict=True)))
+
+
+def csv_row(values: Iterable[Any]) -> list[Any]:
+    """The cells of a row of CSV: a text that a spreadsheet would take for a formula begins with an
+    apostrophe, since texts of a run may be anybody's."""
+    return [f"'{v}" if isinstance(v, str) and v[:1] in _FORMULA else v for v in values]
 
 
 def write_table(table: Table, path: Path) -> None:
@@ -108,7 +115,7 @@ def write_table(table: Table, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
-        writer.writerows(rows)
+        writer.writerows(map(csv_row, rows))
 
 
 def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
@@ -136,7 +143,7 @@ def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
 
 
 def write_raw(folder: Path, out: Path) -> None:
-    """Write the run's tables of time series and trials, unchanged."""
+    """Write the run's tables of time series and trials."""
     with RunReader(folder) as reader:
         for name in ("trial", "window", "telemetry", "error"):
             table = reader.query(f'select * from "{name}"')
@@ -144,7 +151,8 @@ def write_raw(folder: Path, out: Path) -> None:
                 writer = csv.writer(file)
                 writer.writerow(table.column_names)
                 for batch in table.to_batches():
-                    writer.writerows(zip(*(c.to_pylist() for c in batch.columns), strict=True))
+                    rows = zip(*(c.to_pylist() for c in batch.columns), strict=True)
+                    writer.writerows(map(csv_row, rows))
 
 
 def write_html(report: Report, out: Path) -> Path:

@@ -65,7 +65,13 @@ def warnings(run: RunData) -> tuple[str, ...]:
         found.append("Measured with uncommitted changes to Vectrial.")
     found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
     found += interference.sentences(run)
-    others = dict(flat(run.run["environment"])).get("resumed_at_revisions")
+    facts = dict(flat(run.run["environment"]))
+    if clock_set_s := facts.get("clock_set_s"):
+        found.append(
+            f"The wall clock was set by {formatting.duration(abs(float(clock_set_s)) * 1e6)} while"
+            " the run was measured: times of day after that are off; durations are not."
+        )
+    others = facts.get("resumed_at_revisions")
     if others:
         found.append(
             f"Measured with more than one Vectrial revision: resumed at {', '.join(others)}."

@@ -69,7 +69,7 @@ def _csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows(map(export.csv_row, rows))
     return out.getvalue().encode("utf-8")
 
 

@@ -18,7 +18,7 @@ from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
 from vectrial_web.site import pages, places, subject_pages
-from vectrial_web.site.places import SitePlace
+from vectrial_web.site.places import MARKER, SitePlace
 from vectrial_web.site.questions import QUESTIONS
 from vectrial_web.site.run_pages import (
     Input,
@@ -30,8 +30,8 @@ from vectrial_web.site.run_pages import (
     write_run,
 )
 
-#: Present in every site: a folder with it may be replaced.
-MARKER = ".vectrial-site"
+#: First line of a site's marker; then come the names of what was written beside it.
+_MADE = "vectrial site"
 #: Figures that are drawn on the pages of all runs together: each takes a tenth of a second, thrice.
 FIGURES = 300
 
@@ -68,7 +68,9 @@ def build(
             )
         progress(len(inputs), len(inputs), "writing pages of questions, stores and datasets")
         write_site(pages.Site(options.title, tuple(results)), root, options)
-        (root / MARKER).write_text("vectrial site\n", encoding="utf-8")
+        written = sorted(one.name for one in root.iterdir())
+        (root / MARKER).write_text("\n".join([_MADE, *written, ""]), encoding="utf-8")
+        _keep_others(out, root)
         _swap(root, out, Path(scratch) / "before")
     return results
 
@@ -85,6 +87,22 @@ def check(out: Path) -> None:
             where=str(out),
             remedy="give an empty folder, a new one, or that of an earlier site",
         )
+
+
+def _keep_others(out: Path, root: Path) -> None:
+    """Copy what lies in an earlier site and was not written by it, such as `.git` and `CNAME`. An
+    earlier version of Vectrial did not say what it wrote."""
+    if not out.exists():
+        return
+    made, *names = (out / MARKER).read_text(encoding="utf-8").splitlines() or [""]
+    told = made == _MADE and bool(names)
+    for one in out.iterdir():
+        is_other = one.name not in names if told else one.name[0] == "." or one.name == "CNAME"
+        if is_other and one.name != MARKER and not (root / one.name).exists():
+            if one.is_dir() and not one.is_symlink():
+                shutil.copytree(one, root / one.name, symlinks=True)
+            else:
+                shutil.copy2(one, root / one.name, follow_symlinks=False)
 
 
 def _swap(root: Path, out: Path, before: Path) -> None:

@@ -11,6 +11,8 @@ from vectrial.document.blocks import Figure, Source, Table
 from vectrial.document.render.html import Kinds
 from vectrial.util.file_names import slug
 
+#: Present in every site: a folder with it may be replaced, and holds copies of runs, not runs.
+MARKER = ".vectrial-site"
 #: Pages below the root of a site.
 HOME, RUNS, VERSIONS = "index.html", "runs.html", "versions.html"
 

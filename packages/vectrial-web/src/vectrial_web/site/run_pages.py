@@ -26,7 +26,7 @@ from vectrial.util.version import version
 from vectrial_web.serve.files import DATA, table_file, tables_of
 from vectrial_web.site.entries import RunFacts, StoreEntry, entries_of
 from vectrial_web.site.measured import FrontPoint, Glance, fronts_of, glances_of
-from vectrial_web.site.places import SitePlace, run_page
+from vectrial_web.site.places import MARKER, SitePlace, run_page
 from vectrial_web.site.questions import machine_of
 from vectrial_web.site.values import Values
 
@@ -74,12 +74,16 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Runs and bundles at a path and below it. Links to folders are not followed further down."""
+    """Runs and bundles at a path and below it, except the copies in a site. Links to folders are
+    not followed further down."""
     if path.is_file() or (path / DATABASE).is_file():
         yield path
         return
     for folder, inside, files in os.walk(path):
         here = Path(folder)
+        if MARKER in files and here != path:
+            inside.clear()
+            continue
         if here != path and DATABASE in files:
             inside.clear()
             yield here
