@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
+from vectrial.questions.bench import trials_in
 from vectrial.questions.least import MIB, LeastLimits, LimitsTry, Reply, seek
+from vectrial.results.writer import RunWriter
 
 TOTAL = 64 * 2**30
 #: More steps than any search takes.
@@ -144,3 +147,9 @@ def test_figures_that_say_nothing_do_not_raise_an_answer() -> None:
     found, tried = searched(reply)
     assert found == calm
     assert [one.purpose for one in tried].count(LimitsPurpose.CONFIRM) == 5
+
+
+def test_a_run_that_was_interrupted_at_its_start_has_no_trials(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "run"):
+        pass
+    assert list(trials_in(tmp_path / "run")) == []

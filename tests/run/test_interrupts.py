@@ -224,3 +224,13 @@ def test_nothing_is_imported_before_a_command_ends_by_a_signal_without_a_word() 
     imported, version = out.stdout.splitlines()
     assert imported == "['vectrial', 'vectrial.cli', 'vectrial.cli.main']"
     assert version.split(".")[0].isdecimal()
+
+
+def test_how_to_go_on_is_said_as_it_is_then() -> None:
+    begun: list[str] = []
+    interrupts.set_hint(lambda: "go on" if begun else "start again")
+    assert interrupts.hint() == "start again"
+    begun.append("a run")
+    assert interrupts.hint() == "go on"
+    interrupts.set_hint("")
+    assert interrupts.hint() == ""

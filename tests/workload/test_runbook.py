@@ -98,7 +98,13 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("a: {max_pts: 10, 1: {operation: compact}}", "step 1 has no operation"),
         ("a: {max_pts: 9}\nb: {max_pts: 9}", "2 datasets"),
         ("a: [", "no runbook can be read"),
+        ("[" * 50_000, "not nested so deep"),
+        (
+            "a: {" + ", ".join(f"{n}: {{operation: search}}" for n in range(20_001)) + "}",
+            "20,001 steps: at most 20,000",
+        ),
     ],
+    ids=["list", "no end", "no operation", "two", "broken", "deep", "long"],
 )
 def test_what_is_no_runbook_says_so(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "book.yaml"

@@ -285,7 +285,14 @@ def measure(
     """
     check(plan, settings, lambda line: say(console, line))
     again = again or shlex.join(["vectrial", "run", "--resume", str(folder)])
-    interrupts.set_hint(f"interrupted; go on with: {again}")
+    at_start = interrupts.hint() or "interrupted at its start"
+
+    def hint() -> str:
+        """How to go on: a run that has not begun is started again."""
+        began = (folder / RESOLVED).is_file()
+        return f"interrupted; go on with: {again}" if began else at_start
+
+    interrupts.set_hint(hint)
 
     def view(writer: RunWriter) -> StatusFileView:
         """The view of a run. Trials that an earlier process measured count as done."""
@@ -299,8 +306,7 @@ def measure(
     try:
         outcome = measure_into(plan, suite, text, folder, view, settings)
     except KeyboardInterrupt:
-        began = (folder / RESOLVED).is_file()
-        say(console, f"interrupted; go on with: {again}" if began else "interrupted at its start")
+        say(console, hint())
         interrupts.set_hint("")
         raise SystemExit(interrupts.code()) from None
     except Exception:

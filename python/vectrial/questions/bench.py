@@ -12,9 +12,12 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
+from vectrial.analysis.run_data import load
+from vectrial.analysis.trial import Trial
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
+from vectrial.results.reader import NothingMeasured
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
 from vectrial.run.runner import Outcome, Within
@@ -113,6 +116,14 @@ class Bench:
                 remedy="give the options of the first call, or leave --resume out",
             )
         return folder.resolve(), suite
+
+
+def trials_in(folder: Path) -> Sequence[Trial]:
+    """The trials of a run; none if it was interrupted before the first."""
+    try:
+        return load(folder).trials
+    except NothingMeasured:
+        return ()
 
 
 def conduct(search: Generator[Ask, Reply, Answer], measure: Callable[[Ask], Reply]) -> Answer:

@@ -27,7 +27,7 @@ from vectrial.model.lane import lanes_of
 from vectrial.model.placement import Limits, Placement, Provider
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
-from vectrial.questions.bench import DATASET, Bench, conduct, question
+from vectrial.questions.bench import DATASET, Bench, conduct, question, trials_in
 from vectrial.questions.fit_suites import Baseline, FitRequirements, FitSubject, FitSuites
 from vectrial.questions.least import LimitsTry, Reply, seek
 from vectrial.results.folder import replace_text
@@ -219,7 +219,7 @@ class _Steps:
         """The trial of a key in the run folder."""
         if not (self.folder / RESOLVED).is_file():
             return None
-        trials = {trial.key: trial for trial in load(self.folder).trials}
+        trials = {trial.key: trial for trial in trials_in(self.folder)}
         found = trials.get(key)
         return None if found is not None and found.status == "skipped" and not skipped else found
 

@@ -24,7 +24,15 @@ from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import load_s
-from vectrial.questions.bench import DATASET, Bench, conduct, index_of, question, suite_of
+from vectrial.questions.bench import (
+    DATASET,
+    Bench,
+    conduct,
+    index_of,
+    question,
+    suite_of,
+    trials_in,
+)
 from vectrial.questions.builds import (
     Build,
     BuildTry,
@@ -274,7 +282,7 @@ class _Builds:
             raise UserError(refused[0])
         self.bench.run(plan, self.folder, question=self.folder)
         keys = {trial.row.key for trial in plan.trials}
-        trials = [trial for trial in load(self.folder).trials if trial.key in keys]
+        trials = [trial for trial in trials_in(self.folder) if trial.key in keys]
         skipped = [trial.reason for trial in trials if trial.status == "skipped"]
         if len(skipped) < len(trials):
             self._works = True

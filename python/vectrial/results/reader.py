@@ -125,6 +125,10 @@ def measured_keys(folder: Path) -> set[str]:
         return finished_keys(db) if has_tables(db) else set()
 
 
+class NothingMeasured(UserError):
+    """A run that ended before it began to measure."""
+
+
 class RunReader:
     """A finished (or interrupted) run, read-only. Use as a context manager.
 
@@ -200,8 +204,8 @@ class RunReader:
             timer.cancel()
             self._left_s -= time.monotonic() - began
 
-    def _nothing(self) -> UserError:
-        return UserError(
+    def _nothing(self) -> NothingMeasured:
+        return NothingMeasured(
             "nothing was measured in this run",
             where=str(self.folder),
             remedy=f"vectrial run --resume {self.folder}",

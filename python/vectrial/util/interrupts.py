@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -39,7 +39,7 @@ class _Heard:
 
     number = 0
     raised = False
-    hint = ""
+    hint: Callable[[], str] = str
     patience_s = PATIENCE_S
 
 
@@ -63,15 +63,15 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
-def set_hint(text: str) -> None:
+def set_hint(text: str | Callable[[], str]) -> None:
     """Set the line that an interrupted command prints, such as how to resume; it is printed
-    once."""
-    _Heard.hint = text
+    once. A function says it at that moment."""
+    _Heard.hint = text if callable(text) else lambda: text
 
 
 def hint() -> str:
     """The hint, unless it was printed already."""
-    return _Heard.hint
+    return _Heard.hint()
 
 
 def allow(seconds: float) -> None:
@@ -85,7 +85,12 @@ def handled() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _Heard.number, _Heard.raised, _Heard.hint, _Heard.patience_s = 0, False, "", PATIENCE_S
+    _Heard.number, _Heard.raised, _Heard.hint, _Heard.patience_s = (
+        0,
+        False,
+        str,
+        PATIENCE_S,
+    )
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     threading.Thread(target=_watch, args=(reading,), daemon=True, name="interrupts").start()
@@ -182,7 +187,7 @@ def _watch(pipe: int) -> None:
 def _end() -> None:
     """End the process and everything that it started at once."""
     with suppress(OSError):
-        os.write(2, f"{_Heard.hint or 'interrupted'}\n".encode(errors="replace"))
+        os.write(2, f"{_Heard.hint() or 'interrupted'}\n".encode(errors="replace"))
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     os._exit(code())

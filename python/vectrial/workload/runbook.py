@@ -113,6 +113,8 @@ def checked(steps: Sequence[RunbookStep], rows: int) -> tuple[RunbookStep, ...]:
 
 # -- runbooks of our own -----------------------------------------------------------------------
 
+#: Steps that a file may have: published runbooks have a few thousand.
+_MOST_STEPS = 20_000
 #: Steps of a runbook after its first load.
 _TURNS = 10
 
@@ -212,6 +214,12 @@ def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
     """
     book = _book(path, dataset)
     numbers = sorted(key for key in book if isinstance(key, int))
+    if len(numbers) > _MOST_STEPS:
+        raise UserError(
+            f"a runbook of {len(numbers):,} steps: at most {_MOST_STEPS:,} are measured",
+            where=str(path),
+            remedy="join its steps, or split it",
+        )
     steps = [_step(book[number], number, path) for number in numbers]
     most = _reach(steps)
     return tuple(steps) if most <= rows else tuple(_scaled(step, rows, most) for step in steps)
@@ -225,6 +233,8 @@ def _book(path: Path, dataset: str) -> dict[object, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"no runbook can be read: {error}", where=str(path)) from error
+    except RecursionError as error:
+        raise UserError("a runbook is not nested so deep", where=str(path)) from error
     books = content if isinstance(content, dict) else {}
     if not books or not all(isinstance(book, dict) for book in books.values()):
         raise UserError("not a runbook: expected a dataset with steps", where=str(path))

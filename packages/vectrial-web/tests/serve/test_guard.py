@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from served_pages import TOKEN, Client, client_of
+from starlette.requests import Request
 from starlette.testclient import TestClient
 from synthetic_runs import SCRIPT, write_run
 
@@ -20,7 +22,14 @@ from vectrial.results.reader import RunReader
 from vectrial_web.commands.serve import listen, token_of
 from vectrial_web.serve import live
 from vectrial_web.serve.app import make_app
-from vectrial_web.serve.auth import COOKIE, HEADERS, Access, loopback, place_within
+from vectrial_web.serve.auth import (
+    COOKIE,
+    HEADERS,
+    Access,
+    form_fields,
+    loopback,
+    place_within,
+)
 from vectrial_web.serve.runs import ListedRun, Runs
 
 HTML = {"accept": "text/html"}
@@ -326,3 +335,11 @@ def test_a_taken_port_is_said() -> None:
         assert told.value.exit_code == 2
     with pytest.raises(UserError, match="cannot be listened on"):
         listen("192.0.2.1", 0)
+
+
+def test_a_form_that_does_not_come_whole_is_none() -> None:
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, gone)
+    assert asyncio.run(form_fields(request)) == {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request, cookie_parser
+from starlette.requests import ClientDisconnect, Request, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -205,12 +205,16 @@ def is_own_form(request: Request) -> bool:
 
 
 async def form_fields(request: Request, most_bytes: int = _FORM_BYTES) -> dict[str, list[str]]:
-    """The values of a form by the names of its fields; none if it is longer than a form of ours."""
+    """The values of a form by the names of its fields; none if it is longer than a form of ours,
+    or does not come whole."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > most_bytes:
-            return {}
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > most_bytes:
+                return {}
+    except ClientDisconnect:
+        return {}
     try:
         return parse_qs(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS)
     except ValueError:
