@@ -35,6 +35,7 @@ from vectrial.results.note import NOTE
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
 from vectrial.util.redaction import of_environment
+from vectrial.util.scratch import ScratchFolder
 from vectrial.util.version import version
 
 SUFFIX = ".vectrial.tar.gz"
@@ -113,8 +114,8 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
         files=tuple(_sealed(folder, path) for path in _files(folder)),
     )
     written = _bytes_of(manifest)
-    with tempfile.TemporaryDirectory(prefix=".sealing-", dir=target.parent) as scratch:
-        packed = Path(scratch) / "bundle"
+    with ScratchFolder(".sealing-", target.parent) as scratch:
+        packed = scratch / "bundle"
         _pack(packed, written, folder, manifest)
         try:
             _publish(packed, target)
@@ -165,8 +166,8 @@ def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
         raise UserError("the folder exists already", where=str(into), remedy="give another")
     into = into.absolute()
     into.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unsealing-", dir=into.parent) as scratch:
-        root = Path(scratch) / "content"
+    with ScratchFolder(".unsealing-", into.parent) as scratch:
+        root = scratch / "content"
         bundle = _unpacked(path, root, expected)
         (root / _RUN).rename(into)
     return bundle

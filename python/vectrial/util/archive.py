@@ -13,7 +13,6 @@ import lzma
 import shutil
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from vectrial.model.errors import DataError
+from vectrial.util.scratch import ScratchFolder
 
 _CHUNK = 1 << 20
 #: tarfile reads a member's extended header at once; honest ones hold a path or two.
@@ -88,8 +88,8 @@ def safe_unpack(
     into.parent.mkdir(parents=True, exist_ok=True)
     if into.exists() and any(into.iterdir()):
         raise DataError("the folder to unpack into is not empty", where=str(into))
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=into.parent) as temporary:
-        root = Path(temporary) / "content"
+    with ScratchFolder(".unpacking-", into.parent) as scratch:
+        root = scratch / "content"
         root.mkdir()
         files = []
         try:

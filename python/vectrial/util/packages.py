@@ -23,6 +23,7 @@ from vectrial.util.archive import safe_unpack
 from vectrial.util.checksum import sha256_of
 from vectrial.util.children import python, uv
 from vectrial.util.process import wait_for
+from vectrial.util.scratch import ScratchFolder
 
 _POLL_S = 0.2
 
@@ -75,8 +76,7 @@ def archive(package: Package, progress: Progress) -> Path:
     if cached.is_file() and sha256_of(cached) == package.sha256:
         return cached
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as temporary:
-        target = Path(temporary)
+    with ScratchFolder(".fetching-", folder) as target:
         _run(package, _command(package, target), target, progress)
         files = [path for path in target.iterdir() if path.suffix in (".whl", ".tgz", ".deb")]
         if len(files) != 1:
@@ -110,8 +110,8 @@ def unpacked(package: Package, progress: Progress) -> Path:
         safe_unpack(file, folder)
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder.parent) as temporary:
-        content = Path(temporary) / "content"
+    with ScratchFolder(".unpacking-", folder.parent) as scratch:
+        content = scratch / "content"
         # dpkg-deb knows the format, links included; the archive is the pinned one.
         result = subprocess.run(
             [_program("dpkg-deb", package), "-x", str(file), str(content)],

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from html import unescape
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from forged_runs import forged
@@ -196,3 +202,30 @@ def test_a_forged_run_changes_nothing_outside_its_site(tmp_path: Path, up: str) 
         options = SiteOptions(figures=1)
         (result,) = build([run.parent], out, options, lambda done, of, what: None)
         assert not result.why, "the run is shown all the same"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda one: one.name)
+def test_no_process_outlives_the_command(
+    tmp_path: Path, site: Built, number: signal.Signals
+) -> None:
+    words = ["site", str(site.runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    command = psutil.Popen(
+        [sys.executable, "-m", "vectrial", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        workers: list[psutil.Process] = []
+        ends = time.monotonic() + 60
+        while len(workers) < 2 and time.monotonic() < ends:
+            time.sleep(0.05)
+            workers = [one for one in command.children() if "spawn_main" in str(one.cmdline())]
+        assert len(workers) >= 2
+        command.send_signal(number)
+        command.wait(60)
+        _, alive = psutil.wait_procs(workers, 30)
+        assert alive == []
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            command.kill()

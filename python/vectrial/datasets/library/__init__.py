@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.util.checksum import sha256_of
+from vectrial.util.scratch import ScratchFolder
 
 __all__ = [
     "Writer",
@@ -108,8 +107,8 @@ def size_bytes(name: str) -> int:
 def remove(name: str) -> None:
     """Delete a dataset, even a damaged one. Raises UserError if there is none."""
     folder = there(name)
-    with tempfile.TemporaryDirectory(prefix=".removed-", dir=folder.parent) as grave:
-        folder.rename(Path(grave) / name)
+    with ScratchFolder(".removed-", folder.parent) as grave:
+        folder.rename(grave / name)
 
 
 def subset(

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from vectrial.model.errors import DataError, UserError, shown
 from vectrial.model.metric import Metric
 from vectrial.util import paths
 from vectrial.util.file_modes import readable_files
+from vectrial.util.scratch import ScratchFolder
 from vectrial.util.suggest import suggestion
 
 #: Of the layout above; a manifest with another is refused.
@@ -207,7 +206,9 @@ class Incoming:
     def __init__(self, name: str) -> None:
         self._target = path(name)
         self._target.parent.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._target.parent))
+        self._scratch = ScratchFolder(".incoming-", self._target.parent)
+        self._folder = self._scratch.path / "content"
+        self._folder.mkdir()
 
     def write(self, file: str, block: bytes) -> None:
         """Append a block to a file."""
@@ -223,13 +224,13 @@ class Incoming:
         try:
             read_manifest(self._target.name, self._folder)
             self._folder.chmod(0o755)
-            with tempfile.TemporaryDirectory(prefix=".removed-", dir=self._target.parent) as grave:
+            with ScratchFolder(".removed-", self._target.parent) as grave:
                 if (self._target / MANIFEST).is_file():
-                    self._target.rename(Path(grave) / "old")
+                    self._target.rename(grave / "old")
                 self._folder.rename(self._target)
         finally:
             self.discard()
 
     def discard(self) -> None:
         """Remove the files received, unless the dataset was published."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.remove()

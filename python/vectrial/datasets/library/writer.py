@@ -7,7 +7,6 @@ to be in memory, and the digests are known when the last block is written.
 from __future__ import annotations
 
 import errno
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -34,6 +33,7 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.util import formatting
 from vectrial.util.checksum import sha256_of
+from vectrial.util.scratch import ScratchFolder
 
 
 class Writer:
@@ -60,8 +60,8 @@ class Writer:
     def __enter__(self) -> Self:
         root = self._final.parent
         root.mkdir(parents=True, exist_ok=True)
-        self._temporary = tempfile.TemporaryDirectory(prefix=".writing-", dir=root)
-        self._folder = Path(self._temporary.name) / self._name
+        self._scratch = ScratchFolder(".writing-", root)
+        self._folder = self._scratch.path / self._name
         self._folder.mkdir()
         self._vectors = ArrayWriter(self._folder / "vectors.npy", np.dtype("<f4"))
         self._ids = ArrayWriter(self._folder / "ids.npy", np.dtype("<i8"))
@@ -73,7 +73,7 @@ class Writer:
         self._ids.close()
         if self._metadata is not None:
             self._metadata.close()
-        self._temporary.cleanup()
+        self._scratch.remove()
 
     def add(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
 from vectrial.util import paths
 from vectrial.util.archive import ArchiveLimits, safe_unpack
+from vectrial.util.scratch import ScratchFolder
 from vectrial.util.suggest import suggestion
 
 #: No vector has more components; a header that claims more is damaged.
@@ -241,13 +241,13 @@ def unpacked(
     """
     root = paths.downloads_dir()
     root.mkdir(parents=True, exist_ok=True)
-    temporary = tempfile.TemporaryDirectory(prefix=".opened-", dir=root)
+    scratch = ScratchFolder(".opened-", root)
     try:
-        content = Path(temporary.name) / "content"
+        content = scratch.path / "content"
         safe_unpack(path, content, limits=ArchiveLimits(members=_MOST_MEMBERS, ratio=ratio))
-        yield content, temporary.cleanup
+        yield content, scratch.remove
     except BaseException:
-        temporary.cleanup()
+        scratch.remove()
         raise
 
 

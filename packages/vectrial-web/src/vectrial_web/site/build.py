@@ -6,7 +6,7 @@ import gc
 import multiprocessing
 import os
 import shutil
-import tempfile
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +17,8 @@ from pathlib import Path
 from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
 from vectrial.model.progress import Progress
+from vectrial.util.process import die_with_parent
+from vectrial.util.scratch import ScratchFolder
 from vectrial_web.site import pages, places, subject_pages
 from vectrial_web.site.places import MARKER, SitePlace
 from vectrial_web.site.questions import QUESTIONS
@@ -58,8 +60,8 @@ def build(
     check(out)
     inputs = inputs_of(paths)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
-        root = Path(scratch) / "site"
+    with ScratchFolder(f".{out.name}-", out.parent) as scratch:
+        root = scratch / "site"
         root.mkdir(mode=0o755)
         results = _each_once(_runs(inputs, root, options, progress), root)
         if not any(one.facts for one in results):
@@ -71,7 +73,7 @@ def build(
         written = sorted(one.name for one in root.iterdir())
         (root / MARKER).write_text("\n".join([_MADE, *written, ""]), encoding="utf-8")
         _keep_others(out, root)
-        _swap(root, out, Path(scratch) / "before")
+        _swap(root, out, scratch / "before")
     return results
 
 
@@ -137,11 +139,15 @@ def _runs(
     context = multiprocessing.get_context("spawn")
     try:
         processes = min(options.processes, len(tasks))
-        with ProcessPoolExecutor(processes, context, initializer=_collect_seldom) as pool:
+        with ProcessPoolExecutor(processes, context, _begin_worker, (os.getpid(),)) as pool:
             work = {pool.submit(write_run, task): number for number, task in enumerate(tasks)}
-            for done in as_completed(work):
-                found[work[done]] = done.result()
-                progress(len(found), len(tasks), "reading runs")
+            try:
+                for done in as_completed(work):
+                    found[work[done]] = done.result()
+                    progress(len(found), len(tasks), "reading runs")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     except BrokenProcessPool as error:
         raise UserError(
             "a process that read runs was ended, as by a lack of memory",
@@ -169,9 +175,12 @@ def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
     return found
 
 
-def _collect_seldom() -> None:
-    """Collect garbage less often: a run's objects live until its pages are written, and collecting
-    at the usual rate takes a tenth of the time."""
+def _begin_worker(parent: int) -> None:
+    """Prepare a process that reads runs: it ends with the command, which alone hears Ctrl-C, and
+    collects garbage less often: a run's objects live until its pages are written, and collecting at
+    the usual rate takes a tenth of the time."""
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(50_000)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from vectrial.report import pages
 from vectrial.results.bundle import SUFFIX, seal
 from vectrial.results.database import BeingWritten
 from vectrial.util.children import python
+from vectrial.util.scratch import ScratchFolder
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
 from vectrial_reproduce.reports.results.declared import CommittedResult
@@ -180,8 +180,8 @@ def _require_as_many(
 def _replace(run: Path, folder: Path) -> None:
     """Replace the bundle in a folder and its page; both are made before either is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".sealing-", dir=folder) as scratch:
-        made = seal(run, Path(scratch) / BUNDLE).path
+    with ScratchFolder(".sealing-", folder) as scratch:
+        made = seal(run, scratch / BUNDLE).path
         page = pages.generate(made)
         made.replace(folder / BUNDLE)
     pages.save(page, folder)
