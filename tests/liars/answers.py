@@ -139,6 +139,17 @@ class ScoresLater(_Liar):
         return ids, scores * np.float32(3 if self.searches > LATER else 1)
 
 
+class WorstFirstLater(_Liar):
+    """Names the right rows from the worst to the best, after the gate and the warm-up."""
+
+    name: ClassVar[str] = "worst-first-later"
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
+        ids, scores = honest(vector)
+        step = -1 if self.searches > LATER else 1
+        return np.ascontiguousarray(ids[::step]), np.ascontiguousarray(scores[::step])
+
+
 class UnknownLater(_Liar):
     """Names a row that was never written in each hundredth answer, after the gate."""
 

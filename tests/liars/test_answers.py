@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from answers import (
     FilterLater,
     Honest,
@@ -18,8 +19,8 @@ from answers import (
     StaleAnswers,
     TwiceLater,
     UnknownLater,
+    WorstFirstLater,
 )
-
 from run import Run, measure
 
 pytestmark = pytest.mark.slow  # a whole run for each store that lies
@@ -52,6 +53,7 @@ LIARS = [
     TwiceLater,
     ScoresLater,
     UnknownLater,
+    WorstFirstLater,
     FilterLater,
 ]
 
@@ -98,6 +100,7 @@ def test_an_honest_store_passes_everything(run: Run) -> None:
         (TwiceLater, "answers name a row twice"),
         (ScoresLater, "scores differ from the l2 computed again"),
         (UnknownLater, "name rows that were never written"),
+        (WorstFirstLater, "are not best first by their own scores"),
     ],
 )
 def test_who_answers_otherwise_under_the_clock_is_invalid(

@@ -81,6 +81,7 @@ def _of_answers() -> Iterator[Lie]:
         (answers.TwiceLater, "timed answers: ids named twice"),
         (answers.ScoresLater, "timed answers: scores computed again"),
         (answers.UnknownLater, "timed answers: rows never written"),
+        (answers.WorstFirstLater, "timed answers: order by the store's own scores"),
     ):
         yield Lie(kind, what, (_ANSWERS, invalid))
     yield Lie(

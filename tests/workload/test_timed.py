@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
 from time import perf_counter_ns
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -354,3 +355,14 @@ def test_an_answer_is_judged() -> None:
     found = recorder.summary()
     assert found["count"] == 2
     assert 0.5 <= (found["recall_mean"] or 0) < 1
+
+
+def test_an_answer_that_is_made_when_it_is_taken_apart_is_made_under_the_clock() -> None:
+    class Lazy:
+        def __iter__(self) -> Any:
+            time.sleep(0.01)
+            return iter((np.zeros(K, np.int64), np.zeros(K, np.float32)))
+
+    sample = timed_search(lambda _: Lazy(), np.zeros(DIM, np.float32))  # type: ignore[arg-type, return-value]
+    assert sample.done_ns - sample.sent_ns >= 10_000_000
+    assert isinstance(sample.result, tuple)

@@ -7,18 +7,15 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.gate.model import Answer, GateResults, Ids, Subject, Vectors, difference
-from vectrial.gate.scores import compare
+from vectrial.gate.scores import compare, is_best_first
 from vectrial.gate.sought import may_be_lost
 from vectrial.model.errors import UserError
 from vectrial.model.metric import (
-    LARGER_IS_CLOSER,
     Metric,
-    ScoreKind,
     distances,
     rounding_of,
     tie_tolerance,
@@ -123,7 +120,7 @@ def answers(subject: Subject, report: GateResults) -> float:
     unknown = [i for i, where in enumerate(at) if (where < 0).any()]
     report("known_ids", not unknown, _found(unknown, given, "answers name a row never written"))
     score = subject.can.scores[subject.schema.metric]
-    worse = [i for i, (_, scores) in enumerate(given) if not _best_first(score, scores)]
+    worse = [i for i, (_, scores) in enumerate(given) if not is_best_first(score, scores)]
     report("best_first", not worse, _found(worse, given, "answers are not best first"))
     if unknown:
         report("scores_agree", False, "cannot be judged: answers name rows never written")
@@ -191,13 +188,6 @@ def _found(bad: list[int], answers: list[Answer], what: str) -> str:
         return f"0 of {len(answers)} {what}"
     ids = answers[bad[0]][0].tolist()[:12]
     return f"{len(bad)} of {len(answers)} {what}; the first, to query {bad[0]}: {ids}"
-
-
-def _best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
-    scores = scores[np.isfinite(scores)]  # `scores_agree` covers scores that are not numbers
-    steps = np.diff(scores.astype(np.float64))
-    slack = 1e-6 * np.abs(scores).max(initial=0)
-    return bool((steps <= slack).all() if kind in LARGER_IS_CLOSER else (steps >= -slack).all())
 
 
 def _scores_agree(

@@ -9,13 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.model.metric import FLOAT32_SLACK, Metric, ScoreKind, distances, score_from_distance
+from vectrial.model.metric import (
+    FLOAT32_SLACK,
+    LARGER_IS_CLOSER,
+    Metric,
+    ScoreKind,
+    distances,
+    score_from_distance,
+)
 
 #: For estimates from compressed vectors: least correlation, and largest median relative error.
 CORRELATION, OFF = 0.8, 0.5
 #: Range of scores, and of their errors, relative to the lengths of vectors, within which they are
 #: not expected to correlate.
 ALIKE = 0.01
+
+
+def is_best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
+    """True if scores of an answer (m,) descend from the best, up to rounding. Scores that are not
+    finite are ignored."""
+    scores = scores[np.isfinite(scores)]
+    steps = np.diff(scores.astype(np.float64))
+    slack = 1e-6 * np.abs(scores).max(initial=0)
+    return bool((steps <= slack).all() if kind in LARGER_IS_CLOSER else (steps >= -slack).all())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ recorded."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,9 +38,14 @@ from vectrial.worker.messages import (
     Finished,
     NoMoreTurns,
     Progress,
+    TrialEnded,
     TrialStarted,
     Waiting,
 )
+
+#: A trial that took more than so many times as long as its own clock says, and so many seconds
+#: more, has a clock that was slowed down: messages may be read late on a busy machine.
+_SLOWER_CLOCK, _LATE_S = 1.5, 2.0
 
 
 class JobRunner:
@@ -211,6 +217,7 @@ def _measuring(
     while left:
         by_key = {trial.row.key: trial for trial in left}
         current, anew, at = left[0], False, ""
+        clock = _TrialClock()
         waited: set[str] = set()
         try:
             rest = replace(job, trials=tuple(left))
@@ -218,12 +225,16 @@ def _measuring(
             with process:
                 for message in process.messages(rules.trial_timeout_s):
                     match message:
+                        case TrialEnded(key):
+                            clock.ended(key)
                         case TrialStarted(key):
+                            clock.started(key)
                             current, waited, at = by_key[key], set(), ""
                             process.watched = not type(current.experiment).ends_server
                             watcher.started(current)
                         case Waiting(names):
                             waited = set(names)
+                            clock.forget(waited)
                             waiting = {key: by_key[key] for key in names}
                             times, alike = _times(waiting), _alike(waiting, names)
                             yield WaitingJob(job.label, process, times, alike)
@@ -239,7 +250,7 @@ def _measuring(
                             suspect = None if message.overdue else suspicion(message)
                             fault = process.server_fault(suspected=suspect is not None)
                             anew = message.overdue or fault is not None
-                            record = _record(trial, message)
+                            record = _record(trial, message, clock.fault(message))
                             if message.overdue:
                                 record = replace(record, reason=process.why())
                             on_purpose = type(trial.experiment).ends_server
@@ -291,8 +302,43 @@ def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:
     return f"out of memory ({job.limits})" if killed else ""
 
 
-def _record(trial: PlannedTrial, message: Finished) -> TrialRecord:
+class _TrialClock:
+    """How long each trial took by the clock of this process, which no store can set."""
+
+    def __init__(self) -> None:
+        self._began: dict[str, float] = {}
+        self._took: dict[str, float] = {}
+
+    def started(self, key: str) -> None:
+        """Note that a trial begins."""
+        self._began[key] = time.monotonic()
+
+    def forget(self, keys: Set[str]) -> None:
+        """Leave out trials that wait for turns: their end is heard of when others have theirs."""
+        for key in keys:
+            self._began.pop(key, None)
+
+    def ended(self, key: str) -> None:
+        """Note that a trial has ended."""
+        if key in self._began:
+            self._took[key] = time.monotonic() - self._began.pop(key)
+
+    def fault(self, message: Finished) -> str:
+        """The fault of a trial's own clock; empty if it agrees with this one."""
+        took_s = self._took.get(message.key)
+        if took_s is None or took_s <= _SLOWER_CLOCK * message.duration_s + _LATE_S:
+            return ""
+        return (
+            f"the measuring process's clock says that the trial took {message.duration_s:,.3g} s;"
+            f" it took {took_s:,.3g} s: none of its times is true"
+        )
+
+
+def _record(trial: PlannedTrial, message: Finished, clock_fault: str) -> TrialRecord:
     status, reason = message.status, message.reason
+    if clock_fault:
+        for phase in message.phases:
+            phase.invalidate(clock_fault)
     invalid = [phase for phase in message.phases if not phase.valid]
     if status == "ok" and invalid and len(invalid) == len(message.phases):
         status, reason = "invalid", invalid[0].reason

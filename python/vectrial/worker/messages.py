@@ -218,6 +218,13 @@ class TrialStarted:
     key: str
 
 
+@dataclass(frozen=True)
+class TrialEnded:
+    """A trial has ended by the clock of the measuring process; its results follow later."""
+
+    key: str
+
+
 @dataclass
 class Finished:
     """The outcome of a trial; for `status` and `load` see `results.writer.TrialRecord`. overdue: it

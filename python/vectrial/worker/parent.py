@@ -28,6 +28,7 @@ from vectrial.worker.messages import (
     Progress,
     Serving,
     Strike,
+    TrialEnded,
     TrialStarted,
     TurnResult,
     Waiting,
@@ -54,6 +55,10 @@ class Parent:
     def started(self, key: str) -> None:
         """Report that a trial begins."""
         self._send(TrialStarted(key))
+
+    def ended(self, key: str) -> None:
+        """Report that a trial has ended."""
+        self._send(TrialEnded(key))
 
     def finished(self, trials: Sequence[Finished]) -> None:
         """Send finished trials, and wait until they are written."""

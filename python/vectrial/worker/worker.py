@@ -295,6 +295,7 @@ class _Measurement:
     def _complete(self, out: Finished) -> None:
         out.store_version, out.notes = self.version, self.notes
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
+        self._parent.ended(out.key)
 
     def _get_ready(self, trial: TrialSpec) -> None:
         """Bring the store into the trial's starting state."""

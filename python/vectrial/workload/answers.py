@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
 from vectrial.gate.model import EXACT_FLOOR, ExpectedRows
-from vectrial.gate.scores import compare
+from vectrial.gate.scores import compare, is_best_first
 from vectrial.model import filters
 from vectrial.model.consistency import remembered
 from vectrial.model.context import Context
@@ -154,6 +154,11 @@ def _scores(
         error=context.store.capabilities.score_error,
         slack=_SLACK,
     )
+    unordered = sum(not is_best_first(can.scores[schema.metric], log.scores[n]) for n in whole)
+    if unordered:
+        phase.invalidate(
+            f"{unordered} of {len(whole)} answers looked at are not best first by their own scores"
+        )
     phase.metrics["wrong_scores"] = told.wrong
     if told.wrong:
         phase.invalidate(f"of {len(whole)} answers looked at, {told.detail}")

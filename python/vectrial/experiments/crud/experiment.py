@@ -27,6 +27,7 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.refusals import alike
 from vectrial.model.schema import FieldType
+from vectrial.model.store import Hits
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.workload import dispatch
@@ -225,9 +226,12 @@ class Crud(Experiment):
         truth = context.truth(context.k, None)
         judge = Judge(truth.k, truth.accept_offsets, truth.accept_ids, truth.available)
         search = context.store.searcher(context.k, search_params(context, point))
-        phase, answers = self._timed(
-            context, "find_by_vector", lambda i: search(queries[i % len(queries)])
-        )
+
+        def hits(i: int) -> Hits:
+            ids, scores = search(queries[i % len(queries)])
+            return ids, scores
+
+        phase, answers = self._timed(context, "find_by_vector", hits)
         phase.params = {**phase.params, "k": context.k, **point}
         yield _judged(phase)
         given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
