@@ -11,7 +11,7 @@ import glob
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def open_text_table(path: Path, options: ReaderOptions) -> VectorSource:
         table = db.read_csv(
             glob.escape(str(path.absolute())),
             sep="\t" if path.suffix.lower() == ".tsv" else None,
+            header=_header(path),
             sample_size=options.rows or -1,
             skiprows=0,  # else lines that do not fit are taken for a preface
             comment="",
@@ -172,14 +173,24 @@ def _parsing(path: Path) -> Iterator[None]:
             raise
 
 
+def _header(path: Path) -> bool | None:
+    """True if the first line must hold names, False if it must not, None if that is DuckDB's to
+    find. pandas names the columns of a matrix by their numbers, and nothing is named by a list."""
+    cells = list[str]()
+    with suppress(csv.Error):
+        cells = next(_rows(path))
+    names = cells[1:] if cells[:1] == [""] else cells
+    numbers = list(map(str, range(len(names))))
+    if names and names == numbers and (len(names) > 3 or len(names) < len(cells)):
+        return True
+    return False if any(len(_numbers(one) or ()) > 1 for one in cells) else None
+
+
 def _check_lines(path: Path) -> None:
     """Raise `DataError` at the first line that is not UTF-8, or has another number of cells than
     the first."""
-    lines = _lines(path)
-    first = next(lines)
-    separator = "\t" if path.suffix.lower() == ".tsv" else max(",;|\t", key=first.count)
-    rows = csv.reader(chain((first,), lines), delimiter=separator)
-    try:
+    rows = _rows(path)
+    with suppress(csv.Error):
         cells = len(next(rows))
         for row in rows:
             if cells > 1 and row and len(row) != cells:
@@ -188,8 +199,14 @@ def _check_lines(path: Path) -> None:
                     where=f"{path}, line {rows.line_num}",
                     remedy="it is cut short, or a cell that holds a separator has no quotes",
                 )
-    except csv.Error:
-        return
+
+
+def _rows(path: Path) -> Any:
+    """The cells of each line, read by Python; slow."""
+    lines = _lines(path)
+    first = next(lines)
+    separator = "\t" if path.suffix.lower() == ".tsv" else max(",;|\t", key=first.count)
+    return csv.reader(chain((first,), lines), delimiter=separator)
 
 
 def _lines(path: Path) -> Iterator[str]:
