@@ -12,7 +12,8 @@ ARG EXTRAS=quick
 ARG WEB_EXTRAS=
 COPY dist/*.whl /tmp/dist/
 RUN python -m pip install --no-cache-dir "$(ls /tmp/dist/vectrial-*_$(uname -m).whl)[${EXTRAS}]" \
-        "$(ls /tmp/dist/vectrial_web-*.whl)${WEB_EXTRAS:+[$WEB_EXTRAS]}" /tmp/dist/vectrial_reproduce-*.whl \
+        "$(ls /tmp/dist/vectrial_web-*.whl)${WEB_EXTRAS:+[$WEB_EXTRAS]}" \
+        /tmp/dist/vectrial_datasets-*.whl /tmp/dist/vectrial_reproduce-*.whl \
     && rm -r /tmp/dist \
     && useradd --create-home --uid 1000 vectrial \
     && mkdir -m 1777 /work /cache

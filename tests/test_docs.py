@@ -170,8 +170,8 @@ def test_what_the_page_of_datasets_makes_of_text_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my.json").write_text('[{"id": 1, "embedding": [0.5, 1, 2]}]')
-    Path("my.csv").write_text('id,embedding\n1,"[0.5, 1, 2]"\n')
-    Path("wide.csv").write_text("id,v0,v1,v2\n1,0.5,1,2\n")
+    duckdb.sql("select 1 as id, '[0.5, 1, 2]' as embedding").write_parquet("text.parquet")
+    duckdb.sql("select 1 as id, 0.5 as v0, 1 as v1, 2 as v2").write_parquet("wide.parquet")
     page = (DOCS / "datasets.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     imported, *made = ast.parse(block).body

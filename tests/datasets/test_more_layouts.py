@@ -288,7 +288,7 @@ FILES: dict[str, tuple[str, Callable[[Path], object], str]] = {
     ),
     "an index of FAISS": ("a.faiss", lambda path: path.write_bytes(b"IxF2" + bytes(60)), "format"),
     "safetensors": ("a.safetensors", lambda path: path.write_bytes(b"\x10" + bytes(30)), "format"),
-    "CSV": ("a.csv", lambda path: path.write_text("id,embedding\n"), "make Parquet of it"),
+    "JSON": ("a.json", lambda path: path.write_text("[]"), "make Parquet of it"),
     "words and numbers": ("glove.txt", lambda path: path.write_text("the 0.1 0.2\n"), "format"),
 }
 

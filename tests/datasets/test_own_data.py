@@ -299,11 +299,7 @@ def test_json_lines_with_own_ids(tmp_path: Path, ids: str) -> None:
     assert dataset.metadata.column_names == ["id", "score", "a.b"]
 
 
-def test_arrays_are_numbered_and_text_tables_show_the_way(tmp_path: Path) -> None:
+def test_arrays_are_numbered(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", VECTORS.astype(np.float64))
     dataset = import_file(Import(tmp_path / "v.npy", metric=Metric.L2, queries=5))
     assert dataset.dim == DIM
-    (tmp_path / "w.csv").write_text("id,v0,v1\na,0.1,0.2\n")
-    with pytest.raises(UserError) as refused:
-        import_file(Import(tmp_path / "w.csv", metric=Metric.L2))
-    assert "duckdb" in str(refused.value.remedy)

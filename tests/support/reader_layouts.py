@@ -78,6 +78,17 @@ def jsonl(path: Path, x: Matrix, key: str = "emb", **columns: list[Any]) -> Path
     return path
 
 
+def text_table(path: Path, x: Matrix, separator: str = ",", **columns: list[Any]) -> Path:
+    """CSV or TSV: the vectors are texts, in quotes where a comma separates cells."""
+    quote = '"' if separator == "," else ""
+    lines = [separator.join((*columns, "emb"))]
+    for i, row in enumerate(x):
+        cells = (str(values[i]) for values in columns.values())
+        lines.append(separator.join((*cells, f"{quote}{row.tolist()}{quote}")))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def vectordbbench(folder: Path, x: Matrix, q: Matrix, shards: int = 1) -> Path:
     folder.mkdir()
     ids = np.arange(len(x))
@@ -168,6 +179,8 @@ FILES: dict[str, Callable[[Path, Matrix], Path]] = {
     "packed.hdf5": hdf5_packed,
     "a.parquet": lambda path, x: parquet(path, x, id=np.arange(len(x)), t=["é"] * len(x)),
     "a.jsonl": lambda path, x: jsonl(path, x, n=[1, *[None] * (len(x) - 1)], t=["é"] * len(x)),
+    "a.csv": lambda path, x: text_table(path, x, id=list(range(len(x))), t=["é"] * len(x)),
+    "a.tsv": lambda path, x: text_table(path, x, "\t", n=["", *range(1, len(x))]),
 }
 
 

@@ -68,32 +68,92 @@ def unwrapped(text: str) -> str:
     return "\n\n".join(map(block, inspect.cleandoc(text).split("\n\n")))
 
 
+#: Commands that other packages bring: a function as `typer` takes it, by "module:function". `NAME`
+#: is a command of `vectrial`, `GROUP.NAME` of one of its groups.
+COMMANDS: Plugins[object] = Plugins("vectrial.commands", "command", lambda _, found: found)
+
+#: Packages that bring commands which Vectrial's docs name.
+_BROUGHT_BY = {
+    "data.pictures": "vectrial-datasets",
+    "reproduce": "vectrial-reproduce",
+    "serve": "vectrial-web",
+    "site": "vectrial-web",
+}
+
+
+class PluginCommand(LazyCommand):
+    """A command of a plug-in. entry: the name of its entry point."""
+
+    def __init__(self, name: str, entry: str) -> None:
+        self._entry = entry
+        try:
+            super().__init__(name, COMMANDS.target(entry))
+        except (ImportError, OSError, UnicodeDecodeError):
+            super(LazyCommand, self).__init__(name, help="It cannot be imported.")
+
+    def load(self) -> TyperCommand:
+        """Import the module and return the command.
+
+        Raises:
+            PluginError: it cannot be imported, or has no such function.
+        """
+        COMMANDS.load(self._entry)
+        return super().load()
+
+
 class LazyGroup(TyperGroup):
-    """A group of lazy commands. A subclass lists them by name as `places` in `vectrial.cli`."""
+    """A group of lazy commands. A subclass lists them by name as `places` in `vectrial.cli`.
+    Plug-ins bring more: they are searched only when needed, since that reads the metadata of all
+    packages."""
 
     places: ClassVar[Mapping[str, str]]
+    #: The name of the group, which precedes those of its commands: "data" in "data.pictures".
+    group: ClassVar[str] = ""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for name, place in self.places.items():
             self.add_command(LazyCommand(name, f"vectrial.cli.{place}"))
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the help."""
+        self._plug_in()
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None if there is none."""
+        if cmd_name not in self.commands:
+            self._plug_in()
+        return super().get_command(ctx, cmd_name)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The imported command that the arguments name."""
+        """The imported command that the arguments name.
+
+        Raises:
+            UserError: a package that is not installed brings it.
+        """
+        entry = f"{self.group}.{args[0]}" if self.group else args[0]
+        package = _BROUGHT_BY.get(entry)
+        if package is not None and self.get_command(ctx, args[0]) is None:
+            words = f"{self.group} {args[0]}".strip()
+            raise UserError(
+                f"'{words}' is a command of the package {package}, which is not installed",
+                remedy=f"pip install {package}",
+            )
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
+
+    def _plug_in(self) -> None:
+        for entry in COMMANDS:
+            group, _, name = entry.rpartition(".")
+            if group == self.group and name not in self.commands:
+                self.add_command(PluginCommand(name, entry))
 
 
 _DATA_HELP = (
     "List, fetch, import and inspect datasets."
     "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
 )
-
-#: Commands that other packages bring: a function as `typer` takes it, by "module:function".
-COMMANDS: Plugins[object] = Plugins("vectrial.commands", "command", lambda _, found: found)
-
-#: Packages that bring commands which Vectrial's docs name.
-_BROUGHT_BY = {"reproduce": "vectrial-reproduce", "serve": "vectrial-web", "site": "vectrial-web"}
 
 _RAY_HELP = (
     "Look at a Ray cluster before something is measured on it (`vectrial run --on ray`)."
@@ -104,13 +164,13 @@ _RAY_HELP = (
 class DataCommands(LazyGroup):
     """The commands of `vectrial data`."""
 
+    group = "data"
     places: ClassVar = {
         "import": "data:import_",
         "inspect": "data:inspect",
         "truth": "data:truth",
         "list": "data_catalog:list_datasets",
         "fetch": "data_catalog:fetch",
-        "pictures": "data:pictures",
         "remove": "data_catalog:remove",
     }
 
@@ -118,31 +178,12 @@ class DataCommands(LazyGroup):
 class RayCommands(LazyGroup):
     """The commands of `vectrial ray`."""
 
+    group = "ray"
     places: ClassVar = {"check": "ray_cluster:check"}
 
 
-class PluginCommand(LazyCommand):
-    """A command of a plug-in."""
-
-    def __init__(self, name: str) -> None:
-        try:
-            super().__init__(name, COMMANDS.target(name))
-        except (ImportError, OSError, UnicodeDecodeError):
-            super(LazyCommand, self).__init__(name, help="It cannot be imported.")
-
-    def load(self) -> TyperCommand:
-        """Import the module and return the command.
-
-        Raises:
-            PluginError: it cannot be imported, or has no such function.
-        """
-        COMMANDS.load(self.name or "")
-        return super().load()
-
-
 class Commands(LazyGroup):
-    """The commands of `vectrial`, the groups `data` and `ray`, and the commands of plug-ins.
-    Plug-ins are searched only when needed, since that reads the metadata of all packages."""
+    """The commands of `vectrial`, and the groups `data` and `ray`."""
 
     places: ClassVar = {
         "quick": "quick:quick",
@@ -171,33 +212,3 @@ class Commands(LazyGroup):
         ray = RayCommands(name="ray", help=_RAY_HELP, no_args_is_help=True, rich_markup_mode="rich")
         self.add_command(data)
         self.add_command(ray)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names, in the order of the help."""
-        self._plug_in()
-        return list(self.commands)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; None if there is none."""
-        if cmd_name not in self.commands:
-            self._plug_in()
-        return super().get_command(ctx, cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The imported command that the arguments name.
-
-        Raises:
-            UserError: a package that is not installed brings it.
-        """
-        package = _BROUGHT_BY.get(args[0])
-        if package is not None and self.get_command(ctx, args[0]) is None:
-            raise UserError(
-                f"'{args[0]}' is a command of the package {package}, which is not installed",
-                remedy=f"pip install {package}",
-            )
-        return super().resolve_command(ctx, args)
-
-    def _plug_in(self) -> None:
-        for name in COMMANDS:
-            if name not in self.commands:
-                self.add_command(PluginCommand(name))

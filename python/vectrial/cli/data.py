@@ -1,4 +1,4 @@
-"""`vectrial data import`, `pictures`, `inspect` and `truth`."""
+"""`vectrial data import`, `inspect` and `truth`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from vectrial.cli import options
-from vectrial.cli.dataset_view import dataset_object, dataset_table, truth_objects, truth_table
+from vectrial.cli.dataset_view import print_dataset, truth_objects, truth_table
 from vectrial.cli.output import (
     Format,
     print_json,
@@ -22,12 +21,11 @@ from vectrial.cli.output import (
     stdout_console,
 )
 from vectrial.datasets import library
-from vectrial.datasets.ingest import Import, checksum, import_file, metric_of, name_of, peek
+from vectrial.datasets.ingest import Import, import_file, metric_of, name_of, peek
 from vectrial.datasets.inspect import inspect as facts_of
 from vectrial.datasets.readers import FORMATS, ReaderOptions, open_source
-from vectrial.datasets.sources import inspection
 from vectrial.datasets.truth import truth_of
-from vectrial.model.dataset import Dataset, Provenance
+from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
 from vectrial.model.filters import Filter
 from vectrial.model.filters import parse as parse_filter
@@ -105,60 +103,9 @@ def import_(
     )
     with progress_bars() as progress:
         dataset = import_file(task, progress)
-    _print(dataset, form)
+    print_dataset(dataset, form)
     if form is Format.TABLE:
         print(f'\nIn a suite:\n\n[[datasets]]\nname = "{dataset.name}"', file=sys.stderr)
-
-
-def pictures(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=f"Holds {inspection.LAYOUT}.")],
-    name: options.NameOption = None,
-    hold_out: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Good pictures of each class that become normal queries, on which thresholds are"
-            " chosen; at most a third of them.",
-        ),
-    ] = 40,
-    licence: options.LicenceOption = options.LICENCE,
-    force: options.ReplaceOption = False,
-    form: options.FormatOption = Format.TABLE,
-) -> None:
-    """Import labelled pictures as a dataset for the anomaly experiment.
-
-    \b
-    vectrial data pictures mvtec_anomaly_detection --name mvtec-ad --licence CC-BY-NC-SA-4.0
-
-    Normal pictures are stored with their class; other normal ones and defective ones are queries.
-    Features are those of EfficientNet-Lite0 (1280-d), about 20 ms per picture, and are cached.
-    Duplicate pictures are used once. `vectrial reproduce milvus-weaviate` uses a dataset named
-    mvtec-ad if there is one.
-    """
-    if not folder.is_dir():
-        raise UserError("there is no such folder", where=str(folder))
-    name = name or name_of(folder)
-    if library.path(name).exists() and not force:
-        raise UserError(
-            f"a dataset named '{name}' exists already", remedy="--name another, or --force"
-        )
-    with progress_bars() as progress:
-        made = inspection.folder_material(folder, hold_out, progress)
-        dataset = library.save(
-            name,
-            metric=Metric.COSINE,
-            vectors=np.asarray(made.vectors),
-            queries=made.queries,
-            provenance=Provenance(
-                str(folder), licence, checksum(folder, progress), notes=made.notes
-            ),
-            metadata=made.metadata,
-            filters=made.filters,
-            query_metadata=made.query_metadata,
-            replace_existing=force,
-        )
-    _print(dataset, form)
 
 
 def inspect(
@@ -197,7 +144,7 @@ def inspect(
             raise UserError(f"there is no file '{what}', and no dataset of that name", remedy=known)
         else:
             dataset = library.load(what)  # raises, and suggests a name
-    _print(dataset, form)
+    print_dataset(dataset, form)
 
 
 def _annotated(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
@@ -281,13 +228,6 @@ def _filter(text: str) -> Filter:
     except RecursionError as error:
         raise UserError("it is nested too deeply", where="--filter") from error
     return parse_filter(value, at="--filter")
-
-
-def _print(dataset: Dataset, form: Format) -> None:
-    if form is Format.JSONL:
-        print_json([dataset_object(dataset)])
-    else:
-        stdout_console().print(dataset_table(dataset))
 
 
 def _columns(options: list[str] | None) -> tuple[str, ...] | None:

@@ -145,7 +145,7 @@ def remove(
 
 def _variant(name: str, rows: int) -> str:
     """The name of the first `rows` rows of an entry."""
-    if name in library.names() and not catalog.makes(name):
+    if name in library.names() and not (catalog.makes(name) or catalog.is_made_here(name)):
         raise UserError(
             f"'{name}' is a dataset of your own, which is not fetched",
             where="--rows",

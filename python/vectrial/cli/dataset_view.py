@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
+from vectrial.cli.output import Format, print_json, stdout_console
 from vectrial.model.dataset import OWN_IDS, Dataset, Truth
+
+
+def print_dataset(dataset: Dataset, form: Format) -> None:
+    """Print a dataset with its facts, as a table or as a JSON object."""
+    if form is Format.JSONL:
+        print_json([dataset_object(dataset)])
+    else:
+        stdout_console().print(dataset_table(dataset))
 
 
 def dataset_object(dataset: Dataset) -> dict[str, Any]:

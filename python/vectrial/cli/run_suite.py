@@ -140,6 +140,7 @@ def _check_datasets(suite: Suite, measured: Sequence[Mapping[str, Any]], sealed:
     for ref in suite.datasets:
         if catalog.knows(ref.name):
             continue
+        catalog.check_package(ref.name)
         row = known.get(ref.name)
         made = f" (made of {row['source']})" if row else ""
         metric = f" --metric {row['metric_space']}" if row else ""

@@ -268,6 +268,7 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     run = CommittedResult("a", ("run", "suites/a.toml"))
     report = CommittedResult("b", ("reproduce", "docarray-1m"))
     own = "packages/vectrial-reproduce/src/vectrial_reproduce"
+    data = "packages/vectrial-datasets/src/vectrial_datasets"
 
     def ages() -> tuple[int | None, int | None]:
         code._commits.cache_clear()
@@ -284,6 +285,8 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
         ("suites/b.toml", (2, 4)),
         (f"{own}/stores/cuvs.py", (3, 5)),
         (f"{own}/experiments/anomaly/report.py", (3, 5)),
+        (f"{data}/commands/pictures.py", (3, 5)),
+        (f"{data}/sources/images.py", (4, 6)),
     ):
         last = commit(path)
         assert ages() == expected, path
@@ -292,7 +295,7 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     (tmp_path / "engine/src/run/mod.rs").write_text("other")
     assert code.changes() == ["engine/src/run/mod.rs"]
     assert code.behind(run, [last]) == 0
-    assert code.behind(run, [last, first]) == 3
+    assert code.behind(run, [last, first]) == 4
     assert code.behind(run, [last, None]) is None
     assert code.behind(run, ["0" * 40]) is None
     code._commits.cache_clear()

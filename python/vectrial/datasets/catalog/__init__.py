@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from vectrial.datasets import library
-from vectrial.datasets.catalog.model import EXAMPLES, Cost, Entry, Kind, broken, entry_of, listed
+from vectrial.datasets.catalog.model import (
+    CATALOGUES,
+    EXAMPLES,
+    Cost,
+    Entry,
+    Kind,
+    broken,
+    entry_of,
+    listed,
+)
 from vectrial.datasets.library.parts import slices_of
 from vectrial.datasets.readers import Block
 from vectrial.datasets.sources import published, synthetic
@@ -34,6 +43,7 @@ __all__ = [
     "Entry",
     "Kind",
     "broken",
+    "check_package",
     "ensure",
     "entries",
     "entry",
@@ -44,18 +54,27 @@ __all__ = [
 
 _VARIANT = re.compile(r"(?P<base>.+)-(?P<rows>\d{1,9})(?P<unit>[km]?)")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+#: Datasets that another package brings and that docs, examples or fallbacks name.
+_BROUGHT_BY = dict.fromkeys(
+    (
+        *("texture-defects-384", "texture-defects-1280", "fashion-outliers-2048"),
+        *("wordnet-minilm-384", "wordnet-minilm-384-filtered", "dictionaries-minilm-384"),
+        *("fashion-images-2048", "fashion-images-2048-filtered", "fashion-mnist-784", "mnist-784"),
+    ),
+    "vectrial-datasets",
+)
 
 
 def entries() -> tuple[Entry, ...]:
     """All entries of the catalogue, and examples of variants and synthetic datasets."""
-    return (*listed().values(), *map(entry, EXAMPLES))
+    return (*listed().values(), *map(entry, filter(makes, EXAMPLES)))
 
 
 def entry(name: str) -> Entry:
     """The entry of that name, variants and synthetic datasets included.
 
     Raises:
-        UserError: there is none; the message names the nearest one.
+        UserError: there is none; the message names the nearest one, or the package that brings it.
     """
     known = listed()
     if name in known:
@@ -65,6 +84,7 @@ def entry(name: str) -> Entry:
     variant = _VARIANT.fullmatch(name)
     if variant and (base := known.get(variant["base"])) and base.can_be_cut:
         return cut(base, int(variant["rows"]) * _UNITS[variant["unit"]], name)
+    check_package(name)
     raise UserError(
         f"there is no dataset named '{name}'",
         remedy=f"{suggestion(name, {*known, *EXAMPLES, *library.names()})}"
@@ -88,9 +108,29 @@ def makes(name: str) -> bool:
 
 
 def is_made_here(name: str) -> bool:
-    """True if the catalogue makes the dataset from packages or a seed. A public dataset may be
-    imported from its files if these cannot be fetched."""
-    return makes(name) and entry(name).kind is not Kind.PUBLIC
+    """True if the catalogue makes the dataset from packages or a seed, or would if the package that
+    brings it were installed. A public dataset may be imported from its files if these cannot be
+    fetched."""
+    if makes(name):
+        return entry(name).kind is not Kind.PUBLIC
+    return _missing_package(name) is not None
+
+
+def check_package(name: str) -> None:
+    """Raise `UserError` if a package that is not installed brings the dataset."""
+    package = _missing_package(name)
+    if package is not None:
+        raise UserError(
+            f"'{name}' is a dataset of the package {package}, which is not installed",
+            remedy=f"pip install {package}",
+        )
+
+
+def _missing_package(name: str) -> str | None:
+    """The package that brings a dataset or its variants; None if it is installed, or none does."""
+    variant = _VARIANT.fullmatch(name)
+    package = _BROUGHT_BY.get(name) or (_BROUGHT_BY.get(variant["base"]) if variant else None)
+    return None if package in map(CATALOGUES.package, CATALOGUES) else package
 
 
 def cut(base: Entry, rows: int, name: str = "") -> Entry:
@@ -178,6 +218,8 @@ def _instead(requested: Entry) -> str:
     drawn = f"clustered-{requested.dim}-50k-{requested.metric}" + (
         "-filtered" if requested.filtered else ""
     )
+    if not makes(requested.fallback):
+        return f"or use '{drawn}', which needs no source"
     if entry(requested.fallback).kind is Kind.SYNTHETIC:
         return f"or use '{requested.fallback}', which needs no source"
     return f"or use '{requested.fallback}', or '{drawn}', which needs no source"

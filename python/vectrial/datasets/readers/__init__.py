@@ -32,6 +32,7 @@ from vectrial.datasets.readers.matrices import is_pair, open_pair
 from vectrial.datasets.readers.numpy_files import open_npy, open_npz
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
+from vectrial.datasets.readers.text_table import open_text_table
 from vectrial.datasets.readers.vectordbbench import is_vectordbbench, open_vectordbbench
 from vectrial.model.errors import DataError, UserError, control_character, shown
 from vectrial.util.archive import is_archive
@@ -40,12 +41,14 @@ __all__ = ["FORMATS", "Block", "ReaderOptions", "VectorSource", "open_source"]
 
 _Opener = Callable[[Path, ReaderOptions], VectorSource]
 
+_TEXT_TABLES = (".csv", ".tsv")
 _BY_SUFFIX: dict[str, _Opener] = {
     **dict.fromkeys(matrices.TEXMEX_TYPES, matrices.open_texmex),
     **dict.fromkeys(matrices.BIGANN_TYPES, matrices.open_bigann),
     **dict.fromkeys((".hdf5", ".h5"), open_hdf5),
     **dict.fromkeys((".parquet", ".pq"), open_parquet),
     **dict.fromkeys((".jsonl", ".ndjson"), open_jsonl),
+    **dict.fromkeys(_TEXT_TABLES, open_text_table),
     ".npy": open_npy,
     ".npz": open_npz,
 }
@@ -67,14 +70,14 @@ _MAGIC_OF = {
 _MOST_QUERIES = 10_000
 #: Formats in which columns or keys can be chosen.
 _WITH_COLUMNS: tuple[Callable[..., VectorSource], ...] = (
-    *(open_hdf5, open_npz, open_parquet, open_jsonl),
+    *(open_hdf5, open_npz, open_parquet, open_jsonl, open_text_table),
     *(open_shards, open_vectordbbench, open_qdrant),
 )
 _ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError)
 
 #: What `open_source` reads, for help and messages.
 FORMATS = (
-    ".hdf5 (ann-benchmarks), .parquet, .jsonl, .npy, .npz, .fvecs, .ivecs, .bvecs,"
+    ".hdf5 (ann-benchmarks), .parquet, .jsonl, .csv, .tsv, .npy, .npz, .fvecs, .ivecs, .bvecs,"
     " .fbin, .f16bin, .u8bin, .i8bin, .ibin; folders of VectorDBBench, qdrant, texmex, cuVS or"
     " Parquet shards; tar and zip archives of one of these"
 )
@@ -134,20 +137,11 @@ def _open_file(path: Path, options: ReaderOptions) -> VectorSource:
 
 
 def _converted(path: Path) -> str:
-    """A command that converts a text file to Parquet; empty for any other file."""
-    # Of '[0.1, 0.2]' as well as of what pandas writes: '[0.1 0.2]', over several lines.
-    numbers = "regexp_extract_all(embedding, '[-+.0-9eE]+')::float[]"
-    listed = f"select * replace ({numbers} as embedding) from"
-    query = {
-        ".csv": f"{listed} read_csv('{path}')",
-        ".tsv": f"{listed} read_csv('{path}', delim='\\t')",
-        ".json": f"from '{path}'",
-    }.get(path.suffix.lower())
-    if query is None:
+    """A command that converts a JSON file to Parquet; empty for any other file."""
+    if path.suffix.lower() != ".json":
         return ""
-    made = f"duckdb.sql(\"{query}\").write_parquet('{path.with_suffix('.parquet')}')"
-    column = ", where `embedding` is the column of vectors" if listed in query else ""
-    return f"make Parquet of it, in Python: import duckdb; {made}{column}"
+    made = f"duckdb.sql(\"from '{path}'\").write_parquet('{path.with_suffix('.parquet')}')"
+    return f"make Parquet of it, in Python: import duckdb; {made}"
 
 
 def _opened(opener: _Opener, path: Path, options: ReaderOptions) -> VectorSource:
@@ -185,6 +179,8 @@ def _open_folder(folder: Path, options: ReaderOptions, archive: Path | None = No
             return _opened(opener, folder, options)
     there = files_of(folder)
     every = [file for file in there if _is_known(file)]
+    # Beside vectors in another format, tables are labels or scores.
+    every = [file for file in every if _suffix(file) not in _TEXT_TABLES] or every
     below = {file.relative_to(folder).parts[0] for file in every}
     if len(below) == 1 and (only := folder / below.pop()).is_dir():
         return _open_folder(only, options, archive)
@@ -195,7 +191,7 @@ def _open_folder(folder: Path, options: ReaderOptions, archive: Path | None = No
     unknown = [file for file in there if file not in every]
     if not unknown:
         return source
-    note = f"passed over: {_listed(folder, unknown)}, of no format that is read"
+    note = f"passed over: {_listed(folder, unknown)}, of no format that is read beside the others"
     return replace(source, notes=(*source.notes, note))
 
 

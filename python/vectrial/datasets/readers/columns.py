@@ -141,6 +141,12 @@ def _first(texts: Sequence[str], between: str) -> str:
 
 def _no_vectors(schema: pa.Schema, requested: str | None, where: str) -> DataError:
     """The error that no (requested) column holds vectors: says what is there instead."""
+    if requested is not None and requested not in schema.names:
+        return DataError(
+            f"there is no column '{requested}', and none of vectors (lists of numbers)",
+            where=where,
+            remedy=f"it has {listed(schema.names) or 'no columns'}",
+        )
     names = [requested] if requested else [n for n in schema.names if n.lower() in USUAL_VECTORS]
     numbers = [f.name for f in schema if pa.types.is_floating(_plain_type(f.type))]
     remedy = "docs/datasets.md shows how DuckDB makes such a column of text or of several columns"

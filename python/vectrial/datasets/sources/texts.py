@@ -1,4 +1,5 @@
-"""Texts with metadata as datasets of MiniLM embeddings."""
+"""Texts with metadata as datasets of MiniLM embeddings: Debian's here, any corpus by
+`material_of`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from vectrial.datasets.sources import debian, filter_sets, minilm
-from vectrial.datasets.sources.dictionaries import read_edict, read_gcide, read_wordnet
 from vectrial.datasets.sources.material import (
     Material,
     at_most,
@@ -33,49 +33,24 @@ class Corpus:
     notes: tuple[str, ...] = ()
 
 
-def glosses(rows: int | None, queries: int, progress: Progress, *, filtered: bool) -> Material:
-    """WordNet's glosses."""
-    texts, metadata = read_wordnet(progress)
-    corpus = Corpus(texts, metadata, ("pos", "lex_file"), ("n_words", "n_pointers"))
-    return _material(corpus, rows, queries, progress, filtered=filtered)
-
-
 def packages(rows: int | None, queries: int, progress: Progress, *, filtered: bool) -> Material:
     """Debian's package descriptions, from the lists on this machine."""
     texts, metadata, release = debian.read(progress)
     categories = ("section", "maintainer", "homepage_domain", "architecture", "role")
     corpus = Corpus(texts, metadata, categories, ("installed_kib", "n_depends"), (release,))
-    return _material(corpus, rows, queries, progress, filtered=filtered)
+    return material_of(corpus, rows, queries, progress, filtered=filtered)
 
 
-def dictionaries(rows: int | None, queries: int, progress: Progress) -> Material:
-    """WordNet's glosses, GCIDE's senses and EDICT's entries; repeated texts are taken once."""
-    meanings, about = read_wordnet(progress)
-    words = map(str, about.column("word").to_pylist())
-    sources: dict[str, list[tuple[str, str]]] = {
-        "WordNet": list(zip(words, meanings, strict=True)),
-        "GCIDE": read_gcide(progress),
-        "EDICT": read_edict(progress),
-    }
-    entries = [(name, word, text) for name, own in sources.items() for word, text in own]
-    entry_texts = [text for _, _, text in entries]
-    metadata = pa.table(
-        {
-            "dictionary": [name for name, _, _ in entries],
-            "word": [word for _, word, _ in entries],
-            "n_words": pa.array([len(text.split()) for text in entry_texts], pa.int64()),
-            "text": entry_texts,
-        }
-    )
-    counts = ", ".join(f"{len(own)} of {name}" for name, own in sources.items())
-    corpus = Corpus(entry_texts, metadata, ("dictionary",), ("n_words",), (counts,))
-    return _material(corpus, rows, queries, progress, filtered=False)
-
-
-def _material(
+def material_of(
     corpus: Corpus, rows: int | None, queries: int, progress: Progress, *, filtered: bool
 ) -> Material:
-    """The distinct texts in hash order: the first are the queries, the following ones the rows."""
+    """A corpus as a dataset: its distinct texts in hash order, of which the first are the queries
+    and the following ones the rows.
+
+    Raises:
+        SourceUnavailable: the model's package cannot be had.
+        UserError: more rows are requested than there are, or the extra `data` is not installed.
+    """
     order = in_hash_order(corpus.texts)
     used = queries + at_most(len(order) - queries, rows, "the corpus")
     chosen = order[:used]

@@ -19,6 +19,7 @@ from vectrial_reproduce.reports.results.declared import CommittedResult
 _HERE = Path(__file__).parent
 _PACKAGE = "python/vectrial"
 _OWN = "packages/vectrial-reproduce/src/vectrial_reproduce"
+_DATASETS = "packages/vectrial-datasets/src/vectrial_datasets"
 #: Within the package: what only reads runs. Those that left it stand in earlier commits.
 _READERS = (
     "analysis", "api.py", "cli", "compare", "document", "report", "testing",
@@ -30,6 +31,7 @@ _MEASURES = (
     _PACKAGE,
     *(f":(top,exclude){_PACKAGE}/{name}" for name in _READERS),
     *(f"{_OWN}/{name}" for name in ("stores", "experiments", "segments", "detection.py", "locks")),
+    *(f"{_DATASETS}/{name}" for name in ("catalog.py", "sources")),
     *(f":(top,exclude,glob){one}/experiments/**/report.py" for one in (_PACKAGE, _OWN)),
 )
 #: The reports, and where they were.

