@@ -13,6 +13,7 @@ import pytest
 from vectrial.cli import commands
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import UserError
+from vectrial.run import place
 from vectrial.stores.registry import STORES
 from vectrial.suite.model import read_suite
 from vectrial.util.plugins import Plugins
@@ -24,6 +25,15 @@ PLUGINS: dict[Path, dict[str, Any]] = {
     for path in sorted(ROOT.glob("packages/*/pyproject.toml"))
 }
 MODULES = [project["name"].replace("-", "_") for project in PLUGINS.values()]
+
+
+def brought_to(group: str) -> dict[str, str]:
+    """The names in a group of entry points, and the packages that bring them."""
+    return {
+        name: project["name"]
+        for project in PLUGINS.values()
+        for name in project["entry-points"].get(f"vectrial.{group}", {})
+    }
 
 
 @pytest.mark.parametrize("folder", PLUGINS, ids=MODULES)
@@ -53,11 +63,7 @@ def test_what_a_plug_in_registers_is_its_own_and_is_found(folder: Path) -> None:
 def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    brought = {
-        name: project["name"]
-        for project in PLUGINS.values()
-        for name in project["entry-points"]["vectrial.commands"]
-    }
+    brought = {name.partition(".")[0]: package for name, package in brought_to("commands").items()}
     assert brought == commands._BROUGHT_BY
     monkeypatch.setattr(commands, "COMMANDS", {})
     group = commands.Commands(name="vectrial")
@@ -67,6 +73,23 @@ def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
         ) as one:
             group.resolve_command(click.Context(group), [name])
         assert one.value.remedy == f"pip install {package}"
+
+
+def test_a_place_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brought = brought_to("places")
+    assert brought == place._BROUGHT_BY
+    monkeypatch.setattr(place, "PLACES", Plugins("vectrial.none", "place", place._made))
+    for name, package in brought.items():
+        for on in (name, f"{name}://10.0.0.1:1"):
+            with pytest.raises(UserError) as one:
+                place.machines_at(on)
+            assert str(one.value) == (
+                f"--on: '{name}' is a place of the package {package}, which is not installed"
+                f" (pip install {package})"
+            )
+        assert f"{name} with the package {package}" in place.no_place("elsewhere").remedy
 
 
 def test_a_suite_of_the_core_asks_for_what_the_core_has() -> None:

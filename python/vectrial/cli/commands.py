@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from vectrial.model.errors import UserError
 from vectrial.util import interrupts
 from vectrial.util.arrow import load_without_pandas
-from vectrial.util.plugins import Plugins
+from vectrial.util.plugins import Plugins, not_installed
 from vectrial.util.program import loading
 
 
@@ -46,14 +45,18 @@ class LazyCommand(TyperCommand):
 def _summary(module: str, function: str) -> str:
     """The first paragraph of a function's docstring, without importing the module; empty if there
     is none."""
+    found = re.search(
+        rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', _source(module), re.DOTALL | re.MULTILINE
+    )
+    return " ".join(found[1].split()) if found else ""
+
+
+def _source(module: str) -> str:
+    """The source of a module, without importing it; empty if there is none."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return ""
-    source = Path(spec.origin).read_text(encoding="utf-8")
-    found = re.search(
-        rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE
-    )
-    return " ".join(found[1].split()) if found else ""
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def unwrapped(text: str) -> str:
@@ -84,21 +87,25 @@ class LazyGroup(TyperGroup):
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
+#: The help of a plug-in's command or group that is damaged.
+_BROKEN = "It cannot be imported."
+
 _DATA_HELP = (
     "List, fetch, import and inspect datasets."
     "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
 )
 
-#: Commands that other packages bring: a function as `typer` takes it, by "module:function".
+#: Commands that other packages bring: a function as `typer` takes it, by "module:function". The
+#: command NAME of a group is "GROUP.NAME"; the docstring of its module is the help of the group.
 COMMANDS: Plugins[object] = Plugins("vectrial.commands", "command", lambda _, found: found)
 
-#: Packages that bring commands which Vectrial's docs name.
-_BROUGHT_BY = {"reproduce": "vectrial-reproduce", "serve": "vectrial-web", "site": "vectrial-web"}
-
-_RAY_HELP = (
-    "Look at a Ray cluster before something is measured on it (`vectrial run --on ray`)."
-    "\n\nExit codes: 0 fit, 1 not fit, 2 it cannot be used."
-)
+#: Packages that bring commands, or groups of them, which Vectrial's docs name.
+_BROUGHT_BY = {
+    "ray": "vectrial-ray",
+    "reproduce": "vectrial-reproduce",
+    "serve": "vectrial-web",
+    "site": "vectrial-web",
+}
 
 
 class DataCommands(LazyGroup):
@@ -115,20 +122,15 @@ class DataCommands(LazyGroup):
     }
 
 
-class RayCommands(LazyGroup):
-    """The commands of `vectrial ray`."""
-
-    places: ClassVar = {"check": "ray_cluster:check"}
-
-
 class PluginCommand(LazyCommand):
-    """A command of a plug-in."""
+    """A command of a plug-in. entry: its name in `COMMANDS`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, entry: str) -> None:
+        self._entry, name = entry, entry.rpartition(".")[2]
         try:
-            super().__init__(name, COMMANDS.target(name))
+            super().__init__(name, COMMANDS.target(entry))
         except (ImportError, OSError, UnicodeDecodeError):
-            super(LazyCommand, self).__init__(name, help="It cannot be imported.")
+            super(LazyCommand, self).__init__(name, help=_BROKEN)
 
     def load(self) -> TyperCommand:
         """Import the module and return the command.
@@ -136,12 +138,26 @@ class PluginCommand(LazyCommand):
         Raises:
             PluginError: it cannot be imported, or has no such function.
         """
-        COMMANDS.load(self.name or "")
+        COMMANDS.load(self._entry)
         return super().load()
 
 
+class PluginGroup(LazyGroup):
+    """A group of a plug-in's commands. module: the module whose docstring is its help."""
+
+    places: ClassVar = {}
+
+    def __init__(self, name: str, module: str) -> None:
+        try:
+            found = re.match(r'"""(.+?)"""', _source(module), re.DOTALL)
+            text = unwrapped(found[1]) if found else ""
+        except (ImportError, OSError, UnicodeDecodeError):
+            text = _BROKEN
+        super().__init__(name=name, help=text, no_args_is_help=True, rich_markup_mode="rich")
+
+
 class Commands(LazyGroup):
-    """The commands of `vectrial`, the groups `data` and `ray`, and the commands of plug-ins.
+    """The commands of `vectrial`, the group `data`, and the commands and groups of plug-ins.
     Plug-ins are searched only when needed, since that reads the metadata of all packages."""
 
     places: ClassVar = {
@@ -168,9 +184,7 @@ class Commands(LazyGroup):
         data = DataCommands(
             name="data", help=_DATA_HELP, no_args_is_help=True, rich_markup_mode="rich"
         )
-        ray = RayCommands(name="ray", help=_RAY_HELP, no_args_is_help=True, rich_markup_mode="rich")
         self.add_command(data)
-        self.add_command(ray)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the help."""
@@ -191,13 +205,14 @@ class Commands(LazyGroup):
         """
         package = _BROUGHT_BY.get(args[0])
         if package is not None and self.get_command(ctx, args[0]) is None:
-            raise UserError(
-                f"'{args[0]}' is a command of the package {package}, which is not installed",
-                remedy=f"pip install {package}",
-            )
+            raise not_installed(args[0], "command", package)
         return super().resolve_command(ctx, args)
 
     def _plug_in(self) -> None:
-        for name in COMMANDS:
-            if name not in self.commands:
-                self.add_command(PluginCommand(name))
+        for entry in COMMANDS:
+            group, _, name = entry.rpartition(".")
+            if group and group not in self.commands:
+                self.add_command(PluginGroup(group, COMMANDS.module(entry)))
+            within = self.commands[group] if group else self
+            if isinstance(within, PluginGroup | Commands) and name not in within.commands:
+                within.add_command(PluginCommand(entry))
