@@ -19,7 +19,7 @@ from vectrial.model.placement import Limits
 from vectrial.servers.limits import group_name, make_groups
 from vectrial.servers.supervisor import remove
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "packages/vectrial-ray/tests/support"))
 from ray_cluster import RayCluster
 
 REPEATS = 5

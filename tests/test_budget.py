@@ -10,7 +10,13 @@ import budget
 
 
 def test_every_file_of_a_package_counts_once() -> None:
-    names = ["vectrial", "vectrial_datasets", "vectrial_reproduce", "vectrial_web"]
+    names = [
+        "vectrial",
+        "vectrial_datasets",
+        "vectrial_ray",
+        "vectrial_reproduce",
+        "vectrial_web",
+    ]
     assert [package.name for package in budget.packages()] == names
     for package in budget.packages():
         whole = sum(len(path.read_bytes().splitlines()) for path in package.rglob("*.py"))

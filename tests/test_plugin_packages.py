@@ -17,6 +17,7 @@ from vectrial.datasets import catalog
 from vectrial.datasets.catalog.model import CATALOGUES
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import SourceUnavailable, UserError
+from vectrial.run import place
 from vectrial.stores.registry import STORES
 from vectrial.suite.model import read_suite
 from vectrial.util import plugins
@@ -29,6 +30,15 @@ PLUGINS: dict[Path, dict[str, Any]] = {
     for path in sorted(ROOT.glob("packages/*/pyproject.toml"))
 }
 MODULES = [project["name"].replace("-", "_") for project in PLUGINS.values()]
+
+
+def brought_to(group: str) -> dict[str, str]:
+    """The names in a group of entry points, and the packages that bring them."""
+    return {
+        name: project["name"]
+        for project in PLUGINS.values()
+        for name in project["entry-points"].get(f"vectrial.{group}", {})
+    }
 
 
 @pytest.mark.parametrize("folder", PLUGINS, ids=MODULES)
@@ -60,11 +70,7 @@ def test_what_a_plug_in_registers_is_its_own_and_is_found(folder: Path) -> None:
 def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    brought = {
-        name: project["name"]
-        for project in PLUGINS.values()
-        for name in project["entry-points"]["vectrial.commands"]
-    }
+    brought = {_named(entry): package for entry, package in brought_to("commands").items()}
     assert brought == commands._BROUGHT_BY
     monkeypatch.setattr(commands, "COMMANDS", {})
     groups = {"": commands.Commands(name="vectrial"), "data": commands.DataCommands(name="data")}
@@ -76,6 +82,12 @@ def test_a_command_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
         ) as one:
             groups[within].resolve_command(click.Context(groups[within]), [name])
         assert one.value.remedy == f"pip install {package}"
+
+
+def _named(entry: str) -> str:
+    """What is missing with a command: itself, in a group that others have, or else its group."""
+    group = entry.rpartition(".")[0]
+    return entry if group in ("", commands.DataCommands.group) else group
 
 
 def test_a_dataset_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
@@ -117,6 +129,23 @@ def _of_the_core(registered: Callable[..., Any]) -> Callable[..., Any]:
         return {name: some for name, some in found.items() if some[0].package == "vectrial"}
 
     return own
+
+
+def test_a_place_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brought = brought_to("places")
+    assert brought == place._BROUGHT_BY
+    monkeypatch.setattr(place, "PLACES", Plugins("vectrial.none", "place", place._made))
+    for name, package in brought.items():
+        for on in (name, f"{name}://10.0.0.1:1"):
+            with pytest.raises(UserError) as one:
+                place.machines_at(on)
+            assert str(one.value) == (
+                f"--on: '{name}' is a place of the package {package}, which is not installed"
+                f" (pip install {package})"
+            )
+        assert f"{name} with the package {package}" in place.no_place("elsewhere").remedy
 
 
 def test_a_suite_of_the_core_asks_for_what_the_core_has() -> None:

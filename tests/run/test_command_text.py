@@ -176,16 +176,19 @@ def test_a_misspelt_command_is_told_the_nearest() -> None:
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an installed package that brings two commands, one of which is broken."""
+    """The folder of an installed package that brings commands, one of which is broken, and a group
+    with one."""
     about = tmp_path / "pebbles-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pebbles\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(
         "[vectrial.commands]\npebble = pebbles:pebble\nbroken = pebbles:missing\n"
-        "run = pebbles:pebble\n"
+        "run = pebbles:pebble\npond.skip = pebbles:skip\nrun.skip = pebbles:skip\n"
     )
     (tmp_path / "pebbles.py").write_text(
+        '"""What to do\nat a pond.\n\nExit codes: 0."""\n'
         'def pebble() -> None:\n    """Throw a pebble."""\n    print("thrown")\n'
+        'def skip() -> None:\n    """Skip a pebble."""\n    print("skipped")\n'
     )
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
@@ -196,6 +199,15 @@ def test_a_package_brings_a_command() -> None:
     assert re.search(r"pebble\s+Throw a pebble\.", printed("--help"))
     assert call("pebble").out == "thrown\n"
     assert "Measure" in call("run", "--help").out, "a command of Vectrial is not replaced"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_package_brings_a_group_of_commands() -> None:
+    assert re.search(r"pond\s+What to do at a pond\.", printed("--help"))
+    assert re.search(r"skip\s+Skip a pebble\.", printed("pond", "--help"))
+    assert "Exit codes: 0." in printed("pond", "--help")
+    assert call("pond", "skip").out == "skipped\n"
+    assert call("run", "skip", "--help").code == 0, "a command of Vectrial is no group"
 
 
 @pytest.mark.usefixtures("plugin")

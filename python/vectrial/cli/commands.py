@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from vectrial.model.errors import UserError
 from vectrial.util import interrupts
 from vectrial.util.arrow import load_without_pandas
-from vectrial.util.plugins import Plugins
+from vectrial.util.plugins import Plugins, not_installed
 from vectrial.util.program import loading
 
 
@@ -46,14 +45,18 @@ class LazyCommand(TyperCommand):
 def _summary(module: str, function: str) -> str:
     """The first paragraph of a function's docstring, without importing the module; empty if there
     is none."""
+    found = re.search(
+        rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', _source(module), re.DOTALL | re.MULTILINE
+    )
+    return " ".join(found[1].split()) if found else ""
+
+
+def _source(module: str) -> str:
+    """The source of a module, without importing it; empty if there is none."""
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return ""
-    source = Path(spec.origin).read_text(encoding="utf-8")
-    found = re.search(
-        rf'^def {function}\(.*?"""(.+?)(?:\n\n|""")', source, re.DOTALL | re.MULTILINE
-    )
-    return " ".join(found[1].split()) if found else ""
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def unwrapped(text: str) -> str:
@@ -69,16 +72,25 @@ def unwrapped(text: str) -> str:
 
 
 #: Commands that other packages bring: a function as `typer` takes it, by "module:function". `NAME`
-#: is a command of `vectrial`, `GROUP.NAME` of one of its groups.
+#: is a command of `vectrial`, `GROUP.NAME` of one of its groups; the docstring of its module is the
+#: help of a group that nobody else has.
 COMMANDS: Plugins[object] = Plugins("vectrial.commands", "command", lambda _, found: found)
 
-#: Packages that bring commands which Vectrial's docs name.
+#: Packages that bring commands, or groups of them, which Vectrial's docs name.
 _BROUGHT_BY = {
     "data.pictures": "vectrial-datasets",
+    "ray": "vectrial-ray",
     "reproduce": "vectrial-reproduce",
     "serve": "vectrial-web",
     "site": "vectrial-web",
 }
+#: The help of a plug-in's command or group that is damaged.
+_BROKEN = "It cannot be imported."
+
+_DATA_HELP = (
+    "List, fetch, import and inspect datasets."
+    "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
+)
 
 
 class PluginCommand(LazyCommand):
@@ -89,7 +101,7 @@ class PluginCommand(LazyCommand):
         try:
             super().__init__(name, COMMANDS.target(entry))
         except (ImportError, OSError, UnicodeDecodeError):
-            super(LazyCommand, self).__init__(name, help="It cannot be imported.")
+            super(LazyCommand, self).__init__(name, help=_BROKEN)
 
     def load(self) -> TyperCommand:
         """Import the module and return the command.
@@ -108,7 +120,7 @@ class LazyGroup(TyperGroup):
 
     places: ClassVar[Mapping[str, str]]
     #: The name of the group, which precedes those of its commands: "data" in "data.pictures".
-    group: ClassVar[str] = ""
+    group: str = ""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -132,33 +144,19 @@ class LazyGroup(TyperGroup):
         Raises:
             UserError: a package that is not installed brings it.
         """
-        entry = f"{self.group}.{args[0]}" if self.group else args[0]
-        package = _BROUGHT_BY.get(entry)
+        words = (self.group, args[0]) if self.group else (args[0],)
+        package = _BROUGHT_BY.get(".".join(words))
         if package is not None and self.get_command(ctx, args[0]) is None:
-            words = f"{self.group} {args[0]}".strip()
-            raise UserError(
-                f"'{words}' is a command of the package {package}, which is not installed",
-                remedy=f"pip install {package}",
-            )
+            raise not_installed(" ".join(words), "command", package)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
     def _plug_in(self) -> None:
+        """Add the commands that plug-ins bring to this group."""
         for entry in COMMANDS:
             group, _, name = entry.rpartition(".")
             if group == self.group and name not in self.commands:
                 self.add_command(PluginCommand(name, entry))
-
-
-_DATA_HELP = (
-    "List, fetch, import and inspect datasets."
-    "\n\nExit codes: 0 success, 1 cancelled at a prompt, 2 invalid input."
-)
-
-_RAY_HELP = (
-    "Look at a Ray cluster before something is measured on it (`vectrial run --on ray`)."
-    "\n\nExit codes: 0 fit, 1 not fit, 2 it cannot be used."
-)
 
 
 class DataCommands(LazyGroup):
@@ -175,15 +173,23 @@ class DataCommands(LazyGroup):
     }
 
 
-class RayCommands(LazyGroup):
-    """The commands of `vectrial ray`."""
+class PluginGroup(LazyGroup):
+    """A group of a plug-in's commands. module: the module whose docstring is its help."""
 
-    group = "ray"
-    places: ClassVar = {"check": "ray_cluster:check"}
+    places: ClassVar = {}
+
+    def __init__(self, name: str, module: str) -> None:
+        self.group = name
+        try:
+            found = re.match(r'"""(.+?)"""', _source(module), re.DOTALL)
+            text = unwrapped(found[1]) if found else ""
+        except (ImportError, OSError, UnicodeDecodeError):
+            text = _BROKEN
+        super().__init__(name=name, help=text, no_args_is_help=True, rich_markup_mode="rich")
 
 
 class Commands(LazyGroup):
-    """The commands of `vectrial`, and the groups `data` and `ray`."""
+    """The commands of `vectrial`, the group `data`, and the commands and groups of plug-ins."""
 
     places: ClassVar = {
         "quick": "quick:quick",
@@ -209,6 +215,12 @@ class Commands(LazyGroup):
         data = DataCommands(
             name="data", help=_DATA_HELP, no_args_is_help=True, rich_markup_mode="rich"
         )
-        ray = RayCommands(name="ray", help=_RAY_HELP, no_args_is_help=True, rich_markup_mode="rich")
         self.add_command(data)
-        self.add_command(ray)
+
+    def _plug_in(self) -> None:
+        """Add the commands, and the groups, that plug-ins bring."""
+        super()._plug_in()
+        for entry in COMMANDS:
+            group = entry.rpartition(".")[0]
+            if group and group not in self.commands:
+                self.add_command(PluginGroup(group, COMMANDS.module(entry)))

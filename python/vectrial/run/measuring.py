@@ -14,7 +14,7 @@ from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results import note as notes
 from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import exposure
-from vectrial.run.place import HERE, place
+from vectrial.run.place import HERE, machines_at
 from vectrial.run.prepare import Fingerprints, check_machine, prepare
 from vectrial.run.runner import Outcome, Within, here_within, run_plan
 from vectrial.run.watcher import Watcher
@@ -85,7 +85,7 @@ def measure(
     """
     with (
         private_files(),
-        place(settings.on, folder) as where,
+        machines_at(settings.on, folder) as where,
         RunWriter(folder) as writer,
         view(writer) as shown,
     ):

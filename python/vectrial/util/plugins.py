@@ -157,6 +157,16 @@ class Plugins(Mapping[str, T]):
         return f"package '{entry.package}', entry point '{entry.point.name}' of {self.group}"
 
 
+def not_installed(name: str, noun: str, package: str, *, where: str = "") -> UserError:
+    """The error of a plug-in whose package is not installed. noun: see `Plugins`. where: where the
+    plug-in was named, for the message."""
+    return UserError(
+        f"'{name}' is a {noun} of the package {package}, which is not installed",
+        where=where,
+        remedy=f"pip install {package}",
+    )
+
+
 def packages() -> Mapping[str, Path]:
     """The packages of plug-ins with files of their own, such as locks of environments (`locks/`)
     and suites (`suites/`): module names and folders. Each is an entry point in the group

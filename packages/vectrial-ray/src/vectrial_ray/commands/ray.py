@@ -1,4 +1,7 @@
-"""`vectrial ray check`."""
+"""Look at a Ray cluster before something is measured on it (`vectrial run --on ray`).
+
+Exit codes: 0 fit, 1 not fit, 2 it cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def check(
     this machine's, the way to the first machine and back, and how much of a processor's time
     something else took. Exit codes: 0 all are fit, 1 one is not, 2 there is no such cluster.
     """
-    from vectrial.run.on_ray.cluster import address_of, connected, join, leave
+    from vectrial_ray.cluster import address_of, connected, join, leave
 
     with connected(address_of(on)):
         machines = join()
@@ -67,7 +70,7 @@ def check(
 def _fitness(machine: Any, first: Any) -> Fitness:
     import ray
 
-    from vectrial.run.on_ray.clocks import offset_of
+    from vectrial_ray.clocks import offset_of
 
     offset = offset_of(machine.actor)
     ping_us = None

@@ -11,9 +11,9 @@ from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, Scanner, Search
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import VectrialError
 from vectrial.model.progress import LineProgress
-from vectrial.run.on_ray.cluster import connected, join, leave
-from vectrial.run.on_ray.load import Peer
 from vectrial.util.formatting import plural
+from vectrial_ray.cluster import connected, join, leave
+from vectrial_ray.load import Peer
 
 #: Blocks that a machine has at a time: while it scans one, the next is on its way.
 _AHEAD = 2

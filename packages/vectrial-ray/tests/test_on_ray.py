@@ -135,7 +135,7 @@ def test_machines_may_go_and_a_run_may_be_resumed(cluster: RayCluster, tmp_path:
 
 JOIN_WITH_A_STALE_NODE = """
 import json, sys, time, ray
-from vectrial.run.on_ray import cluster
+from vectrial_ray import cluster
 with cluster.connected(sys.argv[1]):
     while not (gone := [node for node in ray.nodes() if not node["Alive"]]):
         time.sleep(0.1)

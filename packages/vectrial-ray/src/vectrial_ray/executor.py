@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.datasets import library, truth
-from vectrial.datasets.library import stored
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.phase import Live
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
-from vectrial.run.on_ray.cluster import Joined, connected, join, leave, of_one_kind
-from vectrial.run.on_ray.events import Began, JobEnded, LogFile, NoteLine, Recorded, TrialBegan
-from vectrial.run.on_ray.machine import MachineKind, kind_of
 from vectrial.run.runner import Conditions
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.formatting import plural
 from vectrial.worker.messages import Progress
+from vectrial_ray.cluster import Joined, connected, join, leave, of_one_kind
+from vectrial_ray.events import Began, JobEnded, LogFile, NoteLine, Recorded, TrialBegan
+from vectrial_ray.machine import MachineKind, kind_of
+from vectrial_ray.transfer import blocks_of
 
 _POLL_S = 0.25
 #: A job with which so many machines were lost is not given to another.
@@ -49,7 +49,7 @@ Group = tuple[Joined, ...]
 
 
 class RayCluster:
-    """The machines of a Ray cluster as a place for measurements. See `cluster`."""
+    """The machines of a Ray cluster that measure the jobs of a run. See `cluster`."""
 
     def __init__(self, machines: Sequence[Joined], unused: int) -> None:
         self.machines = tuple(machines)
@@ -215,7 +215,7 @@ class _JobsUnderWay:
         fingerprint = library.load(name).fingerprint
         if ray.get(machine.actor.lacks.remote(name, fingerprint)):
             self._under.watcher.note(f"{machine.name}: sending dataset '{name}'")
-            for file, block in stored.blocks_of(name):
+            for file, block in blocks_of(name):
                 interrupts.check()
                 ray.get(machine.actor.receive.remote(name, file, block))
             ray.get(machine.actor.received.remote(name))

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial.model.errors import UserError
-from vectrial.run.on_ray.load import Peer
-from vectrial.run.on_ray.machine import Machine, MachineFacts, MachineKind
+from vectrial.run.place import no_place
+from vectrial_ray.load import Peer
+from vectrial_ray.machine import Machine, MachineFacts, MachineKind
 
 #: What `--on` begins with.
 SCHEME = "ray"
-EXTRA = "pip install 'vectrial[ray]'"
+EXTRA = "pip install 'vectrial-ray[ray]'"
 START = "`ray start --head --node-ip-address ADDRESS` on one machine, then what it prints on others"
 _CONNECT_S, _ANSWER_S = 5.0, 120.0
 #: Variables that every machine gets, of all variants.
@@ -34,12 +35,7 @@ def address_of(on: str) -> str:
     """
     scheme, _, address = on.partition("://")
     if scheme != SCHEME or (address and not _is_address(address)):
-        raise UserError(
-            f"'{on}' is no place to run on",
-            where="--on",
-            remedy="here, ray (the cluster of this machine) or ray://HOST:PORT (its head's, 6379"
-            " unless it was started with another)",
-        )
+        raise no_place(on)
     return address or os.environ.get("RAY_ADDRESS", "auto")
 
 
@@ -144,8 +140,8 @@ def join() -> tuple[Joined, ...]:
             raise UserError(
                 f"{name} ({address}) cannot be used: {_first_line(error)}",
                 where="--on",
-                remedy="Vectrial must be installed there as here, and no other work of Ray's may"
-                " have its processors",
+                remedy="Vectrial and vectrial-ray must be installed there as here, and no other"
+                " work of Ray's may have its processors",
             ) from error
         joined.append(Joined(name, address, actor, about))
     try:

@@ -21,7 +21,6 @@ import psutil
 
 from vectrial.datasets import library, truth
 from vectrial.datasets.exact import ExactSearch, Hits, RowBlock, SearchedRows
-from vectrial.datasets.library import stored
 from vectrial.engine.parts import LoadPart, Order
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.errors import VectrialError
@@ -29,11 +28,7 @@ from vectrial.model.placement import Ceiling, Placement
 from vectrial.model.store import Store
 from vectrial.plan.model import Job
 from vectrial.run.job import JobRunner
-from vectrial.run.on_ray import fitness
-from vectrial.run.on_ray.block_search import BlockSearch
-from vectrial.run.on_ray.events import Began, JobEnded, LogFile, Recorded, Reporter
-from vectrial.run.on_ray.load import Peer, RayClients
-from vectrial.run.on_ray.sender import Sender
+from vectrial.run.place import PLACES
 from vectrial.run.redact import Secrecy
 from vectrial.servers.limits import sweep
 from vectrial.stores.registry import STORES
@@ -43,6 +38,12 @@ from vectrial.util.file_modes import private_files
 from vectrial.util.paths import home
 from vectrial.util.version import version
 from vectrial.workload.ceiling import Searches, measure
+from vectrial_ray import fitness
+from vectrial_ray.block_search import BlockSearch
+from vectrial_ray.events import Began, JobEnded, LogFile, Recorded, Reporter
+from vectrial_ray.load import Peer, RayClients
+from vectrial_ray.sender import Sender
+from vectrial_ray.transfer import Incoming, has
 
 #: How long `events` waits for the first.
 WAIT_S = 1.0
@@ -53,10 +54,10 @@ _GIB = 2**30
 
 
 def _plug_ins() -> str:
-    """The packages that bring stores or experiments, Vectrial aside, with their versions."""
-    packages = {
-        registered.package(name) for registered in (STORES, EXPERIMENTS) for name in registered
-    }
+    """The packages that bring stores, experiments or places, Vectrial aside, each with its
+    version."""
+    groups = (STORES, EXPERIMENTS, PLACES)
+    packages = {registered.package(name) for registered in groups for name in registered}
     return ", ".join(map(_with_version, sorted(packages - {"vectrial"}))) or "none"
 
 
@@ -123,7 +124,7 @@ class Machine:
         self._sender: Sender | None = None
         self._search: BlockSearch | None = None
         self._clients: RayClients | None = None
-        self._incoming: dict[str, stored.Incoming] = {}
+        self._incoming: dict[str, Incoming] = {}
 
     def about(self) -> MachineFacts:
         """Facts about this machine."""
@@ -160,12 +161,12 @@ class Machine:
 
     def lacks(self, name: str, fingerprint: str) -> bool:
         """True if this machine lacks a dataset with this content."""
-        return not stored.has(name, fingerprint)
+        return not has(name, fingerprint)
 
     def receive(self, name: str, file: str, block: bytes) -> None:
         """Take the next block of a dataset's file."""
         if name not in self._incoming:
-            self._incoming[name] = stored.Incoming(name)
+            self._incoming[name] = Incoming(name)
         self._incoming[name].write(file, block)
 
     def received(self, name: str) -> None:
@@ -243,7 +244,7 @@ class Machine:
         """Begin a search among a dataset's rows. True if this machine has and reads the rows; else
         they come with each block."""
         rows = None
-        if stored.has(name, fingerprint):
+        if has(name, fingerprint):
             dataset = library.load(name)
             rows = SearchedRows(dataset.vectors, dataset.ids)
         self._search = BlockSearch(question, rows)

@@ -11,8 +11,8 @@ from typing import Any
 from vectrial.engine.parts import Order, Sent
 from vectrial.model.errors import StoreError
 from vectrial.model.placement import Ceiling, Placement
-from vectrial.run.on_ray.clocks import Offset, offset_of
 from vectrial.workload.ceiling import Searches
+from vectrial_ray.clocks import Offset, offset_of
 
 #: From the naming of an instant to it: the machines are told of it meanwhile.
 _LEAD_NS = 100_000_000
