@@ -50,7 +50,7 @@ from vectrial.run.existing import (
 from vectrial.servers.base import NotReady
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of, without_own_ids
+from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.arrow import ids_of
 from vectrial.testing.server_programs import prepared
 
@@ -102,7 +102,7 @@ def opened(reading: ExistingCollection, dataset: Dataset) -> tuple[Store, Datase
     rows = without_own_ids(dataset)
     schema = Schema(DIM, Metric.COSINE, fields_of(rows))
     index = index_of(reading.store, found)
-    store = attached(
+    store = open_existing(
         reading.store, Path(), reading.address, reading.existing, schema, index, keys
     )  # fmt: skip
     return store, rows
@@ -212,7 +212,7 @@ def test_another_index_than_the_suite_says(foreign: tuple[ExistingCollection, Fo
     wrong = replace(found, params={**found.params, name: value + 1})
     schema = Schema(DIM, Metric.COSINE)
     with pytest.raises(UserError, match=f"{name} = {value}"):
-        attached(
+        open_existing(
             reading.store, Path(), reading.address, made.existing, schema,
             index_of(reading.store, wrong), keys_of(_nothing()),
         )  # fmt: skip

@@ -31,7 +31,7 @@ from vectrial.servers.provide import prepare, provide
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.common.server import wait_until
 from vectrial.stores.redis import expressions, search
-from vectrial.stores.redis.common import needs_version
+from vectrial.stores.redis.common import require_version
 from vectrial.stores.redis.existing import as_text, index_info
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
 from vectrial.stores.redis.store import Redis, VectorSetBuild, VectorSetSearch
@@ -282,10 +282,10 @@ def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
 
 def test_versions_that_do_not_fit_are_said(loaded: Redis) -> None:
     assert untested(Redis, loaded.version()) is None
-    needs_version("redis", "8.4.0", least=(8, 2), tried="8.2.3")
+    require_version("redis", "8.4.0", minimum=(8, 2), tested="8.2.3")
     for version in ("7.4.1", "8.0.6", "9.0.0", "seven"):
         with pytest.raises(StoreError, match=version):
-            needs_version("redis", version, least=(8, 2), tried="8.2.3")
+            require_version("redis", version, minimum=(8, 2), tested="8.2.3")
 
 
 def test_without_the_query_engine_it_is_said(

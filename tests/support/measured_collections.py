@@ -23,7 +23,7 @@ from vectrial.model.store import Address, Store
 from vectrial.run.existing import ExistingCollection, describe, index_of, read_rows
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of, without_own_ids
+from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.testing.server_programs import prepared
 
 ROWS, DIM, K = 3_000, 16, 10
@@ -68,7 +68,7 @@ def opened(reading: ExistingCollection, found: Description, dataset: Dataset) ->
     """The store, attached to the collection."""
     schema = Schema(found.dim, dataset.metric, fields_of(without_own_ids(dataset)))
     index = index_of(reading.store, found)
-    return attached(
+    return open_existing(
         reading.store, Path(), reading.address, reading.existing, schema, index, keys_of(dataset)
     )
 

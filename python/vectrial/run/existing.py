@@ -31,7 +31,7 @@ from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
 from vectrial.servers.provide import provide, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached
+from vectrial.stores.attached import open_existing
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.suite.model import Suite, validated
 from vectrial.util.file_names import legible
@@ -148,7 +148,7 @@ def read_rows(
     with library.Writer(
         name_of(reading), found.metric, _provenance(reading), replace_existing=True
     ) as writer:
-        store = attached(
+        store = open_existing(
             reading.store, Path(), reading.address, reading.existing, schema,
             index_of(reading.store, found), keys,
         )  # fmt: skip

@@ -30,21 +30,21 @@ __all__ = [
 ]
 
 
-def _class(found: object) -> type[Store]:
+def _store_class(found: object) -> type[Store]:
     if not (isinstance(found, type) and issubclass(found, Store)):
         raise ValueError("is not a subclass of vectrial.model.store.Store")
     return found
 
 
-def _named(name: str, found: object) -> type[Store]:
-    store = _class(found)
+def _named_store_class(name: str, found: object) -> type[Store]:
+    store = _store_class(found)
     if store.name != name:
         raise ValueError(f"is a store named '{store.name}': name the entry point so, too")
     return store
 
 
 #: Every registered store, by name.
-STORES: Plugins[type[Store]] = Plugins("vectrial.stores", "store", _named)
+STORES: Plugins[type[Store]] = Plugins("vectrial.stores", "store", _named_store_class)
 
 
 def names() -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def resolve(where: str) -> type[Store]:
         StoreError: the reference cannot be imported, or is not a store.
     """
     try:
-        return _class(import_reference(where))
+        return _store_class(import_reference(where))
     except ValueError as error:
         raise StoreError(f"{where} {error}") from error
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -86,7 +86,7 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
         if lacks := environments.lacking(store.environment):
             return Availability(False, lacks, f"on a machine that has one: {make}")
         if store.server is not None and not served:
-            server = _server_at_hand(store)
+            server = _server_availability(store)
             if server.works is False:
                 return server
         if (environments.path(store.environment) / "bin" / "python").exists():
@@ -95,7 +95,7 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
         return Availability(None, "its own environment is made on first use", beforehand)
     if store.module is None or _importable(store.module):
         alone = store.server is None or served
-        return Availability(True) if alone else _server_at_hand(store)
+        return Availability(True) if alone else _server_availability(store)
     if store.extra:
         package = STORES.package(store.name) if store.name in STORES else "vectrial"
         return Availability(False, "not installed", f"pip install '{package}[{store.extra}]'")
@@ -114,7 +114,7 @@ def availability_with_server(store: type[Store]) -> tuple[Availability, Choice |
     return (choice.available if choice is not None and own.works else own), choice
 
 
-def _server_at_hand(store: type[Store]) -> Availability:
+def _server_availability(store: type[Store]) -> Availability:
     from vectrial.servers.provide import choose, recipe_of
 
     recipe = recipe_of(store)

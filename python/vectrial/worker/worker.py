@@ -42,7 +42,7 @@ from vectrial.model.store import Address, Store
 from vectrial.model.trial import OVERDUE
 from vectrial.stats.quantiles import withhold
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of, without_own_ids
+from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
 from vectrial.telemetry.disk import on_disk
 from vectrial.telemetry.machine import add_machine_metrics
@@ -371,7 +371,7 @@ class _Measurement:
         """The store, opened on the collection that somebody else made."""
         assert self.address is not None
         assert self.spec.existing is not None
-        return attached(
+        return open_existing(
             self.kind,
             self._location,
             self.address,

@@ -63,7 +63,7 @@ def to_declared_scores(scores: NDArray[np.floating[Any]], metric: Metric) -> NDA
     return declared.astype(np.float32)
 
 
-def condition_of(text: str) -> dict[str, Any] | None:
+def parse_condition(text: str) -> dict[str, Any] | None:
     """The query for an application's condition, given as JSON in the form that its searches send;
     None for an empty text.
 

@@ -117,7 +117,7 @@ class Elasticsearch(LuceneStore):
             "index_options": options,
         }
 
-    def _neighbours(
+    def _knn_body(
         self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         knn: dict[str, Any] = {"field": self._vector_name, "k": k}
@@ -137,7 +137,7 @@ class Elasticsearch(LuceneStore):
             options["oversample"] = str(params.oversample)
         return options
 
-    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+    def _read_vector_field(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "dense_vector" or not field.get("index", True):
             raise vt.UserError(f"a field of type {field['type']} without an index is not searched")
         if "dims" not in field:
@@ -155,7 +155,7 @@ class Elasticsearch(LuceneStore):
         patient = self._client.options(request_timeout=MERGE_S)
         patient.indices.forcemerge(index=self._name, max_num_segments=segments)
 
-    def _with_vectors(self) -> dict[str, Any]:
+    def _vector_arguments(self) -> dict[str, Any]:
         # Since 9.2 a document comes without its vectors unless they are named.
         if self._major < 9:
             return {}

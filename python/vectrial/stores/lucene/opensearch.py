@@ -107,7 +107,7 @@ class OpenSearch(LuceneStore):
         method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
         return {**field, "space_type": _SPACES[schema.metric], "method": method}
 
-    def _neighbours(
+    def _knn_body(
         self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         if isinstance(params, vt.NoParams):
@@ -125,7 +125,7 @@ class OpenSearch(LuceneStore):
         condition = super()._condition(where)
         if not self._attached or self._index.kind != "flat":
             return condition
-        rows = self._all_rows()
+        rows = self._all_rows_query()
         return rows if condition is None else {"bool": {"filter": [condition, rows]}}
 
     def _scan(self, condition: Query | None) -> Callable[[list[float]], dict[str, Any]]:
@@ -176,7 +176,7 @@ class OpenSearch(LuceneStore):
                 remedy="an index made with knn.derived_source.enabled = false is measured",
             ) from error
 
-    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+    def _read_vector_field(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "knn_vector":
             raise vt.UserError(f"a field of type {field['type']} is not searched")
         method = field.get("method")

@@ -90,7 +90,7 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-def chosen() -> MavenProgram:
+def chosen_program() -> MavenProgram:
     """Elasticsearch's program, of the version that the environment asks for.
 
     Raises:
@@ -139,42 +139,42 @@ def configure(distribution: Path, folder: Path, settings: Mapping[str, str], nam
 
 @dataclass(frozen=True)
 class LuceneServer:
-    """What differs between the two servers.
+    """The program and the settings of one of the two servers.
 
-    name: of the server and its settings file. prefix: of its environment variables.
-    chosen: its program. no_security: the setting that turns its security off.
-    plugin: the plugin that has this setting; empty: the server itself.
+    name: name of the server and of its settings file. prefix: prefix of its environment variables.
+    choose_program: returns the program of the version asked for. no_security: the setting that
+    turns security off. plugin: the plugin with this setting; empty: the server itself has it.
     """
 
     name: str
     prefix: str
-    chosen: Callable[[], MavenProgram]
+    choose_program: Callable[[], MavenProgram]
     no_security: tuple[str, str]
     plugin: str = ""
 
     def program(self, progress: LineProgress) -> Path:
         """See `Recipe.program`."""
-        return self._own() or self.chosen().fetch(progress)
+        return self._own_program() or self.choose_program().fetch(progress)
 
     def at_hand(self) -> Availability:
         """See `Recipe.at_hand`."""
-        return Availability(True) if self._own() else self.chosen().at_hand()
+        return Availability(True) if self._own_program() else self.choose_program().at_hand()
 
-    def _own(self) -> Path | None:
+    def _own_program(self) -> Path | None:
         return given(f"VECTRIAL_{self.name.upper()}_BIN")
 
     def command(
         self, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
     ) -> Command:
         """See `Recipe.command`."""
-        return self._configured(program, folder, settings(folder, ports))
+        return self._configured_command(program, folder, settings(folder, ports))
 
     def node_command(self, program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
         """See `Clustering.command`."""
         own = node_settings(folder, node, cluster.nodes)
-        return self._configured(program, folder, own, len(cluster.nodes))
+        return self._configured_command(program, folder, own, len(cluster.nodes))
 
-    def _configured(
+    def _configured_command(
         self, program: Path, folder: Path, own: dict[str, str], nodes: int = 1
     ) -> Command:
         distribution = program.parent.parent
@@ -189,7 +189,7 @@ class LuceneServer:
         }
         if (distribution / "jdk").is_dir():
             return Command((str(program),), env)
-        home = self.chosen().java_home()
+        home = self.choose_program().java_home()
         java = {f"{self.prefix}_JAVA_HOME": str(home)}
         return Command((str(program),), env | java, needs=(home,))
 
@@ -268,7 +268,7 @@ def _recipe(
 
 
 ELASTICSEARCH: Recipe = _recipe(
-    LuceneServer("elasticsearch", "ES", chosen, ("xpack.security.enabled", "false")),
+    LuceneServer("elasticsearch", "ES", chosen_program, ("xpack.security.enabled", "false")),
     lambda address: ready(ELASTICSEARCH, address, identity="/_security/_authenticate"),
     ("user", "password", "api_key"),
     Image(

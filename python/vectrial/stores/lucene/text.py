@@ -49,11 +49,11 @@ def text_field() -> dict[str, Any]:
 
 
 def build_query(
-    near: Callable[[list[float]], dict[str, Any]], column: str, blend: Blend, boost: float
+    knn_body: Callable[[list[float]], dict[str, Any]], column: str, blend: Blend, boost: float
 ) -> Callable[[list[float], str], dict[str, Any]]:
     """The body of a search by vector and text.
 
-    near: members that find the neighbours of a vector. boost: factor for the BM25 score.
+    knn_body: members that find the neighbours of a vector. boost: factor for the BM25 score.
     """
     field, alpha = f"{column}.{_PART}", blend.alpha
 
@@ -62,7 +62,7 @@ def build_query(
         words = {"match": {field: {"query": text, "boost": weight}}}
         if alpha == 0.0:
             return {"query": words}
-        dense = near(vector)
+        dense = knn_body(vector)
         if alpha == 1.0:
             return dense
         if "knn" in dense:

@@ -106,13 +106,13 @@ def _loaded(state: Mapping[str, Any]) -> bool:
 
 
 def _vector(
-    fields: list[Mapping[str, Any]], wanted: str, name: str, kind: Any
+    fields: list[Mapping[str, Any]], requested_name: str, name: str, kind: Any
 ) -> Mapping[str, Any]:
-    found = [one for one in fields if one["type"] == kind and wanted in ("", one["name"])]
+    found = [one for one in fields if one["type"] == kind and requested_name in ("", one["name"])]
     if len(found) != 1:
         raise UserError(
             f"collection '{name}' has {len(found)} fields of float vectors"
-            + (f" called '{wanted}'" if wanted else ""),
+            + (f" called '{requested_name}'" if requested_name else ""),
             remedy="name it: --vector NAME",
         )
     return found[0]

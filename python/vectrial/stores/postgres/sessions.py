@@ -38,7 +38,7 @@ class Sessions:
         self._taken = (DuplicateObject, UniqueViolation)
         self.main = self._connect({})
 
-    def of(self, settings: Mapping[str, str]) -> Any:
+    def connection(self, settings: Mapping[str, str]) -> Any:
         """The calling thread's connection with these settings."""
         key = (threading.get_ident(), tuple(settings.items()))
         found = self._open.get(key)
@@ -89,7 +89,7 @@ class Sessions:
         return found
 
 
-def replayed(node: Address, position: str) -> bool:
+def has_replayed(node: Address, position: str) -> bool:
     """True if a standby shows all that was written up to a position of the log."""
     from vectrial.stores.postgres.server import connect
 

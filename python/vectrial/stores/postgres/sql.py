@@ -71,7 +71,7 @@ class PgHnswBuild(_Build):
     ef_construction: int = Bound(default=64, ge=4, le=1000)
 
     @model_validator(mode="after")
-    def _enough(self) -> PgHnswBuild:
+    def _check_ef_construction(self) -> PgHnswBuild:
         if self.ef_construction < 2 * self.m:
             raise ValueError("ef_construction is at least 2 m")
         return self
@@ -265,7 +265,7 @@ class TableSearch:
         filtered = self.condition is not None and self.place.own
         return self.params.iterative_scan or (IvfScan.RELAXED if filtered else IvfScan.OFF)
 
-    def _relaxed(self) -> bool:
+    def _is_relaxed(self) -> bool:
         """True if rows may arrive out of distance order."""
         if isinstance(self.params, PgIvfSearch):
             return self._ivf() is IvfScan.RELAXED
@@ -279,7 +279,7 @@ class TableSearch:
         what = ", ".join([place.id_column, f"{near} AS score", *map(quoted, self.further)])
         where = f" WHERE {self.condition}" if self.condition is not None else ""
         search = f"SELECT {what} FROM {place.path}{where} ORDER BY {near} LIMIT {self.k}"
-        if self._relaxed():
+        if self._is_relaxed():
             # Added to zero, a score is not taken for sorted already.
             return f"WITH found AS MATERIALIZED ({search}) SELECT * FROM found ORDER BY score + 0"
         return search
@@ -294,4 +294,4 @@ class TableSearch:
             options |= {"searched": self.place.searched, "query": self.place.query}
         if self.further:
             options["fields"] = ",".join(self.further)
-        return options | ({"sort": "true"} if self._relaxed() else {})
+        return options | ({"sort": "true"} if self._is_relaxed() else {})

@@ -95,10 +95,10 @@ def values_at(payload: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any
     return found
 
 
-def _vector(vectors: Any, wanted: str, name: str) -> tuple[str, Any]:
+def _vector(vectors: Any, requested_name: str, name: str) -> tuple[str, Any]:
     """Name (empty if unnamed) and parameters of the vectors."""
     if not isinstance(vectors, dict):
-        if wanted:
+        if requested_name:
             raise UserError(f"the vectors of '{name}' have no name", where="--vector")
         return "", vectors
-    return named_vector(vectors, wanted, name)
+    return named_vector(vectors, requested_name, name)

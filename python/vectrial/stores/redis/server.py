@@ -149,8 +149,8 @@ def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> 
     return replace(alone, argv=(*argv, *follow))
 
 
-def _ready(recipe: Recipe, needs: str, address: Address) -> None:
-    """Check that the server has loaded its data and knows the command `needs`."""
+def _ready(recipe: Recipe, needed_command: str, address: Address) -> None:
+    """Check that the server has loaded its data and knows the command `needed_command`."""
     import redis
     from redis.exceptions import NoPermissionError
 
@@ -159,12 +159,12 @@ def _ready(recipe: Recipe, needs: str, address: Address) -> None:
             client.ping()  # answers LOADING until the data are there
             if address.nodes:
                 _check_role(client.info("replication"), address)
-            client.execute_command(needs)
+            client.execute_command(needed_command)
         except (redis.AuthenticationError, NoPermissionError) as error:
             raise refused(recipe, address, error) from error
         except redis.ResponseError as error:  # it wants arguments, or does not know it
             if "unknown command" in str(error):
-                raise ServerError(f"redis at {address.host} has no {needs}") from error
+                raise ServerError(f"redis at {address.host} has no {needed_command}") from error
         except redis.RedisError as error:
             raise NotReady(f"{type(error).__name__}: {error}") from error
 
@@ -180,7 +180,7 @@ def _check_role(known: Mapping[str, Any], address: Address) -> None:
         raise NotReady("it is not yet up to date with the first node")
 
 
-def follows(node: Address, offset: int) -> bool:
+def is_caught_up(node: Address, offset: int) -> bool:
     """True if a replica has everything written up to an offset."""
     with connect(node, _ASK_S) as client:
         return int(client.info("replication").get("slave_repl_offset", -1)) >= offset

@@ -110,10 +110,10 @@ class Redis(RedisStore):
         self._client.delete(self._name)
 
     def wait_indexed(self) -> str:
-        from vectrial.stores.redis.server import follows
+        from vectrial.stores.redis.server import is_caught_up
 
         offset = int(self._client.info("replication")["master_repl_offset"])
-        shown = self._wait_followers(lambda node: follows(node, offset))
+        shown = self._wait_followers(lambda node: is_caught_up(node, offset))
         return f"VADD answers when the vector is in the graph{shown}"
 
     def upsert(self, batch: pa.RecordBatch) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
-from vectrial.stores.common.exact import block, nearest
-from vectrial.stores.sqlite.table import DURABILITY, SqliteFile, unpacked
+from vectrial.stores.common.exact import nearest, prepare_vectors
+from vectrial.stores.sqlite.table import DURABILITY, SqliteFile, vectors_of_blobs
 
 _BLOCK_ROWS = 4096
 
@@ -77,7 +77,9 @@ class SqliteStore(SqliteFile):
             best = np.empty(0, np.float64)
             while rows := cursor.fetchmany(_BLOCK_ROWS):
                 ids, packed = zip(*rows, strict=True)
-                part = block(schema.metric, unpacked(packed, schema), np.array(ids, np.int64))
+                part = prepare_vectors(
+                    schema.metric, vectors_of_blobs(packed, schema), np.array(ids, np.int64)
+                )
                 near_ids, near = nearest(part, vector, k)
                 best_ids, best = np.append(best_ids, near_ids), np.append(best, near)
                 order = np.lexsort((best_ids, best))[:k]

@@ -82,11 +82,11 @@ class SqliteVecStore(SqliteFile):
                 f"(id INTEGER PRIMARY KEY, vector FLOAT[{schema.dim}] distance_metric={measure})"
             )
 
-    def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
+    def _after_insert(self, connection: Any, batch: pa.RecordBatch) -> None:
         pairs = zip(vt.ids_of(batch).tolist(), blobs(vt.vectors_of(batch)), strict=True)
         connection.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", pairs)
 
-    def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
+    def _after_delete(self, connection: Any, ids: NDArray[np.int64]) -> None:
         connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:

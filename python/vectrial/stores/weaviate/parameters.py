@@ -33,7 +33,7 @@ class Protocol(StrEnum):
     GRAPHQL = "graphql"
 
 
-class Copies(vt.Spreading):
+class WeaviateSpreading(vt.Spreading):
     """shards, replication_factor: see `Spreading`. write_consistency: of inserts and deletes; None
     leaves it to the server, which waits for a quorum."""
 
@@ -48,11 +48,11 @@ class WeaviateReads(vt.Params):
     protocol: Protocol = Protocol.GRPC
 
 
-class WeaviateHnswBuild(Copies):
+class WeaviateHnswBuild(WeaviateSpreading):
     """m, ef_construction: of each shard's graph (the lowest layer has up to 2m links).
     filter_strategy: how the graph is searched under a filter. flat_search_cutoff: where a filter
     keeps fewer rows than this, these are scanned exactly instead of searching the graph. shards,
-    replication_factor, write_consistency: see `Copies`."""
+    replication_factor, write_consistency: see `WeaviateSpreading`."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)

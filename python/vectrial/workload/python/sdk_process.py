@@ -25,7 +25,7 @@ from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of
+from vectrial.stores.attached import keys_of, open_existing
 from vectrial.util.children import program
 from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers
 from vectrial.workload.ndcg import Gains
@@ -65,7 +65,9 @@ class Opening:
         if self.existing is not None:
             assert at is not None, "it is in a server"
             keys = keys_of(library.load(self.dataset))
-            return attached(kind, self.location, at, self.existing, self.schema, self.index, keys)
+            return open_existing(
+                kind, self.location, at, self.existing, self.schema, self.index, keys
+            )
         store = self._made(at)
         store.open(self.schema, self.index)
         return store

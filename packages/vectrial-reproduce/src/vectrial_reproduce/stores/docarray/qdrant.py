@@ -12,7 +12,7 @@ from pydantic import Field as Bound
 from vectrial.model.filters import Range
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant.common import NORMS
-from vectrial.stores.qdrant.filters import Words, translate
+from vectrial.stores.qdrant.filters import ConditionConstructors, translate
 from vectrial_reproduce.stores.docarray.indexed import CAVEATS, SERVED_CAVEATS, ServedDocumentArray
 
 _DISTANCES = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot"}
@@ -32,7 +32,7 @@ def _any_of(key: str, values: Sequence[str | int]) -> dict[str, Any]:
 
 
 #: Conditions as DocArray takes them: as they are in Qdrant's JSON.
-_WORDS = Words(
+_WORDS = ConditionConstructors(
     must=lambda conditions: {"must": conditions},
     should=lambda conditions: {"should": conditions},
     must_not=lambda conditions: {"must_not": conditions},
