@@ -127,7 +127,7 @@ def told(rows: int = 60) -> Dataset:
 
 def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
     whole = told()
-    task = hybrid_truth.task(whole, None, "source", 10, seed=1)
+    task = hybrid_truth.make_task(whole, None, "source", 10, seed=1)
     assert task.field == "about"
     assert len(task.texts) == len(task.dataset.queries) == 10
     assert task.dataset.rows == 50
@@ -141,18 +141,18 @@ def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
         assert relevant == {id_ for id_ in source if source[id_] == of} - taken
         assert relevant
     with pytest.raises(StoreError, match="no two rows"):
-        hybrid_truth.task(whole, "about", "package", 10, seed=1)
-    assert hybrid_truth.task(whole, "about", None, 10, seed=1).relevant is None
+        hybrid_truth.make_task(whole, "about", "package", 10, seed=1)
+    assert hybrid_truth.make_task(whole, "about", None, 10, seed=1).relevant is None
 
 
 def ends() -> tuple[hybrid_truth.HybridTruthTask, list[Blend]]:
-    task = hybrid_truth.task(told(), "about", "source", 10, seed=1)
+    task = hybrid_truth.make_task(told(), "about", "source", 10, seed=1)
     return task, [Blend("about", alpha, Fusion.RELATIVE_SCORE, 20) for alpha in (1.0, 0.0)]
 
 
 def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
     task, blends = ends()
-    vector, text = hybrid_truth.exact(task, 4, blends, whole_text=False)
+    vector, text = hybrid_truth.exact_fusions(task, 4, blends, whole_text=False)
     ids, dataset = task.dataset.ids, task.dataset
     assert dataset.metadata is not None
     assert vector.judgments is not None
@@ -183,7 +183,7 @@ def test_scores_of_all_rows_are_held_for_one_query_at_a_time(
 
     monkeypatch.setattr(Bm25, "scores", watched)
     task, blends = ends()
-    hybrid_truth.exact(task, 4, blends, whole_text=True)
+    hybrid_truth.exact_fusions(task, 4, blends, whole_text=True)
     assert len(made) == len(task.texts), "once for all weights"
 
 

@@ -22,7 +22,7 @@ from vectrial.experiments.common import readiness
 from vectrial.experiments.common.page_reads import export
 from vectrial.experiments.common.readiness import cold_searches
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.time_to_searchable.experiment import _Watch
+from vectrial.experiments.time_to_searchable.experiment import _LoadWatch
 from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
@@ -237,7 +237,7 @@ def by_cold_searches(script: Script, folder: Path) -> Errors:
 
 def by_looks(script: Script, folder: Path) -> Errors:
     with world(Scripted, "flat", folder, State.LOADED) as context:
-        watch = _Watch(context, {}, looks=1, probes=10, acknowledged=ROWS)
+        watch = _LoadWatch(context, {}, looks=1, probes=10, acknowledged=ROWS)
         script.begin("search")
         watch.look(context.store, {"stage": "ready"})
     return watch.phases[0].errors

@@ -155,7 +155,7 @@ class Experiment(ExactModel, ABC):
     lanes: ClassVar[frozenset[Lane] | None] = None
 
     @model_validator(mode="after")
-    def _ends_after_it_may(self) -> Self:
+    def _check_max_s(self) -> Self:
         """Raise if `max_s` would end a phase before the `min_s` that was asked for."""
         least, most = getattr(self, "min_s", None), getattr(self, "max_s", None)
         asked = "min_s" in self.model_fields_set
@@ -369,13 +369,13 @@ def refuse_library(target: Target, clients: int, work: str) -> None:
         raise Unsupported(f"{target.name} is a library: one client {work}")
 
 
-def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
+def row_searcher(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
     """A search for rows by their own vectors. Each row is its own nearest neighbour, so only a few
     are requested, whatever the suite's k: some stores refuse a k beyond their search effort."""
     return store.searcher(min(context.k, _LOOKED_AT), search_params(context, point))
 
 
-def seeing_writes(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
+def point_with_fresh_reads(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
     """The point, with the setting that lets searches see every change acknowledged before them, if
     the store has one and the point does not set it."""
     strong = context.store.capabilities.indexes[context.index.kind].strong_consistency_params

@@ -94,7 +94,7 @@ class ColdStart(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         context.store.flush()
-        warm = self._searched(context, point, "warm", 1000)
+        warm = self._search_phase(context, point, "warm", 1000)
         yield warm
         for how in (Crash.RESTART, Crash.COLD):
             context.progress(0, 1, f"{how}: the server is started again")
@@ -114,18 +114,18 @@ class ColdStart(Experiment):
             store = type(context.store)(context.store.location, address)
             store.durability = context.store.durability
             try:
-                _until_it_answers(context, store, point)
+                _wait_for_answer(context, store, point)
                 answered = time.monotonic()
                 held = replace(context, store=store, address=address)
-                phase = self._searched(held, point, str(how), 0)
+                phase = self._search_phase(held, point, str(how), 0)
                 phase.metrics |= {"restart_s": ready - began, "first_answer_s": answered - ready}
-                _beside(phase, warm)
+                _add_ratios(phase, warm)
                 yield phase
                 phase.look()
             finally:
                 store.close()
 
-    def _searched(
+    def _search_phase(
         self, context: Context, point: Mapping[str, Any], name: str, warmup: int
     ) -> Phase:
         load = ClosedLoop(self.clients, self.duration_s, self.duration_s)
@@ -136,7 +136,7 @@ class ColdStart(Experiment):
         return 3 * self.duration_s + 20.0
 
 
-def _until_it_answers(context: Context, store: Store, point: Mapping[str, Any]) -> None:
+def _wait_for_answer(context: Context, store: Store, point: Mapping[str, Any]) -> None:
     """Open the store, and search until an answer has neighbours.
 
     Raises:
@@ -155,7 +155,7 @@ def _until_it_answers(context: Context, store: Store, point: Mapping[str, Any]) 
     raise StoreError(f"no answer within {_ANSWERS_S:g} s of its start: {why}")
 
 
-def _beside(phase: Phase, warm: Phase) -> None:
+def _add_ratios(phase: Phase, warm: Phase) -> None:
     """Add to a phase how its figures compare with those of the warm server."""
     usual, own = warm.metrics.get("latency_p50"), phase.metrics.get("latency_p50")
     if not usual or own is None:

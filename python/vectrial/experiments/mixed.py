@@ -17,12 +17,12 @@ from vectrial.document.sheet import LATENCY, Sheet, metric
 from vectrial.experiments.base import (
     Experiment,
     Target,
+    point_with_fresh_reads,
     refuse_library,
     search_points,
-    seeing_writes,
 )
 from vectrial.experiments.common import mixed_open_loop
-from vectrial.experiments.common.live_set import TimedAnswer, Version, judge, unjudged
+from vectrial.experiments.common.live_set import TimedAnswer, Version, judge, mark_unjudged
 from vectrial.experiments.common.mixed_open_loop import DELETE, INSERT, KINDS, SEARCH, UPDATE
 from vectrial.model.capabilities import Params
 from vectrial.model.context import Context, search_params
@@ -139,7 +139,7 @@ class Mixed(Experiment):
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _changes(self) -> Mixed:
+    def _check_has_changes(self) -> Mixed:
         if self.rates is not None:
             if SEARCH not in self.rates or len(self.rates) < 2:
                 raise ValueError("rates are of search, and of insert, update or delete")
@@ -201,15 +201,15 @@ class Mixed(Experiment):
 
     def _phases(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if self.rates is None:
-            yield from self._in_order(context, point)
+            yield from self._run_script(context, point)
             return
         clients = int(point["clients"])
         mix = mixed_open_loop.OpenLoopMix(self._rates(), self.duration_s, self.arrivals, clients)
         yield from mixed_open_loop.run(context, point, mix)
 
-    def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        point = seeing_writes(context, point)
-        script = _script(self, context)
+    def _run_script(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        point = point_with_fresh_reads(context, point)
+        script = _draw_script(self, context)
         warmup = context.dataset.queries[: mixed_open_loop.WARMUP]
         store, params = context.store, search_params(context, point)
         search = store.searcher(context.k, params)
@@ -331,7 +331,7 @@ def _judge(
 ) -> None:
     """Record recall and dead answers, unless writes were lost."""
     if lost:
-        unjudged(phase, f"{lost} writes failed: what is there is not known")
+        mark_unjudged(phase, f"{lost} writes failed: what is there is not known")
         return
     versions = [one for own in script.versions.values() for one in own]
     found = [TimedAnswer(script.subjects[at], (at, at), ids) for at, ids in answers.items()]
@@ -370,11 +370,13 @@ class _Script:
         del self.kinds[at:], self.subjects[at:]
 
 
-def _script(asked: Mixed, context: Context) -> _Script:
+def _draw_script(experiment: Mixed, context: Context) -> _Script:
     """Draw the operations, and track which rows are alive."""
     dataset, rng = context.dataset, np.random.default_rng(context.seed)
-    shares = np.array([asked.searches, asked.inserts, asked.updates, asked.deletes])
-    drawn = rng.choice(len(KINDS), asked.operations, p=shares / shares.sum())
+    shares = np.array(
+        [experiment.searches, experiment.inserts, experiment.updates, experiment.deletes]
+    )
+    drawn = rng.choice(len(KINDS), experiment.operations, p=shares / shares.sum())
     script = _Script([], [], {}, {}, {})
     live = dataset.ids.tolist()
     position = {id_: row for row, id_ in enumerate(live)}

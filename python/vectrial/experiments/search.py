@@ -24,7 +24,7 @@ from vectrial.experiments.base import (
     refuse_threads,
     search_points,
 )
-from vectrial.experiments.common.sizes import checked, resolved
+from vectrial.experiments.common.sizes import check_sizes, resolve_sizes
 from vectrial.model import workload
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
@@ -138,7 +138,7 @@ class Search(Experiment):
     trace: tuple[float, ...] = ()
     in_flight: InFlight = workload.IN_FLIGHT
 
-    _sizes = field_validator("sizes")(checked)
+    _sizes = field_validator("sizes")(check_sizes)
 
     @field_validator("rates")
     @classmethod
@@ -165,11 +165,13 @@ class Search(Experiment):
             raise ValueError("not a file of times in seconds, one in each line") from None
 
     @model_validator(mode="after")
-    def _fits(self) -> Search:
+    def _check_fits(self) -> Search:
         times, given = self.trace, self.model_fields_set
         if (self.arrivals == "trace") != bool(times):
             raise ValueError('arrivals = "trace" goes with a trace, and a trace with it')
-        for name in ("clients", "min_s", "max_s") if self.open else ("arrivals", "in_flight"):
+        for name in (
+            ("clients", "min_s", "max_s") if self.is_open_loop else ("arrivals", "in_flight")
+        ):
             if name in given:
                 other = "clients" if name in ("arrivals", "in_flight") else "rates"
                 raise ValueError(f"{name} does not go with {other}: rates are an open loop")
@@ -178,13 +180,13 @@ class Search(Experiment):
         return self
 
     @property
-    def open(self) -> bool:
+    def is_open_loop(self) -> bool:
         """True if arrivals follow a schedule, which does not wait for answers."""
         return bool(self.rates or self.trace)
 
     def points(self, target: Target) -> list[OperatingPoint]:
         found = search_points(target, self.search, self.returns)
-        if self.open:
+        if self.is_open_loop:
             rates = dict.fromkeys(self.rates or (self._own_rate(),))
             found = [point.with_parameters(rate=rate) for rate in rates for point in found]
         else:
@@ -192,7 +194,7 @@ class Search(Experiment):
         if not self.sizes:
             return found
         rows = target.data.rows
-        counts = resolved(self.sizes, rows, least=min(rows, self.least))
+        counts = resolve_sizes(self.sizes, rows, least=min(rows, self.least))
         return [point.with_parameters(rows=count) for count in counts for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
@@ -205,7 +207,7 @@ class Search(Experiment):
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Number of clients at the point; None for an open loop."""
-        return None if self.open else int(point.get("clients", 1))
+        return None if self.is_open_loop else int(point.get("clients", 1))
 
     def _own_rate(self) -> float:
         """Arrivals per second of the trace at its original pace."""
@@ -219,9 +221,9 @@ class Search(Experiment):
         """Hash of the trace's arrival times, which keeps results under two traces distinct."""
         return hashlib.sha256(np.array(self.trace).tobytes()).hexdigest()[:8]
 
-    def offered(self, point: Mapping[str, Any]) -> workload.Load:
+    def load_at(self, point: Mapping[str, Any]) -> workload.Load:
         """The load at a point."""
-        if not self.open:
+        if not self.is_open_loop:
             own = self.duration_s
             least_s, most_s = (self.min_s, self.max_s) if own is None else (own, own)
             return workload.ClosedLoop(int(point.get("clients", 1)), min_s=least_s, max_s=most_s)
@@ -237,12 +239,12 @@ class Search(Experiment):
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
         """True for closed-loop clients, and for the engine's arrivals unless they follow a
         trace."""
-        return not self.open or (lane is Lane.NATIVE and not self.trace)
+        return not self.is_open_loop or (lane is Lane.NATIVE and not self.trace)
 
     def turn_time(self, point: Mapping[str, Any]) -> TurnTime:
         """The time of turns. An open loop has longer slices: few of their requests wait at the
         end."""
-        if self.open:
+        if self.is_open_loop:
             return TurnTime(self.duration_s or _OPEN_S, _OPEN_SLICE_S)
         return super().turn_time(point)
 
@@ -250,11 +252,11 @@ class Search(Experiment):
         yield SearchLoad(
             context,
             point,
-            self.offered(point),
+            self.load_at(point),
             warmup_queries=self.warmup_queries,
             role=Role.SEARCH,
         )
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The duration, or one and a half times the least time."""
-        return 0.5 + (self.duration_s or (_OPEN_S if self.open else self.min_s * 1.5))
+        return 0.5 + (self.duration_s or (_OPEN_S if self.is_open_loop else self.min_s * 1.5))

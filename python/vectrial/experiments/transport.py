@@ -17,7 +17,7 @@ from vectrial.engine.recorders import merge
 from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library
 from vectrial.experiments.common.page_reads import check_reads, export
 from vectrial.experiments.common.readiness import finish
-from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.experiments.common.sizes import Size, check_sizes, resolve_sizes
 from vectrial.model.context import Context, Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
@@ -129,7 +129,7 @@ class Transport(Experiment):
     mixed_s: PositiveSeconds = 5.0
     mixed_rows: Count = 100
 
-    _sizes = field_validator("sizes")(checked)
+    _sizes = field_validator("sizes")(check_sizes)
 
     @model_validator(mode="after")
     def _nothing_put(self) -> Self:
@@ -149,7 +149,7 @@ class Transport(Experiment):
     def points(self, target: Target) -> list[dict[str, Any]]:
         _refuse_unread(target, self.operations)
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
-        sizes = resolved(self.sizes, target.data.rows, whole=False)
+        sizes = resolve_sizes(self.sizes, target.data.rows, whole=False)
         mixed = {"mixed_s": self.mixed_s} if "mixed" in self.operations else {}
         return [
             {"rows": size, "clients": clients, **own, **(mixed if size == sizes[-1] else {})}

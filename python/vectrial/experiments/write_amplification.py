@@ -11,7 +11,7 @@ from pydantic import Field
 
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.common.disk_usage import settled, sizes
+from vectrial.experiments.common.disk_usage import settled_phase, size_phase
 from vectrial.experiments.common.row_parts import insert
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
@@ -95,22 +95,24 @@ class WriteAmplification(Experiment):
         store, dataset = context.store, context.dataset
         count = round(float(point["deleted"]) * dataset.rows)
         store.create(context.schema, context.index)
-        ledger = _Ledger(context, point)
+        ledger = _WrittenBytes(context, point)
         started = perf_counter_ns()
         insert(store, context, dataset, context.progress)
-        yield ledger.describe(sizes(context, "loaded", perf_counter_ns()), started, dataset.rows)
+        yield ledger.describe(
+            size_phase(context, "loaded", perf_counter_ns()), started, dataset.rows
+        )
         started = perf_counter_ns()
         ingest.finish(store, context.progress)
-        yield ledger.describe(settled(context, self.settle_s), started, dataset.rows)
+        yield ledger.describe(settled_phase(context, self.settle_s), started, dataset.rows)
         if not count:
             return
         rng, started = np.random.default_rng([context.seed, 11]), perf_counter_ns()
         store.delete(rng.choice(dataset.ids, count, replace=False))
         left = dataset.rows - count
-        yield ledger.describe(sizes(context, "deleted", perf_counter_ns()), started, left)
+        yield ledger.describe(size_phase(context, "deleted", perf_counter_ns()), started, left)
         started = perf_counter_ns()
         ingest.finish(store, context.progress)
-        phase = settled(context, self.settle_s)
+        phase = settled_phase(context, self.settle_s)
         phase.name = "compacted_again"
         yield ledger.describe(phase, started, left)
 
@@ -119,7 +121,7 @@ class WriteAmplification(Experiment):
         return 8.0 + rows * 20e-6
 
 
-class _Ledger:
+class _WrittenBytes:
     """The bytes inserted, and those written since it was made."""
 
     def __init__(self, context: Context, point: Mapping[str, Any]) -> None:

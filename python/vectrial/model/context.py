@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.model.capabilities import Index, Params
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.existing import Existing
-from vectrial.model.faults import Crash, Fault, Struck
+from vectrial.model.faults import Crash, Fault, FaultEvent
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
@@ -103,7 +103,7 @@ class Context:
     crash: Callable[[Crash], Address] | None = None
     cut_power: Callable[[], None] | None = None
     fill_disk: Callable[[bool], None] | None = None
-    strike: Callable[[int, Fault, bool], Struck] | None = None
+    strike: Callable[[int, Fault, bool], FaultEvent] | None = None
     objects: Callable[[ObjectsRequest], AbstractContextManager[ObjectsAccess]] | None = None
     from_machines: Callable[[Any], Any] | None = None
     written_bytes: Callable[[], int | None] = lambda: None

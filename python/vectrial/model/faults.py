@@ -24,7 +24,7 @@ class Crash(StrEnum):
 
 
 @dataclass(frozen=True)
-class Struck:
+class FaultEvent:
     """A fault that began or ended. node: the node's name. at_ns: `time.perf_counter_ns` before the
     action; took_s: duration of the action."""
 

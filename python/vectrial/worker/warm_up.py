@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from vectrial.experiments.base import looking_for
+from vectrial.experiments.base import row_searcher
 from vectrial.model.context import Context
 from vectrial.model.store import Store
 from vectrial.workload import ingest
@@ -26,7 +26,7 @@ def load_some(context: Context, store: Store) -> None:
 
 def warm_up(context: Context, store: Store, lasts_s: float) -> None:
     """Search for `lasts_s` seconds, one search after the other. Errors of the store are raised."""
-    search, queries = looking_for(store, context, {}), context.dataset.queries
+    search, queries = row_searcher(store, context, {}), context.dataset.queries
     queries = queries if len(queries) else context.dataset.vectors[:_ROWS]
     began = perf_counter()
     while (elapsed_s := perf_counter() - began) < lasts_s:

@@ -30,7 +30,7 @@ from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.faults import Crash, Fault, Struck
+from vectrial.model.faults import Crash, Fault, FaultEvent
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
@@ -135,7 +135,7 @@ class _Measurement:
             self._sampler.follow(self.processes)
         return serving.address
 
-    def _strike(self, node: int, fault: Fault, back: bool) -> Struck:
+    def _strike(self, node: int, fault: Fault, back: bool) -> FaultEvent:
         """Make or end a fault of a node; see `Context.strike`."""
         struck, serving = self._parent.strike(node, fault, back)
         if back:

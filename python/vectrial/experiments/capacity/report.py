@@ -41,7 +41,7 @@ _ANSWERS = (
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )
-#: The columns of `_whose`.
+#: The columns of `_series_cells`.
 _WHOSE = (
     Column("store", "Store", numeric=False),
     Column("dataset", "Dataset", numeric=False),
@@ -89,15 +89,15 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
             )
         if answers:
             title = f"Highest load within limits: {facet.title}"
-            rows = tuple(_answer(run, point) for point in answers)
+            rows = tuple(_answer_row(run, point) for point in answers)
             blocks.append(Table(f"capacity-{facet.slug}", title, _ANSWERS, rows))
     trials = capacities.trials(run)
-    rows = tuple(_look(run, trial, one) for trial in trials for one in capacities.curve(trial))
+    rows = tuple(_step_row(run, trial, one) for trial in trials for one in capacities.curve(trial))
     if rows:
         blocks.append(
             Table("capacity-looks", "Every rate that was measured", _TRIED, rows, grouped_by=0)
         )
-    rows = tuple(_pass(run, trial, one) for trial in trials for one in capacities.passes(trial))
+    rows = tuple(_pass_row(run, trial, one) for trial in trials for one in capacities.passes(trial))
     if rows:
         title = "Search for the recall, one client"
         blocks.append(Table("capacity-passes", title, _PASSES, rows, grouped_by=0))
@@ -112,7 +112,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
     )
 
 
-def _answer(run: RunData, point: Point) -> Row:
+def _answer_row(run: RunData, point: Point) -> Row:
     (first, *_) = point.phases
     rate = spread_cell(point, "sustained_qps", "1")
     cells = (
@@ -139,9 +139,9 @@ def _recall_parameter(point: Point, phase: PhaseResult) -> Cell:
     return replace(cell, text=f"{parameter} {cell.text}")
 
 
-def _look(run: RunData, trial: Trial, tried: CapacityStep) -> Row:
+def _step_row(run: RunData, trial: Trial, tried: CapacityStep) -> Row:
     cells = (
-        *_whose(run, trial),
+        *_series_cells(run, trial),
         plain(tried.number),
         plain(tried.purpose),
         plain(tried.rate, formatting.number(tried.rate)),
@@ -155,9 +155,9 @@ def _look(run: RunData, trial: Trial, tried: CapacityStep) -> Row:
     return Row(cells, "ok" if tried.phase.valid else "invalid", trial.series)
 
 
-def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
+def _pass_row(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
     cells = (
-        *_whose(run, trial),
+        *_series_cells(run, trial),
         plain(formatting.params(capacities.setting(phase))),
         _figure(phase, "recall_mean", "1"),
         _figure(phase, "qps", "1"),
@@ -167,7 +167,7 @@ def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
     return Row(cells, "ok" if phase.valid else "invalid", trial.series)
 
 
-def _whose(run: RunData, trial: Trial) -> tuple[Cell, ...]:
+def _series_cells(run: RunData, trial: Trial) -> tuple[Cell, ...]:
     data = f"{trial.dataset}, {formatting.rows(trial.rows)}"
     return plain(run.labels[trial.series]), plain(data), plain(trial.repeat)
 

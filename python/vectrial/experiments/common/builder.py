@@ -58,7 +58,7 @@ class Builder:
         return (self._indexed_ns - self._started_ns) / 1e9
 
     @property
-    def in_time(self) -> bool:
+    def has_finished_in_time(self) -> bool:
         """True if everything was done when `has_ended` was last called."""
         return self._in_time
 

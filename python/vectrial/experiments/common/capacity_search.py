@@ -28,7 +28,7 @@ class RatePurpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class Try:
+class RateProbe:
     """A rate to measure, in arrivals per second."""
 
     rate: float
@@ -74,7 +74,7 @@ class FoundRate:
     less_than: float | None = None
 
 
-Search = Generator[Try, RateVerdict, FoundRate]
+Search = Generator[RateProbe, RateVerdict, FoundRate]
 
 
 def seek(
@@ -92,22 +92,22 @@ def seek(
         start: the first rate. resolution: relative, 0.05 for 5 %.
         least, most: no rate is tried beyond these.
     """
-    above = _Above()
-    low = yield from _bracket(min(max(start, least), most), least, most, above)
+    failed_rates = _FailedRates()
+    low = yield from _bracket(min(max(start, least), most), least, most, failed_rates)
     if low is None:
-        return above.found(None, None, 0, 0)
-    while above.rate is not None and above.rate / low > 1 + resolution:
-        middle = (low * above.rate) ** 0.5
-        verdict = yield from _decided(middle, RatePurpose.NARROW)
+        return failed_rates.found(None, None, 0, 0)
+    while failed_rates.rate is not None and failed_rates.rate / low > 1 + resolution:
+        middle = (low * failed_rates.rate) ** 0.5
+        verdict = yield from _decide(middle, RatePurpose.NARROW)
         if verdict.held:
             low = middle
         else:
-            above.failed(middle, verdict)
-    return (yield from _confirmed(low, above, resolution, confirmations, least))
+            failed_rates.failed(middle, verdict)
+    return (yield from _confirm(low, failed_rates, resolution, confirmations, least))
 
 
 @dataclass
-class _Above:
+class _FailedRates:
     """Rates that did not hold, each below the one before.
 
     rate: the least of those that narrowed; last: how the least of all was judged; less_than: the
@@ -135,38 +135,38 @@ class _Above:
 
 
 def _bracket(
-    start: float, least: float, most: float, above: _Above
-) -> Generator[Try, RateVerdict, float | None]:
-    """The greatest rate that holds, or None; rates that did not hold go to `above`."""
+    start: float, least: float, most: float, failed_rates: _FailedRates
+) -> Generator[RateProbe, RateVerdict, float | None]:
+    """The greatest rate that holds, or None; rates that did not hold go to `failed_rates`."""
     low: float | None = None
     rate = start
     while True:
-        verdict = yield from _look(rate, RatePurpose.BRACKET)
+        verdict = yield from _measure(rate, RatePurpose.BRACKET)
         if not verdict.held:
-            verdict = yield from _decided(rate, RatePurpose.BRACKET, verdict)
+            verdict = yield from _decide(rate, RatePurpose.BRACKET, verdict)
         if verdict.held:
             low = rate
-            if above.rate is not None or rate >= most:
+            if failed_rates.rate is not None or rate >= most:
                 return low
             rate = min(rate * _STRIDE, most)
         else:
-            above.failed(rate, verdict)
+            failed_rates.failed(rate, verdict)
             if low is not None or rate <= least:
                 return low
             rate = max(rate / _STRIDE, least)
 
 
-def _look(rate: float, purpose: RatePurpose) -> Generator[Try, RateVerdict, RateVerdict]:
+def _measure(rate: float, purpose: RatePurpose) -> Generator[RateProbe, RateVerdict, RateVerdict]:
     """Look at a rate until a verdict counts."""
     while True:
-        verdict = yield Try(rate, purpose)
+        verdict = yield RateProbe(rate, purpose)
         if not verdict.moved:
             return verdict
 
 
-def _decided(
+def _decide(
     rate: float, purpose: RatePurpose, first: RateVerdict | None = None
-) -> Generator[Try, RateVerdict, RateVerdict]:
+) -> Generator[RateProbe, RateVerdict, RateVerdict]:
     """The verdict on a rate on which two looks agree."""
     looks = [] if first is None else [first]
     while True:
@@ -174,23 +174,23 @@ def _decided(
             alike = [look for look in looks if look.held is held]
             if len(alike) >= _ALIKE:
                 return RateVerdict(held, any(look.client for look in alike))
-        looks.append((yield from _look(rate, purpose)))
+        looks.append((yield from _measure(rate, purpose)))
 
 
-def _confirmed(
-    rate: float, above: _Above, resolution: float, confirmations: int, least: float
+def _confirm(
+    rate: float, failed_rates: _FailedRates, resolution: float, confirmations: int, least: float
 ) -> Search:
     """Fresh looks at the answer; it goes down until all of them hold."""
     low = rate
     for steps in range(MOST_STEPS + 1):
         looks: list[RateVerdict] = []
         while len(looks) < confirmations and all(look.held for look in looks):
-            verdict = yield Try(rate, RatePurpose.CONFIRM)
+            verdict = yield RateProbe(rate, RatePurpose.CONFIRM)
             looks = [] if verdict.moved else [*looks, verdict]
         if all(look.held for look in looks):
-            return above.found(rate, low, confirmations, steps)
-        above.failed(rate, looks[-1], narrows=False)
+            return failed_rates.found(rate, low, confirmations, steps)
+        failed_rates.failed(rate, looks[-1], narrows=False)
         if rate <= least:
             break
         rate = max(rate / (1 + resolution) ** (1 + steps // _LONGER_EVERY), least)
-    return above.found(None, low, 0, steps)
+    return failed_rates.found(None, low, 0, steps)

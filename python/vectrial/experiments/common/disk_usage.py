@@ -18,7 +18,7 @@ _DISK = ("disk_bytes", "disk_ratio", "disk_baseline_bytes")
 _BY_KIND = tuple(kind.metric for kind in FileKind)
 
 
-def settled(context: Context, settle_s: float) -> Phase:
+def settled_phase(context: Context, settle_s: float) -> Phase:
     """The phase "settled": bytes on disk of a loaded and indexed store, after it has flushed and
     its folders no longer change.
 
@@ -27,7 +27,7 @@ def settled(context: Context, settle_s: float) -> Phase:
     started = perf_counter_ns()
     context.store.flush()  # what building and waiting have changed
     unsettled = _settle(context, settle_s)
-    phase = sizes(context, "settled", started)
+    phase = size_phase(context, "settled", started)
     if unsettled is not None:
         phase.remark(unsettled)
     return phase
@@ -56,7 +56,7 @@ def _settle(context: Context, settle_s: float) -> str | None:
     return f"settle_s = {settle_s:g} is too short to see it at rest for {_REST_S:g} s"
 
 
-def sizes(context: Context, name: str, started_ns: int) -> Phase:
+def size_phase(context: Context, name: str, started_ns: int) -> Phase:
     """A phase with the bytes now: of the data, on disk, and as the store itself reports them."""
     dataset, store = context.dataset, context.store
     metadata_bytes = 0 if dataset.metadata is None else dataset.metadata.nbytes

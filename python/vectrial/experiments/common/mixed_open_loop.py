@@ -10,8 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from vectrial.experiments.base import seeing_writes
-from vectrial.experiments.common.live_set import NEVER, Span, TimedAnswer, Version, judge, unjudged
+from vectrial.experiments.base import point_with_fresh_reads
+from vectrial.experiments.common.live_set import (
+    NEVER,
+    Span,
+    TimedAnswer,
+    Version,
+    judge,
+    mark_unjudged,
+)
 from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
@@ -45,7 +52,7 @@ class OpenLoopMix:
 
 def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterator[Phase]:
     """A phase for each kind of operation, all measured at the same time."""
-    point = seeing_writes(context, point)
+    point = point_with_fresh_reads(context, point)
     script = OperationScript(context.dataset, mix, context.seed)
     load_1m = os.getloadavg()[0]
     streamed = _send(context, point, mix, script)
@@ -221,7 +228,7 @@ def _judge(
             errors = int(record["recorder"].summary()["errors"] or 0)
             lost += errors + record["in_flight"] + len(stream.due) - record["issued"]
     if lost:
-        unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
+        mark_unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
         return
     versions = script.versions(streamed)
     judge(context.dataset, context.k, versions, script.answers(seen)).write(phase)

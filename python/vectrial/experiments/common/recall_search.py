@@ -27,7 +27,7 @@ class RecallParameter:
         return {"recall_parameter_value": self.values[self.at]} if self.setting else {}
 
     @property
-    def named(self) -> dict[str, str]:
+    def name_entry(self) -> dict[str, str]:
         """Name of the parameter, if there is one."""
         return {"recall_parameter": self.name} if self.name and self.values else {}
 
@@ -36,7 +36,7 @@ class RecallParameter:
         """Setting of the parameter, for progress messages."""
         return "".join(f", {name} = {value}" for name, value in self.setting.items())
 
-    def raised(self) -> bool:
+    def raise_value(self) -> bool:
         """Set the parameter to its next value; False if there is none."""
         if self.at + 1 >= len(self.values):
             return False

@@ -47,7 +47,7 @@ def share_points(
     ]
 
 
-def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
+def take_rows(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
     """The given rows (positions) of a dataset, to be inserted, with the whole's fingerprint."""
     return replace(
         dataset,
@@ -73,7 +73,7 @@ def insert(store: Store, context: Context, rows: Dataset, progress: Progress) ->
         raise StoreError(f"rows could not be inserted: {loaded.reason}")
 
 
-def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArray[np.int64]]:
+def split_non_neighbours(context: Context, count: int) -> tuple[Context, NDArray[np.int64]]:
     """Rows that are no query's neighbours: the truth of every query is the same whether or not they
     are present, so answers can be judged while they are inserted.
 

@@ -29,7 +29,7 @@ _STEP = 7919
 
 
 @dataclass
-class Rowmaker:
+class RowMaker:
     """Makes rows out of a dataset's vectors, and recognises them.
 
     history: of each row the versions that were ever asked for.
@@ -75,13 +75,13 @@ class Rowmaker:
             for at, id_ in enumerate(ids_of(table).tolist())
         }
 
-    def _version(self, id_: int, vector: NDArray[np.float32], told: object) -> int:
+    def _version(self, id_: int, vector: NDArray[np.float32], reported: object) -> int:
         written = self.history.get(id_, [])
-        likely = [v for v in written if v == told] or reversed(written)
-        others = (v for v in reversed(written) if v != told)
+        likely = [v for v in written if v == reported] or reversed(written)
+        others = (v for v in reversed(written) if v != reported)
         for version in (*likely, *others):
             if same_vector(vector, self.vector(id_, version), self.schema, self.kind):
-                return version if told in (None, version) else TORN
+                return version if reported in (None, version) else TORN
         return FOREIGN
 
 
@@ -104,14 +104,14 @@ class Planner:
     version: int = 0
     next_id: int = 0
 
-    def first(self, rows: int, maker: Rowmaker) -> ChangeScript:
+    def first_script(self, rows: int, maker: RowMaker) -> ChangeScript:
         """Script that writes the rows that are present before the first fault."""
         batch = max(self.batch_rows, min(rows, 100))
         changes = [self._insert(min(batch, rows - at)) for at in range(0, rows, batch)]
         return _script(changes, maker, 0.0)
 
-    def next(
-        self, live: Sequence[int], count: int, interval_s: float, maker: Rowmaker
+    def next_script(
+        self, live: Sequence[int], count: int, interval_s: float, maker: RowMaker
     ) -> ChangeScript:
         """Script of `count` changes; rows deleted by an earlier change are not touched again.
 
@@ -142,5 +142,5 @@ class Planner:
         return Change(ChangeKind.INSERT, ids, self.version)
 
 
-def _script(changes: Sequence[Change], maker: Rowmaker, interval_s: float) -> ChangeScript:
+def _script(changes: Sequence[Change], maker: RowMaker, interval_s: float) -> ChangeScript:
     return ChangeScript(tuple(changes), tuple(map(maker.rows, changes)), interval_s)

@@ -180,7 +180,7 @@ class DurabilityExperiment(Experiment):
             series.load(min(self.rows, context.dataset.rows // 2))
             for number in range(self.count):
                 context.progress(number, self.count, f"{outage}: {series.record.broken} broken")
-                series.suffer(late=number % _LATE == _LATE - 1)
+                series.run_outage(late=number % _LATE == _LATE - 1)
                 if series.record.unanswered:
                     break
         phase.ended_ns = perf_counter_ns()

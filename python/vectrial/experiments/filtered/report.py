@@ -56,7 +56,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
                 "marks off a line are invalid or failed the gate.",
                 f"{what} against the share of the rows that a filter keeps ({predicate}) on "
                 f"{facet.title}.",
-                _against_share(drawn, metric, looks),
+                _share_chart(drawn, metric, looks),
                 run.ordered(drawn),
             )
             for metric, what in _METRICS.items()
@@ -88,7 +88,7 @@ def _without_filter(members: Sequence[Point], every: Sequence[Point], run: RunDa
     return list(found.values())
 
 
-def _against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+def _share_chart(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Chart of recall or QPS against the share of rows that a filter keeps, with a line for each
     series, setting and arm of payload indexes. Hollow marks have no payload index, or do not count.
     """

@@ -39,13 +39,13 @@ _PASS_MAX_S = 5.0
 _ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 
 
-def _a_size(text: str) -> str:
+def _check_size(text: str) -> str:
     size_bytes(text)
     return text
 
 
 Sizes = Annotated[
-    tuple[Annotated[str, AfterValidator(_a_size)], ...],
+    tuple[Annotated[str, AfterValidator(_check_size)], ...],
     BeforeValidator(as_list),
     Field(min_length=1),
 ]
@@ -145,19 +145,19 @@ class Fit(Experiment):
         parameter = RecallParameter(kind.recall_parameter, values)
         if not fixed:
             yield from self._find_recall(context, point, parameter)
-        load = self._offered(len(context.dataset.queries))
+        load = self._search_load(len(context.dataset.queries))
         setting = {**point, **parameter.setting}
         if self.warmup_s:
             clients, lasts_s = self.clients or 1, self.warmup_s
-            self._searched(context, setting, ClosedLoop(clients, lasts_s, lasts_s), "warmup")
-        phase = self._searched(context, setting, load, "search")
-        phase.params = {**phase.params, **parameter.named}
+            self._search_phase(context, setting, ClosedLoop(clients, lasts_s, lasts_s), "warmup")
+        phase = self._search_phase(context, setting, load, "search")
+        phase.params = {**phase.params, **parameter.name_entry}
         yield phase
         if context.limit_memory is not None:  # the gate has rows of its own
             with suppress(Unsupported):
                 context.limit_memory(psutil.virtual_memory().total)
 
-    def _offered(self, queries: int) -> Load:
+    def _search_load(self, queries: int) -> Load:
         if self.clients is not None:
             return ClosedLoop(self.clients, self.duration_s, self.duration_s)
         wanted_s = min(min(_QUERIES, queries) / self.rate, _LONGER * self.duration_s)
@@ -192,11 +192,13 @@ class Fit(Experiment):
         def one_pass() -> Phase:
             setting = {**point, **parameter.setting}
             load = ClosedLoop(1, 0.0, _PASS_MAX_S)
-            return self._searched(context, setting, load, "recall")
+            return self._search_phase(context, setting, load, "recall")
 
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
-    def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
+    def _search_phase(
+        self, context: Context, point: Mapping[str, Any], load: Load, name: str
+    ) -> Phase:
         """Searches under limits, whose figures are not compared with others."""
         phase = dispatch.search(context, point, load, name=name)
         phase.role = None

@@ -80,19 +80,19 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
 def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> list[Section]:
     """The section of these stores; empty if there are none."""
     blocks: list[Block] = []
-    for (dataset, rows, limits), members in _grouped(fits).items():
+    for (dataset, rows, limits), members in _group_fits(fits).items():
         data = f"{dataset}, {formatting.rows(rows)}"
         slug = f"{dataset}-{rows}" + (f"-{len(blocks)}" if blocks else "")
         answers = [one for one in members if any(step.purpose for step in one.steps)]
         if answers:
             notes = tuple(_notes(run, answers, prices))
-            table = tuple(_answer(run, one, prices) for one in answers)
+            table = tuple(_answer_row(run, one, prices) for one in answers)
             title = f"The least machine: {data}; {limits}"
             blocks.append(Table(f"fit-{slug}", title, _columns(prices), table, notes))
-            below = tuple(_below(run, one) for one in answers if one.confirmed)
+            below = tuple(_lower_row(run, one) for one in answers if one.confirmed)
             if below:
                 blocks.append(Table(f"fit-below-{slug}", "Just below it", _BELOW, below))
-        steps = tuple(_step(run, one, step) for one in members for step in one.steps)
+        steps = tuple(_step_row(run, one, step) for one in members for step in one.steps)
         title = f"Every step: {data}; {limits}"
         blocks.append(Table(f"fit-steps-{slug}", title, _STEPS, steps, grouped_by=0))
     said = [f"{run.labels[one.series]}: {text}." for one in fits for text in one.contradictions]
@@ -101,7 +101,7 @@ def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) 
     return [Section("fit", "The least machine", _LEAD, tuple(blocks))] if blocks else []
 
 
-def _grouped(fits: Sequence[FitResult]) -> dict[tuple[str, int, str], list[FitResult]]:
+def _group_fits(fits: Sequence[FitResult]) -> dict[tuple[str, int, str], list[FitResult]]:
     """Results by data and requirements."""
     found: dict[tuple[str, int, str], list[FitResult]] = {}
     for one in fits:
@@ -127,31 +127,31 @@ def _notes(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> It
         )
 
 
-def _answer(run: RunData, one: FitResult, prices: Prices | None) -> Row:
-    if one.memory_bytes is None or one.cpus is None:
+def _answer_row(run: RunData, fit: FitResult, prices: Prices | None) -> Row:
+    if fit.memory_bytes is None or fit.cpus is None:
         columns = len(_columns(prices))
-        cells = [plain(run.labels[one.series]), *[absent_cell(one.reason)] * (columns - 1)]
-        return Row(tuple(cells), "invalid", one.series)
-    ratio = one.memory_bytes / one.raw_bytes
+        cells = [plain(run.labels[fit.series]), *[absent_cell(fit.reason)] * (columns - 1)]
+        return Row(tuple(cells), "invalid", fit.series)
+    ratio = fit.memory_bytes / fit.raw_bytes
     cells = [
-        plain(run.labels[one.series]),
-        plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one.below_memory)),
+        plain(run.labels[fit.series]),
+        plain(fit.memory_bytes, formatting.size(fit.memory_bytes), _at_most(fit.below_memory)),
         times_cell(ratio),
-        _beyond_empty(one),
-        plain(one.cpus, f"{one.cpus:g}", _at_most(one.below_cpus)),
-        _spread(one, "qps", "1/s"),
-        _spread(one, "latency_p99", "us"),
-        _spread(one, "recall_mean", "1"),
-        _errors(one),
-        _spread(one, "ready_s", "s"),
-        plain(formatting.params(one.setting) if one.setting else formatting.NOTHING),
-        _spread(one, "empty_rss_bytes", "B"),
-        plain(len(one.confirmed)),
+        _memory_growth_cell(fit),
+        plain(fit.cpus, f"{fit.cpus:g}", _at_most(fit.below_cpus)),
+        _spread(fit, "qps", "1/s"),
+        _spread(fit, "latency_p99", "us"),
+        _spread(fit, "recall_mean", "1"),
+        _errors(fit),
+        _spread(fit, "ready_s", "s"),
+        plain(formatting.params(fit.setting) if fit.setting else formatting.NOTHING),
+        _spread(fit, "empty_rss_bytes", "B"),
+        plain(len(fit.confirmed)),
     ]
     if prices is not None:
-        month = one.per_month(prices)
+        month = fit.per_month(prices)
         cells.append(plain(month, formatting.NOTHING if month is None else f"{month:,.2f}"))
-    return Row(tuple(cells), series=one.series)
+    return Row(tuple(cells), series=fit.series)
 
 
 def _at_most(below: FitStep | None) -> str:
@@ -159,48 +159,48 @@ def _at_most(below: FitStep | None) -> str:
     return "" if below is not None else "at most: no lower limit failed"
 
 
-def _spread(one: FitResult, metric: str, unit: str) -> Cell:
-    spread = one.spread(metric)
+def _spread(fit: FitResult, metric: str, unit: str) -> Cell:
+    spread = fit.spread(metric)
     if spread is None:
         return absent_cell("not known in every step that confirmed")
     show = formatting.recall if formatting.is_recall(metric) else None
     return value_cell(spread, unit, show=show)
 
 
-def _beyond_empty(one: FitResult) -> Cell:
+def _memory_growth_cell(fit: FitResult) -> Cell:
     """The least memory minus the memory before any rows, relative to the vectors."""
-    empty = one.spread("empty_rss_bytes")
-    if empty is None or one.memory_bytes is None:
+    empty = fit.spread("empty_rss_bytes")
+    if empty is None or fit.memory_bytes is None:
         return absent_cell("the memory before rows is not known")
-    ratio = (one.memory_bytes - empty.median) / one.raw_bytes
+    ratio = (fit.memory_bytes - empty.median) / fit.raw_bytes
     return times_cell(ratio)
 
 
-def _errors(one: FitResult) -> Cell:
-    total = int(sum(step.figure("errors") or 0.0 for step in one.confirmed))
+def _errors(fit: FitResult) -> Cell:
+    total = int(sum(step.figure("errors") or 0.0 for step in fit.confirmed))
     return plain(total, f"{total:,}")
 
 
-def _below(run: RunData, one: FitResult) -> Row:
-    memory, cpus = one.below_memory, one.below_cpus
+def _lower_row(run: RunData, fit: FitResult) -> Row:
+    memory, cpus = fit.below_memory, fit.below_cpus
     cells = (
-        plain(run.labels[one.series]),
-        _fate(memory, "" if memory is None else formatting.size(memory.memory_bytes)),
-        _fate(cpus, "" if cpus is None else fitting.processors(cpus.cpus)),
+        plain(run.labels[fit.series]),
+        _failure_cell(memory, "" if memory is None else formatting.size(memory.memory_bytes)),
+        _failure_cell(cpus, "" if cpus is None else fitting.processors(cpus.cpus)),
     )
-    return Row(cells, series=one.series)
+    return Row(cells, series=fit.series)
 
 
-def _fate(step: FitStep | None, limit: str) -> Cell:
+def _failure_cell(step: FitStep | None, limit: str) -> Cell:
     if step is None:
         return absent_cell("no lower limit failed")
     return plain(f"{limit}: {step.verdict}")
 
 
-def _step(run: RunData, one: FitResult, step: FitStep) -> Row:
+def _step_row(run: RunData, fit: FitResult, step: FitStep) -> Row:
     peak = step.peak_bytes
     cells = (
-        plain(run.labels[one.series]),
+        plain(run.labels[fit.series]),
         plain(step.number),
         plain(step.purpose or formatting.NOTHING),
         plain(step.memory_bytes, formatting.size(step.memory_bytes)),
@@ -214,7 +214,7 @@ def _step(run: RunData, one: FitResult, step: FitStep) -> Row:
         _figure(step, "errors", "1"),
         plain(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
     )
-    return Row(cells, series=one.series)
+    return Row(cells, series=fit.series)
 
 
 def _figure(step: FitStep, metric: str, unit: str) -> Cell:

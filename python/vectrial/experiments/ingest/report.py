@@ -62,7 +62,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
         totals = [p for p in members if p.role == Role.LOAD]
         phases: dict[tuple[object, ...], dict[str, Point]] = defaultdict(dict)
         for p in members:
-            phases[_same_load(p)][p.phase] = p
+            phases[_load_key(p)][p.phase] = p
         if not totals:
             continue
         least = min(map(_clients, totals))
@@ -90,7 +90,7 @@ def _with_dataset_rows(points: Sequence[Point]) -> list[Point]:
     ]
 
 
-def _same_load(point: Point) -> tuple[object, ...]:
+def _load_key(point: Point) -> tuple[object, ...]:
     how = [point.params.get(name) for name in ("concurrency", "batch_rows", "durability")]
     return point.series, formatting.params(point.index_params), loaded_rows(point), *how
 
@@ -99,7 +99,7 @@ def _clients(point: Point) -> int:
     return int(point.params.get("concurrency", 1))
 
 
-def largest(points: Sequence[Point]) -> list[Point]:
+def largest_loads(points: Sequence[Point]) -> list[Point]:
     """The point with the most rows of each series and index."""
     best: dict[tuple[object, ...], Point] = {}
     for p in points:
@@ -110,14 +110,14 @@ def largest(points: Sequence[Point]) -> list[Point]:
 
 
 def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Looks) -> list[Figure]:
-    whole = sorted(largest(totals), key=lambda p: p.value("ready_s") or 0)
+    whole = sorted(largest_loads(totals), key=lambda p: p.value("ready_s") or 0)
     figures = [
         Figure(
             f"loading-steps-{facet.slug}",
             f"Until every row is served: {facet.title}",
             "Load, flush, build, wait and the first search of the largest checkpoint, one after "
             "the other; median of the repeats."
-            + (" Stores that failed the gate are marked ✗." if _any_bad(whole) else ""),
+            + (" Stores that failed the gate are marked ✗." if _has_failures(whole) else ""),
             f"Seconds per step of loading on {facet.title}.",
             charts.ingest_steps(whole, _marked(run, whole)),
         )
@@ -138,7 +138,7 @@ def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Look
     return figures
 
 
-def _any_bad(points: Sequence[Point]) -> bool:
+def _has_failures(points: Sequence[Point]) -> bool:
     return any(p.state != "ok" for p in points)
 
 
@@ -157,22 +157,22 @@ def _ingest_table(
     for p in sorted(
         totals, key=lambda p: (loaded_rows(p), p.state == "wrong", p.value("ready_s") or 0)
     ):
-        own = phases[_same_load(p)]
+        own = phases[_load_key(p)]
         cells = (
             plain(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
             plain(_clients(p)),
             plain(p.params.get("batch_rows", formatting.NOTHING)),
             plain(_durability(run, p)),
-            _either(own, "rows_per_s", "1"),
-            _either(own, "mb_per_s", "1"),
+            _cell_of_either(own, "rows_per_s", "1"),
+            _cell_of_either(own, "mb_per_s", "1"),
             *(spread_cell(own.get("load"), name, "us") for name in ("latency_p50", "latency_p99")),
             count_cell(own["load"], "errors") if "load" in own else Cell(formatting.NOTHING),
             spread_cell(own.get("load"), "cpu_s", "s"),
-            *(_either(own, f"{step}_s", "s") for step in (*charts.STEPS, "ready")),
-            _either(own, "probing_s", "s"),
-            _either(own, "ready_rows_per_s", "1"),
-            _either(own, "time_to_searchable", "us"),
-            *(_either(own, f"cold_{name}", "us") for name in ("first", "p50", "max")),
+            *(_cell_of_either(own, f"{step}_s", "s") for step in (*charts.STEPS, "ready")),
+            _cell_of_either(own, "probing_s", "s"),
+            _cell_of_either(own, "ready_rows_per_s", "1"),
+            _cell_of_either(own, "time_to_searchable", "us"),
+            *(_cell_of_either(own, f"cold_{name}", "us") for name in ("first", "p50", "max")),
         )
         rows.append(store_row(run, p, cells))
     known = _readiness_checks(run, facet)
@@ -220,7 +220,7 @@ def _readiness_checks(run: RunData, facet: Facet) -> str:
     return "; ".join(f"{how} ({formatting.joined(list(names))})" for how, names in said.items())
 
 
-def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
+def _cell_of_either(own: dict[str, Point], metric: str, unit: str) -> Cell:
     """A metric from the totals, or from the phase that measured it."""
     holders = [p for p in own.values() if any(metric in phase.metrics for phase in p.phases)]
     holders.sort(key=lambda p: (p.spread(metric) is None, p.role != Role.LOAD))

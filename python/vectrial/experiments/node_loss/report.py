@@ -42,7 +42,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
                     "Each mark is a second of a steady load, the median of the repeats. Upright "
                     "lines: the node was lost, and back.",
                     f"{title} against the time since a node was lost ({fault}) on {facet.title}.",
-                    _over_time(own, value, title, back_s, looks),
+                    _time_chart(own, value, title, back_s, looks),
                     run.ordered(own),
                 )
             )
@@ -82,7 +82,7 @@ _LINES: tuple[tuple[str, str, Callable[[Point], float | None]], ...] = (
 )
 
 
-def _over_time(
+def _time_chart(
     points: Sequence[Point],
     value: Callable[[Point], float | None],
     title: str,

@@ -120,8 +120,8 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
         aged = [p for p in line if p.params["age"] == "aged"]
         anew = next((p for p in line if p.params["age"] == "anew"), None)
         cells = [plain(run.labels[line[0].series])]
-        cells += (_slope(aged, metric, times) for metric, _, times in _SLOPES)
-        cells += (_over(anew, aged, "recall_mean"), _over(anew, aged, "qps"))
+        cells += (_slope_cell(aged, metric, times) for metric, _, times in _SLOPES)
+        cells += (_ratio_cell(anew, aged, "recall_mean"), _ratio_cell(anew, aged, "qps"))
         rows.append(Row(tuple(cells), line[0].state, line[0].series))
     title = f"What replaced rows cost: {script}, {facet.title}"
     return Table(f"runbook-slopes-{_name(facet, script)}", title, heads, tuple(rows))
@@ -140,13 +140,13 @@ def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> T
         first = line[0]
         others = [p for p in line if p.params["step"] != first.params["step"]]
         cells = [plain(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
-        cells += (_middle([p for p in others if p.phase == name]) for name in later)
+        cells += (_median_cell([p for p in others if p.phase == name]) for name in later)
         rows.append(Row(tuple(cells), first.state, first.series))
     title = f"Rows acknowledged per second: {script}, {facet.title}"
     return Table(f"runbook-rates-{_name(facet, script)}", title, heads, tuple(rows), (_RATES,))
 
 
-def _middle(steps: Sequence[Point]) -> Cell:
+def _median_cell(steps: Sequence[Point]) -> Cell:
     """The median of the steps, with their range."""
     rates = [rate for p in steps if (rate := p.value("step_rows_per_s")) is not None]
     if not rates:
@@ -154,7 +154,7 @@ def _middle(steps: Sequence[Point]) -> Cell:
     return value_cell(Spread(len(rates), median(rates), min(rates), max(rates), "range"), "1/s")
 
 
-def _slope(aged: Sequence[Point], metric: str, times: float) -> Cell:
+def _slope_cell(aged: Sequence[Point], metric: str, times: float) -> Cell:
     pairs = [
         (rows, value)
         for point in aged
@@ -172,7 +172,7 @@ def _signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{formatting.number(value)}"
 
 
-def _over(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
+def _ratio_cell(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
     new = None if anew is None else anew.value(metric)
     old = aged[-1].value(metric) if aged else None
     if not new or not old:
