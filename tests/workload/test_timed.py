@@ -39,7 +39,7 @@ from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Opening
 from vectrial.workload.python.timed import record_answer, record_operation, timed, timed_search
-from vectrial.workload.streams import Stream, by_clients
+from vectrial.workload.streams import Stream, send_by_clients
 
 SCHEMA, FLAT = Schema(DIM, Metric.L2), Index("flat", NoParams())
 Errors = list[tuple[str, int, list[str]]]
@@ -139,7 +139,7 @@ def by_open_loop(script: Script, folder: Path) -> Errors:
     # There is time for all of them, however late a busy machine sends them.
     load = OpenLoop(1000, 60.0, "trace", np.arange(20) * 1_000_000)
     truth = truth_of(rows, K, None)
-    phase = open_loop(search, rows.queries, truth, load, alone=True, warmup_queries=1)
+    phase = open_loop(search, rows.queries, truth, load, single_thread=True, warmup_queries=1)
     return phase.errors
 
 
@@ -155,7 +155,7 @@ def by_stream(script: Script, folder: Path, operation: str) -> Errors:
         case _:
             stream = Stream("delete", "delete", due, None, rows.ids[:6])
     script.begin(operation)
-    outcome = by_clients(
+    outcome = send_by_clients(
         [store], [stream], SCHEMA, K, NoParams(), 60.0,
         warmup=rows.queries[:0], progress=lambda *_: None,
     ).outcome  # fmt: skip
@@ -191,7 +191,7 @@ def by_scans(script: Script, folder: Path) -> Errors:
         return perf_counter_ns()
 
     work = bulk_io.FullScan(np.sort(dataset().ids), 100, 0.0)
-    return Recorder.unpack(bulk_io.read_out(store, work, begin).gets).errors()
+    return Recorder.unpack(bulk_io.scan_repeatedly(store, work, begin).gets).errors()
 
 
 def by_puts(script: Script, folder: Path) -> Errors:

@@ -31,7 +31,7 @@ from vectrial.model.placement import Limits
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Searcher, Store
 from vectrial.model.trial import Scope
-from vectrial.workload.in_turns import TurnLoad
+from vectrial.workload.turn_load import TurnLoad
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData

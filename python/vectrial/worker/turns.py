@@ -14,7 +14,7 @@ from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
 from vectrial.worker import ending
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
-from vectrial.workload.in_turns import TurnLoad
+from vectrial.workload.turn_load import TurnLoad
 
 #: The loads of a trial, in order, and phases that need no measuring; what it has beside them ends
 #: with the generator.

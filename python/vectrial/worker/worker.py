@@ -68,7 +68,7 @@ from vectrial.worker.parent import Parent
 from vectrial.worker.turns import TurnTaking
 from vectrial.worker.warm_up import load_some, warm_up
 from vectrial.workload import ingest as bulk
-from vectrial.workload.live import Busy
+from vectrial.workload.live import BusyCores
 from vectrial.workload.native import inserts
 
 
@@ -105,7 +105,7 @@ class _Measurement:
         self.baseline_rss_bytes: int | None = None
         self._cold = bool(spec.warm_up_s)
         self.empty_disk: Mapping[FileKind, int] = {}
-        self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
+        self._parent = Parent(pipe, BusyCores(self._server_cpu_s).cores)
         self.time_limit = BlockTimer(self._parent.is_sending)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 

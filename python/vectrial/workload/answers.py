@@ -42,15 +42,15 @@ def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers)
     if not phase.metrics.get("count"):
         return
     exact = context.store.capabilities.indexes[context.index.kind].exact
-    _passes(phase, answers)
-    _recall(phase, answers, exact=exact)
-    _lengths(phase, answers, exact=exact, filtered=where is not None)
+    _record_passes(phase, answers)
+    _record_recall(phase, answers, exact=exact)
+    _record_lengths(phase, answers, exact=exact, filtered=where is not None)
     if twice := phase.metrics.get("duplicate_answers"):
         phase.invalidate(f"{twice:,.0f} answers name a row twice")
-    _rows(context, where, phase, answers.log)
+    _check_rows(context, where, phase, answers.log)
 
 
-def _passes(phase: Phase, answers: PhaseAnswers) -> None:
+def _record_passes(phase: Phase, answers: PhaseAnswers) -> None:
     """Write into a phase separate metrics of first and later answers to the same queries."""
     first, later = answers.first.summary(), answers.later.summary()
     if not first["count"]:
@@ -67,7 +67,7 @@ def _passes(phase: Phase, answers: PhaseAnswers) -> None:
         phase.remark(f"{told}: answers are remembered, or the machine was disturbed")
 
 
-def _recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
+def _record_recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
     recall = phase.metrics.get("recall_mean")
     if exact and recall is not None and recall < EXACT_FLOOR:
         phase.invalidate(
@@ -75,7 +75,7 @@ def _recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
             f" {EXACT_FLOOR:g}"
         )
     before = _by_query(answers.warmup)
-    under = _by_query(*answers.under_clock)
+    under = _by_query(*answers.timed_recorders)
     both = np.isfinite(before) & np.isfinite(under)
     if both.sum() < LEAST:
         return
@@ -97,7 +97,7 @@ def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
         return np.asarray(sums / counts, np.float64)
 
 
-def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool) -> None:
+def _record_lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool) -> None:
     short, count = phase.metrics.get("incomplete_results"), phase.metrics.get("count")
     if not short or not count:
         return
@@ -112,7 +112,7 @@ def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool
         phase.remark(said)
 
 
-def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
+def _check_rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
     """Check the rows that the logged answers name, and their scores."""
     phase.metrics["kept_answers"] = len(log)
     if not len(log):
@@ -127,12 +127,12 @@ def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> Non
         phase.invalidate(
             f"{unknown} of {len(log)} answers looked at name rows that were never written"
         )
-    _scores(context, phase, log, at)
+    _check_scores(context, phase, log, at)
     if where is not None:
-        _filters(context.dataset, where, phase, log, at)
+        _check_filters(context.dataset, where, phase, log, at)
 
 
-def _scores(
+def _check_scores(
     context: Context, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
 ) -> None:
     schema, index = context.schema, context.index
@@ -159,7 +159,7 @@ def _scores(
         phase.invalidate(f"of {len(whole)} answers looked at, {told.detail}")
 
 
-def _filters(
+def _check_filters(
     dataset: Dataset, where: Filters, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
 ) -> None:
     assert dataset.metadata is not None, "what is filtered by is there"

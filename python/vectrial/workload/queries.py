@@ -43,7 +43,7 @@ class Queries:
     warmup: NDArray[np.float32]
 
     @staticmethod
-    def same(queries: NDArray[np.float32]) -> Queries:
+    def constant(queries: NDArray[np.float32]) -> Queries:
         """Use the same queries (q, d) in every pass, and in the warm-up."""
         return Queries(queries[None], queries)
 
@@ -52,17 +52,12 @@ class Queries:
         """Number of queries in a round, q."""
         return int(self.rounds.shape[1])
 
-    @property
-    def flat(self) -> NDArray[np.float32]:
-        """All rounds, one after the other: (r·q, d)."""
-        return self.rounds.reshape(-1, self.rounds.shape[2])
-
-    def parts(self) -> int:
+    def round_count(self) -> int:
         """Number of rounds, r."""
         return len(self.rounds)
 
 
-def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool) -> Queries:
+def draw_queries(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool) -> Queries:
     """The queries of one phase.
 
     Args:
@@ -70,10 +65,10 @@ def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool
         seed: a different one for every phase.
         repeat: repeat the dataset's own queries in the timed part.
     """
-    queries, reach = dataset.queries, _reach(dataset, truth)
+    queries, reach = dataset.queries, _largest_shift(dataset, truth)
     noise = _noise(queries, seed)
     count = max(1, min(_MOST, _MOST_BYTES // (4 * dataset.dim)) // len(queries))
-    warmup = _moved(queries, noise, reach, np.array([0]), np.array([0.5 / (count + 1)]))[0]
+    warmup = _perturb(queries, noise, reach, np.array([0]), np.array([0.5 / (count + 1)]))[0]
     if repeat:
         return Queries(queries[None], warmup)
     rounds = np.empty((count, *queries.shape), np.float32)
@@ -82,11 +77,11 @@ def drawn(dataset: Dataset, truth: Truth, seed: tuple[int, ...], *, repeat: bool
     step = max(1, _TOGETHER // max(1, queries.size))
     for begin in range(0, count, step):
         some = turns[begin : begin + step]
-        rounds[begin : begin + step] = _moved(queries, noise, reach, some, some / count)
+        rounds[begin : begin + step] = _perturb(queries, noise, reach, some, some / count)
     return Queries(rounds, warmup)
 
 
-def _reach(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
+def _largest_shift(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
     """Distance by which each query may be perturbed, (q,)."""
     known = np.isfinite(truth.distances)
     far = np.abs(np.where(known, truth.distances, 0.0)).max(axis=1, initial=0.0)
@@ -106,10 +101,10 @@ def _noise(queries: NDArray[np.float32], seed: tuple[int, ...]) -> NDArray[np.fl
     return noise
 
 
-def _moved(
+def _perturb(
     queries: NDArray[np.float32],
     noise: NDArray[np.float32],
-    reach: NDArray[np.float64],
+    largest_shift: NDArray[np.float64],
     turns: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> NDArray[np.float32]:
@@ -117,18 +112,18 @@ def _moved(
     its reach, in the direction of the query that many turns before it. If that is too little for a
     different float32, one component is moved by units in the last place: the least one, which moves
     the query least."""
-    far = (reach * shares[:, None]).astype(np.float32)[:, :, None]
+    far = (largest_shift * shares[:, None]).astype(np.float32)[:, :, None]
     before = np.arange(len(queries)) - turns[:, None]
     moved: NDArray[np.float32] = queries + far * noise[before % len(queries)]
     turn, same = np.nonzero((moved == queries).all(axis=2))
     sizes = np.abs(queries[same])
     sizes[(sizes == 0) | (sizes < _LEAST * sizes.max(axis=1, keepdims=True))] = np.inf
     at = sizes.argmin(axis=1)
-    moved[turn, same, at] = _units_up(moved[turn, same, at], 1 + turns[turn])
+    moved[turn, same, at] = _add_ulps(moved[turn, same, at], 1 + turns[turn])
     return moved
 
 
-def _units_up(numbers: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
+def _add_ulps(numbers: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
     """Each number (n,) increased by this many units in the last place."""
     bits = numbers.view(np.int32).astype(np.int64)
     # Bits of negative numbers count downwards from those of minus zero.

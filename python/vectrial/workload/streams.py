@@ -60,7 +60,7 @@ class Stream:
 
 
 @dataclass
-class Seen:
+class StreamOutcome:
     """Outcome of a stream. spans: int64 (n, 2), ns from the start: when a request was sent and when
     it was done, `NEVER_NS` if unknown. succeeded: bool (n,). answers: by number of the search, ids
     best first."""
@@ -71,17 +71,17 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class StreamsOutcome:
     """A run of streams: its outcome like the engine's, and the outcome of each stream, in order."""
 
     outcome: LoadOutcome
-    seen: Sequence[Seen]
+    seen: Sequence[StreamOutcome]
 
 
 # -- native ----------------------------------------------------------------------------------------
 
 
-def by_engine(
+def send_by_engine(
     native: NativeSearch,
     rows: NativeRows,
     streams: Sequence[Stream],
@@ -96,7 +96,7 @@ def by_engine(
     progress: Progress,
     timeout_s: float = TIMEOUT_S,
     started: Callable[[int], None] = lambda _: None,
-) -> Streamed:
+) -> StreamsOutcome:
     """Send every stream's requests when they are due.
 
     Args:
@@ -160,24 +160,24 @@ def by_engine(
         progress=report,
     )
     pairs = zip(streams, outcome["classes"], strict=True)
-    seen = [_seen(stream, record, outcome["started_ns"]) for stream, record in pairs]
-    return Streamed(outcome, seen)
+    seen = [_stream_outcome(stream, record, outcome["started_ns"]) for stream, record in pairs]
+    return StreamsOutcome(outcome, seen)
 
 
 def _total(streams: Sequence[Stream]) -> int:
     return sum(len(one.due) for one in streams)
 
 
-def _unseen(stream: Stream) -> Seen:
+def _unknown_outcome(stream: Stream) -> StreamOutcome:
     """Unknown outcome of a stream: requests may have been sent when they were due."""
-    seen = Seen(np.full((len(stream.due), 2), NEVER_NS), np.zeros(len(stream.due), bool))
+    seen = StreamOutcome(np.full((len(stream.due), 2), NEVER_NS), np.zeros(len(stream.due), bool))
     seen.spans[:, 0] = stream.due
     return seen
 
 
-def _seen(stream: Stream, record: LoadRecord, started_ns: int) -> Seen:
+def _stream_outcome(stream: Stream, record: LoadRecord, started_ns: int) -> StreamOutcome:
     """Outcome of a stream from the engine's record, which numbers requests in due order."""
-    seen = _unseen(stream)
+    seen = _unknown_outcome(stream)
     assert record["requests"] is not None, "they were to be kept"
     number, sent, done, succeeded = record["requests"]
     seen.spans[number] = np.stack([sent, done], axis=1) - started_ns
@@ -204,7 +204,7 @@ class _Request:
     what: Any
 
 
-def by_clients(
+def send_by_clients(
     stores: Sequence[Store],
     streams: Sequence[Stream],
     schema: Schema,
@@ -214,7 +214,7 @@ def by_clients(
     *,
     warmup: NDArray[np.float32],
     progress: Progress,
-) -> Streamed:
+) -> StreamsOutcome:
     """Send every request when it is due, or as soon afterwards as a client is free: each client has
     a store of its own, and takes the next free request. Several clients are threads of this
     process. A single client is the calling thread, and has a new searcher made after each write:
@@ -236,7 +236,7 @@ def by_clients(
         pool.work(0, stores[0], one, lambda done: progress(done, of, "mixed"))
     else:
         pool.in_threads(stores, searches, progress)
-    return pool.streamed(time.process_time_ns() - load_ns, len(stores), duration_s)
+    return pool.outcome(time.process_time_ns() - load_ns, len(stores), duration_s)
 
 
 def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
@@ -274,7 +274,7 @@ class _Clients:
     ) -> None:
         self._next, self._streams, self._length_ns = requests, streams, length_ns
         self._asked = asked  # k and the search parameters
-        self.seen = [_unseen(one) for one in streams]
+        self.seen = [_unknown_outcome(one) for one in streams]
         self.records: list[list[tuple[Recorder, Recorder]]] = []
         self.done: list[tuple[int, int]] = []  # (sent, done), ns from the start
         self.late = self.unsent = 0
@@ -362,7 +362,7 @@ class _Clients:
 
         run_threads(len(stores), work, stop, report)
 
-    def streamed(self, cpu_ns: int, clients: int, duration_s: float) -> Streamed:
+    def outcome(self, cpu_ns: int, clients: int, duration_s: float) -> StreamsOutcome:
         """The run in the form of an outcome of the engine."""
         ended_ns = max(self.started_ns + self._length_ns, self.ended_ns)
         if not self.records:
@@ -384,7 +384,7 @@ class _Clients:
             duration_s=duration_s,
             backlog=self._backlog(),
         )
-        return Streamed(outcome, self.seen)
+        return StreamsOutcome(outcome, self.seen)
 
     def _backlog(self) -> list[int]:
         """Number of requests that are due and not done at the end of each quarter of the time."""

@@ -30,7 +30,7 @@ from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
 from vectrial.stats.quantiles import arrivals_needed, at_most
 from vectrial.workload import dispatch
-from vectrial.workload.ceiling import beside_client, client_bound
+from vectrial.workload.ceiling import faults_without_client, is_client_bound
 from vectrial.workload.record import ERROR_SHARE
 
 #: Arrivals that a phase has at least, so that its p99 is known; as many as there are queries, up to
@@ -189,7 +189,7 @@ class Capacity(Experiment):
         )
         phase.role = Role.STEP
         faults = self._faults(phase)
-        bound = client_bound(phase, context.certificate.limits)
+        bound = is_client_bound(phase, context.certificate.limits)
         told = {"step": number, "purpose": str(attempt.purpose), "passed": not faults}
         phase.params = {**phase.params, **told, "client_bound": bound, "why": "; ".join(faults)}
         return phase, RateVerdict(not faults, bound)
@@ -211,7 +211,7 @@ class Capacity(Experiment):
             faults.append(_recall_fault(phase))
         if share > self.errors:
             faults.append(f"errors {share:.2%}")
-        return [*faults, *(fault.partition(":")[0] for fault in beside_client(phase))]
+        return [*faults, *(fault.partition(":")[0] for fault in faults_without_client(phase))]
 
     def _lacks_recall_alone(self, phase: Phase) -> bool:
         """True if the rate would hold with a wider search. A wider search only takes longer if the

@@ -30,7 +30,14 @@ from vectrial.workload.ceiling import certify
 from vectrial.workload.python.open_loop import due_times
 from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import NEVER_NS, Seen, Stream, Streamed, by_clients, by_engine
+from vectrial.workload.streams import (
+    NEVER_NS,
+    Stream,
+    StreamOutcome,
+    StreamsOutcome,
+    send_by_clients,
+    send_by_engine,
+)
 
 SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
 _OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}
@@ -111,13 +118,13 @@ def _blame_client(phase: Phase, limit: float) -> None:
 
 def _send(
     context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: OperationScript
-) -> Streamed:
+) -> StreamsOutcome:
     store = context.store
     params = search_params(context, point)
     warmup = context.dataset.queries[:WARMUP]
     common: dict[str, Any] = {"warmup": warmup, "progress": context.progress}
     if context.lane is Lane.NATIVE:
-        return by_engine(
+        return send_by_engine(
             store.native_search(context.k, params),
             store.native_rows(),
             script.streams,
@@ -131,11 +138,11 @@ def _send(
         )
     asked = (script.streams, context.schema, context.k, params, mix.duration_s)
     if context.lane is Lane.EMBEDDED:
-        return by_clients([store], *asked, **common)
+        return send_by_clients([store], *asked, **common)
     with ExitStack() as stack:
         opening = opening_of(context)
         stores = [stack.enter_context(closing(opening.open(at))) for at in range(mix.clients)]
-        return by_clients(stores, *asked, **common)
+        return send_by_clients(stores, *asked, **common)
 
 
 class OperationScript:
@@ -189,7 +196,7 @@ class OperationScript:
         self.streams = [stream(kind) for kind in KINDS if kind in due and len(due[kind])]
         self._rows = {int(dataset.ids[row]): int(row) for row in rows.tolist()}
 
-    def answers(self, seen: Seen) -> list[TimedAnswer]:
+    def answers(self, seen: StreamOutcome) -> list[TimedAnswer]:
         """The answers to the searches, in the order of their numbers."""
         return [
             TimedAnswer(
@@ -198,7 +205,7 @@ class OperationScript:
             for at, found in sorted(seen.answers.items())
         ]
 
-    def versions(self, streamed: Streamed) -> list[Version]:
+    def versions(self, streamed: StreamsOutcome) -> list[Version]:
         """Every version of every row that was written, with its times: it is unknown whether a
         failed write took effect, and when."""
         made: list[Version] = []
@@ -219,7 +226,11 @@ class OperationScript:
 
 
 def _judge(
-    phase: Phase, context: Context, script: OperationScript, streamed: Streamed, seen: Seen
+    phase: Phase,
+    context: Context,
+    script: OperationScript,
+    streamed: StreamsOutcome,
+    seen: StreamOutcome,
 ) -> None:
     """Record recall and dead answers, unless it is unknown what was written."""
     lost = 0

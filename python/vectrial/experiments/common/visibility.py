@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.gate.model import SHARE_OF_FLOOR
-from vectrial.gate.sought import NEIGHBOURS, Sought, answers, look_for, may_be_lost
+from vectrial.gate.row_search import NEIGHBOURS, RowSearch, find_rows, most_lost, search_ids
 from vectrial.model.context import Context
 from vectrial.model.metric import distances, rounding_of
 from vectrial.model.phase import Phase
@@ -75,7 +75,7 @@ class Changes:
         rounds = -(-max(_NEAR_DELETED, len(ids)) // len(ids))
         asked = itertools.chain.from_iterable(itertools.repeat(near, rounds))
         seen, done = set[int](), 0
-        for found in answers(self._searcher(), asked, budget_s=BUDGET_S):
+        for found in search_ids(self._searcher(), asked, budget_s=BUDGET_S):
             done += 1
             seen |= self._deleted & set(found.tolist())
         shown = f"are still named by searches, as {sorted(seen)[:3]}"
@@ -114,9 +114,9 @@ class Changes:
         k = min(context.k, NEIGHBOURS)
         return context.store.searcher(k, kind.nearly_exact(k, **kind.strong_consistency_params))
 
-    def _look_for(self, ids: Ids, vectors: Vectors) -> Sought:
+    def _look_for(self, ids: Ids, vectors: Vectors) -> RowSearch:
         metric = self._context.schema.metric
-        return look_for(
+        return find_rows(
             self._searcher(),
             ids.tolist(),
             vectors,
@@ -127,16 +127,16 @@ class Changes:
             rounding=rounding_of(self._context.store.capabilities.scores[metric]),
         )
 
-    def _missing_faults(self, sought: Sought) -> list[_Fault]:
-        lost = sought.lost
-        if len(lost) <= may_be_lost(sought.tried, self._floor):
+    def _missing_faults(self, search: RowSearch) -> list[_Fault]:
+        lost = search.lost
+        if len(lost) <= most_lost(search.tried, self._floor):
             return []
         return [(len(lost), f"are not found by searches near them, as {lost[:3]}")]
 
     def _ids_at_old_places(self, ids: Ids, before: Vectors) -> list[int]:
         """Moved rows that are still found at their old place, though they are far from it."""
         stale = list[int]()
-        found = answers(self._searcher(), before, budget_s=BUDGET_S)
+        found = search_ids(self._searcher(), before, budget_s=BUDGET_S)
         for id_, named, vector in zip(ids.tolist(), found, before, strict=False):
             if id_ in named and len(stale) < _SHOWN and self._is_out_of_place(id_, named, vector):
                 stale.append(id_)

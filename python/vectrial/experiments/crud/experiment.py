@@ -17,7 +17,7 @@ from vectrial._engine import Judge
 from vectrial.experiments.base import Experiment, Target, search_points
 from vectrial.experiments.common.generated_columns import count_right_answers
 from vectrial.experiments.common.visibility import Changes
-from vectrial.gate.model import same_vector
+from vectrial.gate.model import is_same_vector
 from vectrial.model import filters
 from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
@@ -136,7 +136,7 @@ class Crud(Experiment):
         right = sum(
             table is not None
             and ids_of(table).tolist() == [wanted[i]]
-            and same_vector(
+            and is_same_vector(
                 vectors_of(table)[0], context.dataset.vectors[rows[i]], context.schema, kind
             )
             for i, table in enumerate(tables)

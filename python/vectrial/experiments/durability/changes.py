@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.gate.model import same_vector
+from vectrial.gate.model import is_same_vector
 from vectrial.model.capabilities import Capabilities, IndexKind
 from vectrial.model.dataset import Dataset
 from vectrial.model.schema import Field, FieldType, Schema
@@ -80,7 +80,7 @@ class RowMaker:
         likely = [v for v in written if v == reported] or reversed(written)
         others = (v for v in reversed(written) if v != reported)
         for version in (*likely, *others):
-            if same_vector(vector, self.vector(id_, version), self.schema, self.kind):
+            if is_same_vector(vector, self.vector(id_, version), self.schema, self.kind):
                 return version if reported in (None, version) else TORN
         return FOREIGN
 

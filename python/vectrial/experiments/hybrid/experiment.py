@@ -30,7 +30,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
-from vectrial.workload.search import HybridQuestions, SearchLoad
+from vectrial.workload.search import HybridQueries, SearchLoad
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
@@ -185,7 +185,7 @@ class HybridSearch(Experiment):
                 "related": self.related or "",
                 "asked": len(task.texts),
             },
-            hybrid=HybridQuestions(blend, task.texts, exact.truth, exact.judgments),
+            hybrid=HybridQueries(blend, task.texts, exact.truth, exact.judgments),
         )
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:

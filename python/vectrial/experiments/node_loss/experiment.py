@@ -39,7 +39,7 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import Streamed, by_engine
+from vectrial.workload.streams import StreamsOutcome, send_by_engine
 
 Faults = Annotated[tuple[Fault, ...], BeforeValidator(as_list), Field(min_length=1)]
 
@@ -212,7 +212,7 @@ class NodeLoss(Experiment):
         )
         load_1m, store = os.getloadavg()[0], context.store
         try:
-            streamed = by_engine(
+            streamed = send_by_engine(
                 store.native_search(context.k, search_params(context, point)),
                 store.native_rows(),
                 script.streams,
@@ -305,7 +305,7 @@ class NodeLoss(Experiment):
             yield phase
 
 
-def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Writes:
+def _writes(context: Context, script: OperationScript, streamed: StreamsOutcome) -> Writes:
     """The acknowledged writes, and the possible numbers of rows."""
     acknowledged = {kind: np.zeros(0, np.int64) for kind in (INSERT, DELETE)}
     unknown = dict.fromkeys(acknowledged, 0)
@@ -321,7 +321,7 @@ def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Wr
 
 
 def _requests(
-    context: Context, script: OperationScript, streamed: Streamed, at_s: float
+    context: Context, script: OperationScript, streamed: StreamsOutcome, at_s: float
 ) -> RequestLog:
     """Log of every request, with times relative to the loss, and with searches judged."""
     sent, done, failed, short, recall = [], [], [], [], []

@@ -36,10 +36,10 @@ from vectrial.workload.runbook import (
     Operation,
     RunbookStep,
     by_cluster,
-    checked,
+    check_steps,
     loads,
-    read,
-    replaced,
+    read_steps,
+    replaced_counts,
 )
 
 METRICS = (
@@ -113,7 +113,7 @@ class RunbookExperiment(Experiment):
                 remedy = suggestion(name, OWN) or f"one of {', '.join(OWN)}, or a .yaml file"
                 raise UserError(f"there is no runbook '{name}'", where="script", remedy=remedy)
             path, dataset = Path(file["path"]), file["dataset"] or ""
-            steps = checked(read(path, data.rows, dataset), data.rows)
+            steps = check_steps(read_steps(path, data.rows, dataset), data.rows)
             found[name] = tuple((str(s.operation), s.start, s.end, s.rows) for s in steps)
         return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self
 
@@ -131,7 +131,7 @@ class RunbookExperiment(Experiment):
         steps = self._steps(name, dataset.rows)
         schema = Schema(dataset.dim, dataset.metric)
         context = replace(context, schema=schema)
-        live, gone = LiveRows(dataset.rows), replaced(steps)
+        live, gone = LiveRows(dataset.rows), replaced_counts(steps)
         context.store.create(schema, context.index)
         for number, step in enumerate(steps):
             context.progress(number, len(steps), f"{name}: {step.operation}")

@@ -48,7 +48,7 @@ def load(
     """
     stop = dataset.rows if stop is None else stop
     placement = certificate.placement
-    seen = _Seen(load_1m=os.getloadavg()[0])
+    seen = _SlabTotals(load_1m=os.getloadavg()[0])
     for first, last in slabs(dataset, batch_rows, clients, stop):
         metadata = None
         if dataset.metadata is not None:
@@ -94,7 +94,7 @@ def _teller(
 
 
 @dataclass
-class _Seen:
+class _SlabTotals:
     """Combined observations of the slabs of a load. whole: the record of all slabs, as if each had
     begun with the first."""
 

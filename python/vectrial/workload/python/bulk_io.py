@@ -88,7 +88,7 @@ class TransferResult:
     wrong: int = 0
 
 
-def together(
+def run_clients(
     clients: Sequence[BulkClient], progress: Progress, name: str
 ) -> tuple[int, list[TransferResult]]:
     """Run each client in a process, from a common start; returns the start and the results.
@@ -101,7 +101,7 @@ def together(
     )
 
 
-def move(client: BulkClient, pipe: Connection) -> TransferResult:
+def run_client(client: BulkClient, pipe: Connection) -> TransferResult:
     """Do the work of one client, in its process."""
     if client.cores:
         os.sched_setaffinity(0, client.cores)
@@ -112,14 +112,14 @@ def move(client: BulkClient, pipe: Connection) -> TransferResult:
     store, work = client.opening.open(), client.work
     try:
         if isinstance(work, FullScan):
-            return read_out(store, work, begin)
+            return scan_repeatedly(store, work, begin)
         rows = library.load(work.dataset)
         return alternate(store, work, rows, client.opening.schema, begin)
     finally:
         store.close()
 
 
-def read_out(store: Store, work: FullScan, begin: Callable[[], int]) -> TransferResult:
+def scan_repeatedly(store: Store, work: FullScan, begin: Callable[[], int]) -> TransferResult:
     """Read all rows repeatedly. A pass that raises is an error, and the last.
 
     begin: waits for the start and returns its instant.
@@ -138,7 +138,7 @@ def alternate(
     """Alternate puts and gets on an empty collection. An exception is an error, and ends the work.
 
     Rows are the first `work.rows` of the dataset, repeated, under ids from 0 up.
-    begin: see `read_out`.
+    begin: see `scan_repeatedly`.
     """
     size, upto = work.batch_rows, 0
 

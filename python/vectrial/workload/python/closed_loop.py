@@ -68,7 +68,7 @@ def closed_loop(
         UserError: arguments that do not fit together.
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
     """
-    queries = queries if isinstance(queries, Queries) else Queries.same(queries)
+    queries = queries if isinstance(queries, Queries) else Queries.constant(queries)
     _check(queries, truth, clients, count)
     judge = None if truth is None else judge_of(truth)
     pool = ClientPool(searcher, queries, judge, clients, seed, min_s, max_s, count)

@@ -68,19 +68,19 @@ class Opening:
             return open_existing(
                 kind, self.location, at, self.existing, self.schema, self.index, keys
             )
-        store = self._made(at)
+        store = self._make_store(at)
         store.open(self.schema, self.index)
         return store
 
     def create(self) -> Store:
         """Create the store, which does not exist yet."""
-        store = self._made(self.address)
+        store = self._make_store(self.address)
         store.create(self.schema, self.index)
         return store
 
-    def _made(self, at: Address | None) -> Store:
+    def _make_store(self, address: Address | None) -> Store:
         kind = registry.resolve(self.store)
-        store = kind(self.location) if at is None else kind(self.location, at)
+        store = kind(self.location) if address is None else kind(self.location, address)
         store.durability = self.durability
         return store
 
@@ -204,7 +204,7 @@ def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
     return message
 
 
-def done(pool: ClientPool, cpu_ns: int) -> Done:
+def done_message(pool: ClientPool, cpu_ns: int) -> Done:
     """The result of this process's clients."""
     return Done(
         record=pool.merged().pack(),
@@ -218,13 +218,13 @@ def done(pool: ClientPool, cpu_ns: int) -> Done:
     )
 
 
-def merged(results: Sequence[Done], truth: Truth) -> Recorder:
+def merge_recorders(results: Sequence[Done], truth: Truth) -> Recorder:
     """Combined record of all processes."""
     judge = judge_of(truth)
     return merge(Recorder.unpack(one.record, judge) for one in results)
 
 
-def merged_answers(results: Sequence[Done], truth: Truth) -> PhaseAnswers:
+def merge_answers(results: Sequence[Done], truth: Truth) -> PhaseAnswers:
     """The answers of all processes."""
     judge, logged = judge_of(truth), AnswerLog()
     packed = [one.answers for one in results if one.answers is not None]

@@ -35,7 +35,7 @@ from vectrial.model.store import Hits, Searcher, Store
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.python.closed_loop import closed_loop
-from vectrial.workload.queries import drawn
+from vectrial.workload.queries import draw_queries
 from vectrial_reproduce.experiments.index_pipeline import imported
 from vectrial_reproduce.experiments.index_pipeline.embedding import of_texts
 from vectrial_reproduce.experiments.index_pipeline.metrics import METRICS
@@ -292,7 +292,7 @@ class IndexPipeline(Experiment):
             seed = (context.seed, number, len(stores))
             phase = closed_loop(
                 searcher,
-                drawn(context.dataset, truth, seed, repeat=context.repeat_queries),
+                draw_queries(context.dataset, truth, seed, repeat=context.repeat_queries),
                 truth,
                 min_s=self.min_s,
                 max_s=self.max_s,
