@@ -49,7 +49,7 @@ from vectrial.model.store import Hits, Searcher, Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
-from vectrial.telemetry.disk import allocated_bytes, on_disk
+from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
 from vectrial.workload.readback import read_back
 
 FLAT = Index("flat", NoParams())
@@ -342,7 +342,7 @@ def test_kinds_of_files_add_up_to_what_came(asked: Storage, tmp_path: Path) -> N
     with world(Told, "flat", tmp_path, type(asked).starts_from) as context:
         dirs = (*context.data_dirs, left.parent)
         before = dict(context.empty_disk)
-        for kind, size in on_disk(Told, [left.parent]).items():
+        for kind, size in store_bytes_by_kind(Told, [left.parent]).items():
             before[kind] = before.get(kind, 0) + size
         phase = list(asked.run(replace(context, data_dirs=dirs, empty_disk=before), {}))[-1]
     told = {kind: phase.metrics.get(kind.metric) for kind in FileKind}

@@ -103,7 +103,9 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_where_no_limits_can_be_set_it_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_question, "no_limits", lambda limits: "there is no control group 'cpu'")
+    monkeypatch.setattr(
+        fit_question, "why_no_limits", lambda limits: "there is no control group 'cpu'"
+    )
     done = call("fit", "hnswlib", *SMALL)
     assert done.code == 2
     assert "limits of memory and processors cannot be set here: there is no control" in done.err

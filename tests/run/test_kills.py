@@ -31,7 +31,7 @@ from small_suite import EASY
 
 from vectrial.datasets import catalog
 from vectrial.results.reader import RunReader
-from vectrial.servers.limits import sweep
+from vectrial.servers.limits import remove_orphans
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.testing.server_programs import prepared
@@ -181,7 +181,7 @@ class Chain:
         assert list((self._base / "tmp").iterdir()) == []
         # Others at work on this machine leave groups, too.
         mine = {f"vectrial-{pid}-" for pid in self._pids}
-        swept = [group for group in sweep() if group.name.startswith(tuple(mine))]
+        swept = [group for group in remove_orphans() if group.name.startswith(tuple(mine))]
         assert swept == [], "control groups of servers that ended"
 
     def _start(self) -> tuple[subprocess.Popen[str], list[str]]:

@@ -19,8 +19,8 @@ from vectrial.datasets import catalog, library, truth
 from vectrial.datasets.exact import scan_here
 from vectrial.model.dataset import Truth
 from vectrial.results.reader import RunReader
-from vectrial.servers.hosts import no_hosts
-from vectrial.servers.namespaces import no_network
+from vectrial.servers.hosts import why_no_hosts
+from vectrial.servers.namespaces import why_no_network
 from vectrial.testing.server_programs import not_here
 
 pytestmark = [pytest.mark.server("ray"), pytest.mark.slow]
@@ -52,7 +52,7 @@ _SOON_S = 120.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    if why := no_hosts() or no_network():
+    if why := why_no_hosts() or why_no_network():
         not_here("ray", why)
     base = Path(tempfile.mkdtemp(prefix="ray-"))  # a socket's path is short
     try:

@@ -48,7 +48,7 @@ from vectrial.run.existing import (
     suite_of,
 )
 from vectrial.servers.base import NotReady
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.arrow import ids_of
@@ -69,7 +69,7 @@ def served(
     assert recipe is not None
     prepared(recipe)
     folder = tmp_path_factory.mktemp(request.param)
-    with quick_servers(), provide(recipe, folder, allow_exposed=True) as server:
+    with quick_servers(), make_server(recipe, folder, allow_exposed=True) as server:
         yield request.param, server.address
 
 

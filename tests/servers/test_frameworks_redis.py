@@ -27,7 +27,7 @@ from vectrial.model.existing import Existing
 from vectrial.model.store import Address
 from vectrial.run.existing import ExistingCollection, describe, read_rows
 from vectrial.servers.base import Command
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores import registry
 from vectrial.stores.redis.server import QUERY_ENGINE, REDIS_SEARCH
 from vectrial.testing.server_programs import prepared
@@ -166,7 +166,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
     prepared(REDIS_SEARCH)
     recipe = replace(REDIS_SEARCH, command=command)
-    with quick_servers(), provide(recipe, tmp_path_factory.mktemp("documents")) as server:
+    with quick_servers(), make_server(recipe, tmp_path_factory.mktemp("documents")) as server:
         yield server.address
 
 

@@ -27,7 +27,7 @@ from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Recipe, Server
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.lucene.common import authorization
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
@@ -74,7 +74,7 @@ def both(
     kind: tuple[type[LuceneStore], Recipe] = request.param
     store, recipe = kind
     prepared(recipe)
-    with quick_servers(), provide(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
+    with quick_servers(), make_server(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
         yield store, server
 
 
@@ -253,7 +253,7 @@ def test_what_was_acknowledged_survives_a_crash(
         create(store, Metric.L2, "hnsw")
         insert(store)
     server.kill()
-    assert not server.lives()
+    assert not server.is_alive()
     server.restart()
     with closing(kind(tmp_path, server.address)) as again:
         again.open(

@@ -13,7 +13,7 @@ from readiness import ready
 
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.minio import MINIO, connect
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.testing.server_programs import prepared
 
 errors = Later("minio.error")
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
     prepared(MINIO)
-    with provide(MINIO, folder / "server") as server:
+    with make_server(MINIO, folder / "server") as server:
         yield server
 
 
@@ -67,5 +67,5 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
 
 
 def test_every_server_has_secrets_of_its_own(server: Server, tmp_path: Path) -> None:
-    with provide(MINIO, tmp_path / "other") as other:
+    with make_server(MINIO, tmp_path / "other") as other:
         assert not set(other.address.secrets.values()) & set(server.address.secrets.values())

@@ -27,7 +27,7 @@ from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Refused, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.postgres.server import POSTGRES, connect
 from vectrial.stores.postgres.sql import HnswScan, IvfScan, PgHnswBuild, PgHnswSearch, PgIvfSearch
@@ -65,7 +65,7 @@ def schema(metric: Metric = Metric.L2) -> Schema:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepared(POSTGRES)
-    with provide(POSTGRES, tmp_path_factory.mktemp("postgres")) as server:
+    with make_server(POSTGRES, tmp_path_factory.mktemp("postgres")) as server:
         yield server
 
 
@@ -218,7 +218,7 @@ def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
 
 def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
     prepared(POSTGRES)
-    with provide(POSTGRES, tmp_path / "server") as own:
+    with make_server(POSTGRES, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", Metric.COSINE, "hnsw", workers=0)
         assert store.footprint().index_bytes
         assert untested(PgVector, store.version()) is None

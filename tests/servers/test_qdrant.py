@@ -180,7 +180,7 @@ def test_without_a_program_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) 
         NoProgram, match=r"VECTRIAL_QDRANT_BIN.*VECTRIAL_QDRANT_ADDRESS.*qdrant-edge"
     ):
         QDRANT.program(print)
-    assert QDRANT.at_hand().works is False
+    assert QDRANT.availability().works is False
 
 
 def test_a_program_that_is_given_gets_its_folder_and_ports(
@@ -191,7 +191,7 @@ def test_a_program_that_is_given_gets_its_folder_and_ports(
     program.chmod(0o755)
     monkeypatch.setenv("VECTRIAL_QDRANT_BIN", str(program))
     assert QDRANT.program(print) == program
-    assert QDRANT.at_hand().works is True
+    assert QDRANT.availability().works is True
     command = QDRANT.command(program, tmp_path, {"http": 11, "grpc": 12}, {"api_key": "k"})
     assert command.argv == (str(program),)
     assert command.env["QDRANT__SERVICE__HOST"] == "127.0.0.1"

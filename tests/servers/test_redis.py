@@ -27,7 +27,7 @@ from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import NoProgram, Refused, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.common.server import wait_until
 from vectrial.stores.redis import expressions, search
@@ -66,7 +66,7 @@ METADATA = metadata_of(BATCH, SCHEMA)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepared(REDIS)
-    with provide(REDIS, tmp_path_factory.mktemp("redis")) as server:
+    with make_server(REDIS, tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
@@ -244,7 +244,7 @@ def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) 
 @pytest.mark.parametrize("durability", Durability)
 def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability) -> None:
     prepared(REDIS)
-    with provide(REDIS, tmp_path / "server") as own:
+    with make_server(REDIS, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", "hnsw", durability)
         with connect(own.address, 60) as client:
             told = client.config_get("append*")
@@ -268,7 +268,7 @@ def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability)
 
 def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
     prepared(REDIS)
-    with provide(REDIS, tmp_path / "server") as own:
+    with make_server(REDIS, tmp_path / "server") as own:
         at = own.address
         known = replace(at, secrets={"password": "s'ecret"})
         with connect(at, 60) as client:
@@ -294,14 +294,14 @@ def test_without_the_query_engine_it_is_said(
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(platform, "machine", lambda: "riscv64")
         elsewhere.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-        assert REDIS_SEARCH.at_hand().works is False
+        assert REDIS_SEARCH.availability().works is False
         with pytest.raises(NoProgram, match="VECTRIAL_REDIS_SEARCH_ADDRESS"):
             prepare(REDIS_SEARCH, print)
     port = server.address.ports["redis"]
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_ADDRESS", f"127.0.0.1:redis={port}")
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_PASSWORD", server.address.secrets["password"])
     with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
-        provide(REDIS_SEARCH, tmp_path / "search").wait_ready(60)
+        make_server(REDIS_SEARCH, tmp_path / "search").wait_ready(60)
 
 
 @pytest.mark.server("redis-search")
@@ -309,7 +309,7 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
     """A scan of the server for a new index would index rows inserted meanwhile a second time. The
     server numbers rows as it indexes them, so that the highest number tells."""
     prepared(REDIS_SEARCH)
-    with provide(REDIS_SEARCH, tmp_path / "search") as server:
+    with make_server(REDIS_SEARCH, tmp_path / "search") as server:
         (tmp_path / "rows").mkdir()
         store = search.RedisSearch(tmp_path / "rows", server.address)
         client = connect(server.address, timeout_s=60)

@@ -195,7 +195,7 @@ def is_here(word: str, table: Table) -> bool:
         if environment is not None and not environments.path(environment).exists():
             return False
     recipe: Recipe | None = recipes().get(table.servers.get(word, word))
-    return recipe is None or recipe.at_hand().works is True or must_run(recipe)
+    return recipe is None or recipe.availability().works is True or must_run(recipe)
 
 
 def _environments(words: Iterable[str]) -> list[str]:
@@ -212,7 +212,7 @@ def _obtainable(names: Iterable[str]) -> list[str]:
     from vectrial.stores.__main__ import recipes
 
     known = recipes()
-    return [one for one in names if one in known and known[one].at_hand().works is not False]
+    return [one for one in names if one in known and known[one].availability().works is not False]
 
 
 def _fetch(chosen: Selection) -> None:

@@ -21,7 +21,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.run.existing import ExistingCollection, describe, index_of, read_rows
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.testing.server_programs import prepared
@@ -36,7 +36,7 @@ def served(name: str, folder: Path) -> Iterator[Address]:
     recipe = recipe_of(registry.load(name))
     assert recipe is not None
     prepared(recipe)
-    with quick_servers(), provide(recipe, folder, allow_exposed=True) as server:
+    with quick_servers(), make_server(recipe, folder, allow_exposed=True) as server:
         yield server.address
 
 

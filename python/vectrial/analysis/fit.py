@@ -13,7 +13,7 @@ from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult, Trial, stable
 from vectrial.model.trial import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT, Series
 from vectrial.stats.intervals import Spread, spread_of
-from vectrial.stats.quantiles import at_most
+from vectrial.stats.quantiles import highest_percentile
 from vectrial.suite.model import Prices
 from vectrial.util import formatting
 
@@ -105,7 +105,7 @@ def _judged(
     """Verdict on a trial that ended by itself, with a gate that passed."""
     count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
     p99, recall = search.metrics.get("latency_p99"), search.value("recall_mean")
-    known = at_most({name: value.value for name, value in search.metrics.items()}, 0.99)
+    known = highest_percentile({name: value.value for name, value in search.metrics.items()}, 0.99)
     ready_s, limit_s = load.value("ready_s"), requirements.get("load_limit_s")
     if not count or errors > float(requirements["error_share"]) * (count + errors):
         of = f"{errors:,.0f} of {count + errors:,.0f} searches failed"

@@ -79,8 +79,10 @@ def of_phases(
     if not loads:
         return None
     enough = len(loads) >= turns.LEAST_LOADS
-    store = turns.of_the_store(loads, prior(run)) if enough else None
-    return Paired(turns.joined(loads), store, len(loads), sum(one.n for one in loads))
+    store = turns.store_effect(loads, prior(run)) if enough else None
+    return Paired(
+        turns.measured_loads_effect(loads), store, len(loads), sum(one.n for one in loads)
+    )
 
 
 def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) -> Estimate | None:
@@ -95,7 +97,7 @@ def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) 
         of_a, of_b = (
             [(w, _batches(slices[phase], rounds)) for phase, w in s.items()] for s in (a, b)
         )
-        return turns.quantiles_apart(of_a, of_b, LATENCY[metric])
+        return turns.log_quantile_ratio(of_a, of_b, LATENCY[metric])
     if metric != "qps":
         return None
     logs = np.zeros(len(rounds))
@@ -199,7 +201,7 @@ def running(run: RunData, a: Point, b: Point) -> list[Running]:
     for n in range(turns.BATCH_ROUNDS, len(values) + 1, turns.BATCH_ROUNDS):
         batch, before = values[before:n].mean(), n
         estimate = turns.estimate(values[:n]) if n >= turns.LEAST_ROUNDS else None
-        ends = None if estimate is None else turns.at_every_moment(estimate)
+        ends = None if estimate is None else turns.anytime_interval(estimate)
         if estimate is not None and ends is not None:
             ratio, low, high, part = (math.exp(one) for one in (estimate.mean, *ends, float(batch)))
             found.append(Running(n, ratio, low, high, part))

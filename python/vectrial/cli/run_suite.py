@@ -29,7 +29,7 @@ from vectrial.run.existing import (
     suite_of,
 )
 from vectrial.run.prepare import RESOLVED, Fingerprints, toml_of
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.suite import shipped
@@ -334,7 +334,7 @@ def _set_address(store: type[Store], text: str) -> None:
     recipe = recipe_of(store)
     if recipe is None:
         raise UserError(f"{store.name} has no server", where="--address", remedy="leave it out")
-    os.environ[variable(recipe, "address")] = text
+    os.environ[variable_name(recipe, "address")] = text
 
 
 def _names(text: str | None) -> Sequence[str]:

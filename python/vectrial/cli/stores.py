@@ -21,7 +21,7 @@ from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.run.redact import Secrecy
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
@@ -114,7 +114,7 @@ def _remedy(store: type[Store], available: Availability) -> str:
         return f"nothing to do; beforehand: vectrial up {store.name}"
     recipe = recipe_of(store)
     assert recipe is not None
-    return f"start it yourself and set {variable(recipe, 'address')}; see docs/servers.md"
+    return f"start it yourself and set {variable_name(recipe, 'address')}; see docs/servers.md"
 
 
 _FLAGS = (

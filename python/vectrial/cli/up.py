@@ -25,7 +25,7 @@ from vectrial.cli.output import (
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.placement import Placement, Provider
 from vectrial.servers.base import Recipe, ServerError
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.provide import check_environment, recipe_of
 from vectrial.servers.running import RunningServer, folder, run_foreground, running_servers, stop
 from vectrial.stores import registry
@@ -237,12 +237,12 @@ def _table_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _facts(one: RunningServer) -> dict[str, Any]:
     recipe = _recipe(one.store)
-    name = variable(recipe, "address")
+    name = variable_name(recipe, "address")
     reading = {key: f"open({file!r}).read()" for key, file in one.secrets.items()}
     secrets = {**dict.fromkeys(recipe.secrets, "None"), **reading}
     snippet = recipe.snippet.format(host=one.host, **one.ports, **secrets) if one.ready else ""
     exports = {name: one.listed()}
-    exports |= {f"{variable(recipe, key)}_FILE": file for key, file in one.secrets.items()}
+    exports |= {f"{variable_name(recipe, key)}_FILE": file for key, file in one.secrets.items()}
     return {
         "store": one.store,
         "provider": one.provider,

@@ -11,7 +11,15 @@ from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult
 from vectrial.analysis.turns import Paired, Weights, of_phases, weights_between
 from vectrial.compare.cells import ComparedCell, without
-from vectrial.stats.effects import ALPHA, Effect, Mean, at_equal_pace, mean_of, paired, unpaired
+from vectrial.stats.effects import (
+    ALPHA,
+    Effect,
+    Mean,
+    mean_of,
+    pace_corrected_effect,
+    paired_effect,
+    unpaired_effect,
+)
 from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide, weigh
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
@@ -114,7 +122,9 @@ def _weighed(
     )
     n = min(len(cell.a), len(cell.b))
     if not any(values):  # the same nothing every time
-        return verdict, Evidence(unpaired([1.0] * len(cell.a), [1.0] * len(cell.b)), n, higher)
+        return verdict, Evidence(
+            unpaired_effect([1.0] * len(cell.a), [1.0] * len(cell.b)), n, higher
+        )
     if min(values) == 0:
         return replace(
             verdict, kind=VerdictKind.NOT_COMPARABLE, reason="a value of 0 has no ratio"
@@ -123,9 +133,9 @@ def _weighed(
         return verdict, cell.paired.evidence(higher_is_better=higher)
     if _paced(cell):
         a, b = _values(cell.a, cell.b)
-        effect = at_equal_pace(a, b, *_values(cell.pace_a, cell.pace_b))
+        effect = pace_corrected_effect(a, b, *_values(cell.pace_a, cell.pace_b))
         if effect.at_pace:
-            measured = unpaired(a, b).ratio - 1
+            measured = unpaired_effect(a, b).ratio - 1
             return verdict, Evidence(effect, n, higher, measured=measured)
     hit = (
         ((), ())
@@ -145,7 +155,7 @@ def _hit(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int
 def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) -> Effect:
     common = sorted(a.keys() & b.keys())
     if cell.in_turns and len(common) >= PAIRS_FROM:
-        return paired([a[r] for r in common], [b[r] for r in common])
+        return paired_effect([a[r] for r in common], [b[r] for r in common])
     return by_repeat(a, b)
 
 

@@ -32,8 +32,8 @@ from vectrial.questions.fit_suites import Baseline, FitRequirements, FitSubject,
 from vectrial.questions.least import LimitsTry, Reply, seek
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import RESOLVED, toml_of
-from vectrial.servers.limits import no_limits
-from vectrial.servers.provide import choose, recipe_of
+from vectrial.servers.limits import why_no_limits
+from vectrial.servers.provide import choose_provider, recipe_of
 from vectrial.stores import registry
 from vectrial.suite.model import ExperimentRef, Prices
 from vectrial.util import formatting
@@ -261,7 +261,7 @@ def _check_limits(store: type[Store]) -> None:
     """Raise `UserError` if no limits can be set on a store."""
     recipe = recipe_of(store)
     if recipe is not None:
-        provider = choose(recipe).provider
+        provider = choose_provider(recipe).provider
         if provider is Provider.EXTERNAL:
             raise UserError(
                 f"the server of {store.name} is not started here: its limits cannot be set",
@@ -269,7 +269,7 @@ def _check_limits(store: type[Store]) -> None:
             )
         if provider is Provider.DOCKER:
             return
-    if why := no_limits(Limits(1.0, 2**30)):
+    if why := why_no_limits(Limits(1.0, 2**30)):
         raise UserError(
             f"limits of memory and processors cannot be set here: {why}",
             remedy="run as root, or in a delegated control group",

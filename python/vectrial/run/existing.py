@@ -29,7 +29,7 @@ from vectrial.model.placement import Provider
 from vectrial.model.progress import Progress, silent
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import open_existing
 from vectrial.stores.common.arrow import ids_of, vectors_of
@@ -78,7 +78,7 @@ def running(store: type[Store]) -> Iterator[Address]:
             where="--existing",
             remedy=f"of these stores: {', '.join(_reading_stores())}",
         )
-    with provide(recipe, Path(), provider=Provider.EXTERNAL) as server:
+    with make_server(recipe, Path(), provider=Provider.EXTERNAL) as server:
         yield server.address
 
 

@@ -70,7 +70,7 @@ class Heartbeat:
         before = self._work()
         while not self._ended.wait(EVERY_S):
             now = self._work()
-            if _worked(before, now) or self._server.answers():
+            if _worked(before, now) or self._server.is_answering():
                 self._beats += 1
             before = now
 

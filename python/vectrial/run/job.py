@@ -22,10 +22,10 @@ from vectrial.run.redact import Secrecy
 from vectrial.run.turns import Together, TurnJob, WaitingJob
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
-from vectrial.servers.inside import Inside
-from vectrial.servers.limits import no_limits
-from vectrial.servers.namespaces import Network, no_network
-from vectrial.servers.provide import Choice, prepare, recipe_of
+from vectrial.servers.limits import why_no_limits
+from vectrial.servers.namespaces import Network, why_no_network
+from vectrial.servers.provide import ProviderChoice, prepare, recipe_of
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.stores.registry import availability
 from vectrial.suite.model import Rules
 from vectrial.telemetry.compaction import memory_in_large_pieces
@@ -147,7 +147,7 @@ class Preparation:
     """
 
     lacks: str = ""
-    choice: Choice | None = None
+    choice: ProviderChoice | None = None
     packages: Path | None = None
     note: str = ""
 
@@ -173,7 +173,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation
     return Preparation(lacks, choice, folder, note)
 
 
-def _no_limits(job: Job, choice: Choice | None) -> str:
+def _no_limits(job: Job, choice: ProviderChoice | None) -> str:
     """The reason why a job's own limits cannot be set; empty if they can, or if it has none. A
     placement's limits are applied as far as possible."""
     if job.limits is None or (choice is not None and choice.provider is Provider.DOCKER):
@@ -182,21 +182,21 @@ def _no_limits(job: Job, choice: Choice | None) -> str:
         return f"no limits can be set on a server that is not started here ({choice.why})"
     if job.nodes > 1:
         return "limits of a trial are set on one server, not on the nodes of a cluster"
-    why = no_limits(job.limits)
+    why = why_no_limits(job.limits)
     return f"no limits can be set here: {why}" if why else ""
 
 
 @contextmanager
-def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
+def _network(job: Job, choice: ProviderChoice | None) -> Iterator[ServerNetwork | None]:
     """A private network, if possible, for a job whose server is a program of this machine or whose
     trials ask for an object store."""
     local = choice is not None and choice.provider is Provider.LOCAL
     asks = choice is None and any(trial.experiment.uses_objects for trial in job.trials)
-    if not (local or asks) or no_network():
+    if not (local or asks) or why_no_network():
         yield None
         return
     with Network() as network:
-        yield Inside(network, job.store.server or "")
+        yield ServerNetwork(network, job.store.server or "")
 
 
 def _measuring(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vectrial.plan.model import Plan, PlannedTrial
 from vectrial.run.remeasure import SHARE
-from vectrial.servers.provide import choose, recipe_of
+from vectrial.servers.provide import choose_provider, recipe_of
 from vectrial.util.formatting import plural
 from vectrial.util.variants import full_name, variables_of
 
@@ -96,7 +96,7 @@ def _servers(plan: Plan) -> Iterator[str]:
             continue
         servers = True
         with variables_of(variant):
-            choice = choose(recipe, provider)
+            choice = choose_provider(recipe, provider)
         why = choice.why
         if choice.available.reason:
             lacks = "not available here: " if choice.available.works is False else ""

@@ -27,8 +27,8 @@ from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.results.folder import replace_text
 from vectrial.results.writer import RunWriter
-from vectrial.servers.hosts import no_hosts
-from vectrial.servers.namespaces import no_network
+from vectrial.servers.hosts import why_no_hosts
+from vectrial.servers.namespaces import why_no_network
 from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
@@ -128,7 +128,7 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
                 where="placement.client_machines",
                 remedy="--on ray, where there is a cluster; or leave it out",
             )
-    if here and plan.suite.hosts is not None and (why := no_hosts() or no_network()):
+    if here and plan.suite.hosts is not None and (why := why_no_hosts() or why_no_network()):
         raise UserError(
             f"no simulated hosts can be made here: {why}",
             where="hosts",

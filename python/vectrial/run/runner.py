@@ -20,7 +20,7 @@ from vectrial.run.job import JobRunner
 from vectrial.run.process import WORK
 from vectrial.run.redact import Secrecy, short_secrets
 from vectrial.run.watcher import RedactingWatcher, Watcher
-from vectrial.servers.limits import sweep
+from vectrial.servers.limits import remove_orphans
 from vectrial.suite.model import Suite
 
 #: Reason of trials that a time limit leaves out.
@@ -163,7 +163,7 @@ def run_plan(
     A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
     process is ended, finished trials stay written, and the interrupt is raised again.
     """
-    sweep()
+    remove_orphans()
     tidy(writer.folder)
     try:
         return _run_plan(plan, writer, watcher, allow_exposed, execute, frozenset(again))

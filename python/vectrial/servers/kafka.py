@@ -96,7 +96,7 @@ def kafka(host: str) -> Recipe:
     return Recipe(
         name="kafka",
         program=PROGRAM.fetch,
-        at_hand=PROGRAM.at_hand,
+        availability=PROGRAM.availability,
         ports=("broker", "controller"),
         public=("broker",),
         command=partial(_command, host),

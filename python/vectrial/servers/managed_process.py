@@ -20,8 +20,8 @@ import psutil
 from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import READY_S, Recipe, Server, ServerError, answers, wait_until
-from vectrial.servers.inside import Inside
+from vectrial.servers.base import READY_S, Recipe, Server, ServerError, is_answering, wait_until
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.util import interrupts
 from vectrial.util.process import tail
@@ -106,7 +106,7 @@ class ManagedProcess:
         assert self._supervisor.stdout is not None
         number = self._supervisor.stdout.readline().strip()
         if not number:
-            raise self.ended()
+            raise self.ended_error()
         self.pid = int(number)
 
     def run(
@@ -120,7 +120,7 @@ class ManagedProcess:
         self.start(argv, env, files=files)
         assert self._supervisor is not None
         if self._supervisor.wait():
-            raise self.ended()
+            raise self.ended_error()
         self._forget()
 
     @property
@@ -133,7 +133,7 @@ class ManagedProcess:
         """True if the program was started and not waited for."""
         return self._supervisor is not None
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """True if the program was started and has not ended."""
         if self._supervisor is None or self._supervisor.poll() is not None or self.pid == 0:
             return False
@@ -149,7 +149,7 @@ class ManagedProcess:
         supervisor = self._supervisor
         if supervisor is None or self._memory_use or not self._cgroups:
             return self._memory_use
-        if not self.lives():  # the supervisor says it, and removes the groups
+        if not self.is_alive():  # the supervisor says it, and removes the groups
             with contextlib.suppress(subprocess.TimeoutExpired):
                 supervisor.wait(_SUPERVISOR_ENDS_S)
         if supervisor.poll() is None:
@@ -159,7 +159,9 @@ class ManagedProcess:
         self._memory_use = json.loads(last) if last.startswith("{") else {}
         return self._memory_use
 
-    def wait_ready(self, address: Address, deadline_s: float, inside: Inside | None = None) -> None:
+    def wait_ready(
+        self, address: Address, deadline_s: float, server_network: ServerNetwork | None = None
+    ) -> None:
         """Block until the server answers; it is asked from within its network.
 
         Raises:
@@ -170,24 +172,24 @@ class ManagedProcess:
         def still_there() -> None:
             nonlocal reported
             interrupts.check()
-            if not self.lives():
-                raise self.ended()
+            if not self.is_alive():
+                raise self.ended_error()
             if (now := time.monotonic()) - reported > _REPORT_S:
                 reported = now
                 self.progress(f"{self.recipe.name}: not ready after {now - started:.0f} s")
 
         try:
-            if inside is None:
+            if server_network is None:
                 wait_until(self.recipe, address, deadline_s, still_there)
             else:
-                inside.wait_until(address, deadline_s, still_there)
+                server_network.wait_until(address, deadline_s, still_there)
             still_there()  # what answered may be somebody else, on a port that it did not get
         except ServerError as error:
-            if not self.lives():
+            if not self.is_alive():
                 raise
             raise ServerError(f"{error}\n{self.tail()}") from error
 
-    def ended(self) -> ServerError:
+    def ended_error(self) -> ServerError:
         """The error for a server that has ended although it should run."""
         supervisor = self._supervisor
         if supervisor is None:
@@ -201,13 +203,13 @@ class ManagedProcess:
 
     def tail(self) -> str:
         """The end of the log, and the log's path."""
-        if self._output is not None and not self.lives():
+        if self._output is not None and not self.is_alive():
             self._output.settle()
         return f"its log is {self.log}, and ends:\n{tail(self.log, _LOG_TAIL_LINES)}"
 
     def signal(self, number: signal.Signals) -> None:
         """Signal the program itself; the supervisor sees its end, and ends what it started."""
-        if self.lives():
+        if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -256,7 +258,7 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def taken(ports: Mapping[str, int]) -> list[int]:
+def taken_ports(ports: Mapping[str, int]) -> list[int]:
     """The ports on which something listens already."""
     found = []
     for port in ports.values():
@@ -341,7 +343,7 @@ class StartedServer(Server):
                 self._wait_once(deadline_s)
                 break
             except ServerError:
-                if not left or self._process.lives() or not (lost := self._lost_ports()):
+                if not left or self._process.is_alive() or not (lost := self._lost_ports()):
                     raise
                 line = f"{self._recipe.name}: port {lost[0]} is taken; starting it on others"
                 self._progress(line)
@@ -355,25 +357,25 @@ class StartedServer(Server):
 
     def _lost_ports(self) -> list[int]:
         """The server's ports that another program took."""
-        return taken(self._ports)
+        return taken_ports(self._ports)
 
-    def lives(self) -> bool:
-        return self._process.lives()
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
 
-    def elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         """True if it runs and its processes are not this machine's."""
         return False
 
-    def ended(self) -> ServerError:
+    def ended_error(self) -> ServerError:
         """The error for a server that has ended although it should run."""
-        return self._process.ended()
+        return self._process.ended_error()
 
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         address = self._address  # another thread may be stopping it
-        return address is not None and self._reacts(address)
+        return address is not None and self._is_reacting(address)
 
-    def _reacts(self, address: Address) -> bool:
-        return answers(self._recipe, address)
+    def _is_reacting(self, address: Address) -> bool:
+        return is_answering(self._recipe, address)
 
     def data_dirs(self) -> tuple[Path, ...]:
         return (self._data,)

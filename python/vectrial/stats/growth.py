@@ -133,7 +133,7 @@ class Growth:
 
         def share_below(value: float) -> float:
             return math.fsum(
-                weight * student.below((value - centre) / error, fit.freedom)
+                weight * student.probability_below((value - centre) / error, fit.freedom)
                 for weight, fit, (centre, error) in zip(self.weights, self.fits, parts, strict=True)
             )
 

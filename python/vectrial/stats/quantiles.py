@@ -80,7 +80,7 @@ QUANTILES: Mapping[str, Quantile] = {
 LATENCY: Mapping[str, float] = {f"latency_{name}": at for name, at in _NAMES.items()}
 
 
-def lacking(figures: Mapping[str, float | None]) -> dict[str, str]:
+def unsupported_quantiles(figures: Mapping[str, float | None]) -> dict[str, str]:
     """Reasons why quantiles among the figures of a phase say nothing, by metric. A quantile with an
     unknown number of samples is not faulted."""
     reasons = {}
@@ -93,7 +93,9 @@ def lacking(figures: Mapping[str, float | None]) -> dict[str, str]:
     return reasons
 
 
-def at_most(figures: Mapping[str, float | None], quantile: float) -> tuple[str, float] | None:
+def highest_percentile(
+    figures: Mapping[str, float | None], quantile: float
+) -> tuple[str, float] | None:
     """The highest known percentile of latency up to `quantile`, as its label and microseconds: a
     bound that it exceeds, higher percentiles exceed too. None if none is known."""
     for name, at in sorted(LATENCY.items(), key=lambda one: -one[1]):
@@ -105,6 +107,6 @@ def at_most(figures: Mapping[str, float | None], quantile: float) -> tuple[str, 
 
 def withhold(phase: Phase) -> None:
     """Replace quantiles of a phase that have too few samples by the reason."""
-    reasons = lacking(phase.metrics)
+    reasons = unsupported_quantiles(phase.metrics)
     phase.metrics |= dict.fromkeys(reasons)
     phase.missing |= reasons

@@ -17,7 +17,7 @@ from vectrial.util import environments
 from vectrial.util.plugins import Plugins, import_reference, reference
 
 if TYPE_CHECKING:
-    from vectrial.servers.provide import Choice
+    from vectrial.servers.provide import ProviderChoice
 
 __all__ = [
     "STORES",
@@ -103,23 +103,23 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
     return Availability(False, "not installed", remedy)
 
 
-def availability_with_server(store: type[Store]) -> tuple[Availability, Choice | None]:
+def availability_with_server(store: type[Store]) -> tuple[Availability, ProviderChoice | None]:
     """Availability of a store and its server on this machine, and the server's provider. The
     provider is None for a store without a server."""
-    from vectrial.servers.provide import choose, recipe_of
+    from vectrial.servers.provide import choose_provider, recipe_of
 
     recipe = recipe_of(store)
-    choice = None if recipe is None else choose(recipe)
+    choice = None if recipe is None else choose_provider(recipe)
     own = availability(store, served=choice is not None)
     return (choice.available if choice is not None and own.works else own), choice
 
 
 def _server_availability(store: type[Store]) -> Availability:
-    from vectrial.servers.provide import choose, recipe_of
+    from vectrial.servers.provide import choose_provider, recipe_of
 
     recipe = recipe_of(store)
     assert recipe is not None
-    return choose(recipe).available
+    return choose_provider(recipe).available
 
 
 def _importable(module: str) -> bool:

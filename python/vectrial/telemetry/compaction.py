@@ -37,11 +37,11 @@ def memory_in_large_pieces() -> Iterator[None]:
         yield
         return
     _ASK.write_text("1")
-    with _ballast(min(_small_bytes(), _MOST_BYTES, _most_bytes())):
+    with _ballast(min(_small_bytes(), _MOST_BYTES, _ballast_limit_bytes())):
         yield
 
 
-def _most_bytes() -> int:
+def _ballast_limit_bytes() -> int:
     return int(_MOST_SHARE * psutil.virtual_memory().available)
 
 

@@ -46,8 +46,8 @@ def environment_facts(repository: Path | None = None) -> dict[str, Any]:
             "compiler": platform.python_compiler(),
             "switch_interval_s": sys.getswitchinterval(),
         },
-        "libraries": libraries(),
-        "git": git(repository or Path(__file__).parent),
+        "libraries": library_versions(),
+        "git": git_facts(repository or Path(__file__).parent),
         "load_average": list(os.getloadavg()),
         "threads": {
             name: os.environ[name]
@@ -58,13 +58,13 @@ def environment_facts(repository: Path | None = None) -> dict[str, Any]:
 
 
 @cache
-def libraries() -> Mapping[str, str]:
+def library_versions() -> Mapping[str, str]:
     """Every installed distribution and its version, by name."""
     found = dict(map(name_and_version, metadata.distributions()))
     return dict(sorted(((n, v) for n, v in found.items() if n), key=lambda item: item[0].lower()))
 
 
-def git(folder: Path) -> dict[str, Any]:
+def git_facts(folder: Path) -> dict[str, Any]:
     """Revision of the checkout that contains `folder`, and whether it was changed since.
 
     `dirty` refers to tracked files. Both are None outside a checkout or without git.

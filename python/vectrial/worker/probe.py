@@ -31,8 +31,8 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.model.trial import Scope
-from vectrial.servers.local import variable
-from vectrial.servers.provide import prepare, recipe_of, serving
+from vectrial.servers.local import variable_name
+from vectrial.servers.provide import prepare, recipe_of, server_address
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.common.temporary import close_store
@@ -63,7 +63,7 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
     chosen = {}
     if recipe is not None:
         try:
-            chosen = {variable(recipe, "provider"): prepare(recipe, progress).provider.value}
+            chosen = {variable_name(recipe, "provider"): prepare(recipe, progress).provider.value}
         except VectrialError as error:
             return Probe(False, str(error))
     server = None if recipe is None else recipe.name
@@ -109,7 +109,7 @@ def attempt(store: type[Store]) -> Probe:
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as server,
-        serving(store, Path(server)) as address,
+        server_address(store, Path(server)) as address,
     ):
         make = store if address is None else partial(store, address=address)
         place = Path(folder) / "probe"

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 
 from vectrial.model.phase import Phase, Slice
 from vectrial.stats.quantiles import withhold
-from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
+from vectrial.telemetry.scheduling import SchedulingTime, descendants, scheduling_time
 from vectrial.worker import ending
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
@@ -128,8 +128,8 @@ class TurnTaking:
         arm.slices.append(taken)
         return TurnResult(given.key, taken)
 
-    def _spent(self) -> Scheduled | None:
-        return scheduled(self._pids)
+    def _spent(self) -> SchedulingTime | None:
+        return scheduling_time(self._pids)
 
     def _idle(self, began_ns: int, before_s: float | None) -> tuple[float, float | None]:
         """Seconds since the store's last turn in any arm, and its processor seconds since."""

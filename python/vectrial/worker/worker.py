@@ -44,10 +44,10 @@ from vectrial.stats.quantiles import withhold
 from vectrial.stores import registry
 from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
-from vectrial.telemetry.disk import on_disk
+from vectrial.telemetry.disk import store_bytes_by_kind
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
-from vectrial.telemetry.phases import add_server_metrics, not_its_own
+from vectrial.telemetry.phases import add_server_metrics, why_not_sampled
 from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util import formatting
 from vectrial.util.arrow import load_without_pandas
@@ -164,7 +164,7 @@ class _Measurement:
 
     def _server_cpu_s(self) -> float | None:
         """CPU seconds of the server's processes; None if it is not on this machine."""
-        used = [tree.usage(look=False) for tree in self._server_trees]
+        used = [tree.usage(find_children=False) for tree in self._server_trees]
         known = [usage.cpu_s for usage in used if usage is not None]
         return sum(known) if known else None
 
@@ -313,7 +313,7 @@ class _Measurement:
         self._get_ready(trial)
         assert self.store is not None
         for phase in experiment.run(self._context(self.store, trial), trial.point):
-            phase.unsampled = not_its_own(phase, perf_counter_ns())
+            phase.unsampled = why_not_sampled(phase, perf_counter_ns())
             if phase.unsampled is None:
                 sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
@@ -348,7 +348,7 @@ class _Measurement:
         self.loaded, self.load, self.gate = False, None, None
         self._check_room()
         self.store = self._attached() if self.spec.existing else self.make(self._location)
-        self.empty_disk = on_disk(self.kind, self.data_dirs)
+        self.empty_disk = store_bytes_by_kind(self.kind, self.data_dirs)
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)

@@ -16,7 +16,7 @@ from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import StoreError
 from vectrial.model.phase import PARTS, Phase, Slice, Turn, serial
-from vectrial.telemetry.scheduling import Scheduled
+from vectrial.telemetry.scheduling import SchedulingTime
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 from vectrial.workload.ndcg import Gains
 from vectrial.workload.record import phase_of_outcome, phase_of_slices
@@ -55,7 +55,7 @@ class LoadRemainder:
 
 
 #: What client and store had of the processors until now; None where nobody tells.
-Spent = Callable[[], Scheduled | None]
+Spent = Callable[[], SchedulingTime | None]
 
 
 class TurnSender(Protocol):
@@ -135,7 +135,9 @@ class Turns:
         rates = tuple(n / s if s > 0 else 0.0 for n, s in zip(counts, seconds, strict=True))
         return Slice(turn, pieces[0].began_ns, sum(seconds), sum(counts), 0, b"", 0, 0, parts=rates)
 
-    def _send_and_account(self, length_ns: int, spent: Spent) -> tuple[Piece, Scheduled | None]:
+    def _send_and_account(
+        self, length_ns: int, spent: Spent
+    ) -> tuple[Piece, SchedulingTime | None]:
         """Send a piece; returns it with the processor time and waits of client and store."""
         before = spent()
         piece = self._sender.send(length_ns)

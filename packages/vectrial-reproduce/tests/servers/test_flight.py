@@ -27,7 +27,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Refused, Server
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of
 from vectrial_reproduce.stores.flight.filters import read, written
 from vectrial_reproduce.stores.flight.longbow import LongbowStore
@@ -67,7 +67,7 @@ FILTERS: tuple[Filter | None, ...] = (None, NESTED, IsNull("colour"), Eq("number
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepare(FLIGHT, print)
-    with provide(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
+    with make_server(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
         yield server
 
 

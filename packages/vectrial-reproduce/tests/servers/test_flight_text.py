@@ -24,7 +24,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Server
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of
 from vectrial_reproduce.stores.flight import text as flight_text
 from vectrial_reproduce.stores.flight.reference.server import Reference
@@ -125,7 +125,7 @@ def test_of_rows_twice_in_a_batch_the_last_one_counts() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepare(FLIGHT, print)
-    with provide(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
+    with make_server(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
         yield server
 
 
@@ -219,7 +219,7 @@ def blend(alpha: float, candidates: int = 100) -> Blend:
 
 @pytest.mark.parametrize("index", ["flat", "hnsw"])
 def test_words_are_there_again_after_a_crash(tmp_path: Path, index: str) -> None:
-    with provide(FLIGHT, tmp_path / "server") as server:
+    with make_server(FLIGHT, tmp_path / "server") as server:
         store = loaded(server.address, tmp_path / "kept", index)
         store.upsert(rows([105], ["changed"]))
         store.delete(np.array([106]))

@@ -28,7 +28,7 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
-from vectrial.stats.quantiles import arrivals_needed, at_most
+from vectrial.stats.quantiles import arrivals_needed, highest_percentile
 from vectrial.workload import dispatch
 from vectrial.workload.ceiling import faults_without_client, is_client_bound
 from vectrial.workload.record import ERROR_SHARE
@@ -202,7 +202,7 @@ class Capacity(Experiment):
         if not count:
             return ["nothing was answered"]
         faults = []
-        share, known = errors / (count + errors), at_most(metrics, 0.99)
+        share, known = errors / (count + errors), highest_percentile(metrics, 0.99)
         if known is not None and known[1] > self.p99_ms * 1e3:
             faults.append(f"{known[0]} {known[1] / 1e3:,.4g} ms")
         elif phase.name == _CONFIRM and metrics["latency_p99"] is None:

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from vectrial.model.context import Context
 from vectrial.model.file_categories import FileKind
 from vectrial.model.phase import Phase
-from vectrial.telemetry.disk import allocated_bytes, on_disk
+from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
 
 #: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
 #: merges come in turns; and the share that is no change: its log's pages.
@@ -87,7 +87,7 @@ def _count_blocks(phase: Phase, context: Context, whole: int) -> None:
     """Record the bytes on disk now and before the load, and the growth: over `whole`, and by kind
     of file."""
     empty = sum(context.empty_disk.values())
-    found = on_disk(type(context.store), context.data_dirs)
+    found = store_bytes_by_kind(type(context.store), context.data_dirs)
     disk = sum(found.values())
     growth = {"disk_ratio": max(0, disk - empty) / whole}
     phase.metrics |= {"disk_bytes": disk, "disk_baseline_bytes": empty, **growth}

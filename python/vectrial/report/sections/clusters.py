@@ -169,7 +169,7 @@ def ratio_with_interval(point: Point, base: Point, metric: str = "qps") -> Cell:
     )
     if min(len(ours), len(theirs)) < LEAST_REPEATS:
         return cell
-    effect = effects.unpaired(ours, theirs)
+    effect = effects.unpaired_effect(ours, theirs)
     low, high = formatting.number(effect.low), formatting.number(effect.high)
     return replace(
         cell,

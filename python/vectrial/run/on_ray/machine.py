@@ -35,7 +35,7 @@ from vectrial.run.on_ray.events import Began, JobEnded, LogFile, Recorded, Repor
 from vectrial.run.on_ray.load import Peer, RayClients
 from vectrial.run.on_ray.sender import Sender
 from vectrial.run.redact import Secrecy
-from vectrial.servers.limits import sweep
+from vectrial.servers.limits import remove_orphans
 from vectrial.stores.registry import STORES
 from vectrial.suite.model import Rules
 from vectrial.telemetry.environment import environment_facts
@@ -115,7 +115,7 @@ class Machine:
 
     def __init__(self) -> None:
         os.environ.pop(_SET_BY_RAY, None)
-        sweep()
+        remove_orphans()
         # On a disk, where what is measured belongs; a temporary folder may be in memory.
         self._folder = own_folder(home() / "ray")
         self._events: queue.Queue[object] = queue.Queue()

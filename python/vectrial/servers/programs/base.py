@@ -53,7 +53,7 @@ class Program(ABC):
 
     @abstractmethod
     def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
-        """Fill an empty folder; see `made_once`."""
+        """Fill an empty folder; see `make_once`."""
 
     @abstractmethod
     def _first_use(self) -> str:
@@ -73,15 +73,15 @@ class Program(ABC):
             NoProgram: it cannot be had here, or differs from what was pinned or made.
             UserError: the environment names a program that does not exist.
         """
-        if own := given(self.variable):
+        if own := program_override(self.variable):
             return own
         self._check()  # before much is fetched that could not be run
         make = partial(self._make, progress=progress)
-        return made_once(self.folder, self._inside(), str(self), make, progress)
+        return make_once(self.folder, self._inside(), str(self), make, progress)
 
-    def at_hand(self) -> Availability:
+    def availability(self) -> Availability:
         """The program's availability."""
-        if given(self.variable):
+        if program_override(self.variable):
             return Availability(True)
         try:
             self._check()
@@ -157,7 +157,7 @@ class GoProgram(Program):
             raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {self.sum}")
 
 
-def given(variable: str) -> Path | None:
+def program_override(variable: str) -> Path | None:
     """The program that the environment names instead; None if it names none.
 
     Raises:
@@ -182,11 +182,11 @@ def own_program(variable: str, name: str) -> Path | None:
     Raises:
         UserError: the environment names a program that does not exist.
     """
-    found = given(variable) or shutil.which(name)
+    found = program_override(variable) or shutil.which(name)
     return None if found is None else Path(found).resolve()
 
 
-def made_once(
+def make_once(
     folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: LineProgress
 ) -> Path:
     """The program `file` in `folder`, which is first made if it does not exist.
@@ -224,7 +224,7 @@ def run_logged(
 ) -> None:
     """Execute a registry's own program to completion, with its output in `log`.
 
-    lock: the descriptor from `made_once`.
+    lock: the descriptor from `make_once`.
     what: text that progress shows every few seconds, such as "weaviate-server: building".
 
     Raises:

@@ -50,7 +50,7 @@ class Artifact:
 
 
 @dataclass(frozen=True)
-class _FromMaven(Program):
+class _MavenProgram(Program):
     """java: the Java that it runs on; None: it needs none."""
 
     name: str
@@ -101,7 +101,7 @@ class _FromMaven(Program):
 
 
 @dataclass(frozen=True)
-class MavenProgram(_FromMaven):
+class MavenProgram(_MavenProgram):
     """A program unpacked from zip archives.
 
     file: path of the executable below the program's folder.
@@ -141,7 +141,7 @@ class MavenProgram(_FromMaven):
 
 
 @dataclass(frozen=True)
-class JarProgram(_FromMaven):
+class JarProgram(_MavenProgram):
     """A program made of Java archives.
 
     lock: its lock file, which names each archive with its checksum, `group:name:version sha256` a

@@ -37,7 +37,7 @@ from vectrial.servers.base import (
     Recipe,
 )
 from vectrial.servers.local import HOST
-from vectrial.servers.programs.base import given
+from vectrial.servers.programs.base import program_override
 from vectrial.servers.programs.java import Java
 from vectrial.servers.programs.maven import Artifact, MavenProgram
 from vectrial.servers.readiness import http_ready
@@ -156,12 +156,12 @@ class LuceneServer:
         """See `Recipe.program`."""
         return self._own_program() or self.choose_program().fetch(progress)
 
-    def at_hand(self) -> Availability:
-        """See `Recipe.at_hand`."""
-        return Availability(True) if self._own_program() else self.choose_program().at_hand()
+    def availability(self) -> Availability:
+        """See `Recipe.availability`."""
+        return Availability(True) if self._own_program() else self.choose_program().availability()
 
     def _own_program(self) -> Path | None:
-        return given(f"VECTRIAL_{self.name.upper()}_BIN")
+        return program_override(f"VECTRIAL_{self.name.upper()}_BIN")
 
     def command(
         self, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
@@ -254,7 +254,7 @@ def _recipe(
         tls=True,
         name=server.name,
         program=server.program,
-        at_hand=server.at_hand,
+        availability=server.availability,
         ports=("http", "transport"),
         public=("http",),
         command=server.command,

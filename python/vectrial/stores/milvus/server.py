@@ -32,8 +32,8 @@ from vectrial.servers.base import (
     Recipe,
     Refused,
 )
-from vectrial.servers.local import HOST, variable
-from vectrial.servers.programs.base import given, made_once
+from vectrial.servers.local import HOST, variable_name
+from vectrial.servers.programs.base import make_once, program_override
 from vectrial.servers.programs.wheels import WheelProgram
 from vectrial.stores.milvus.cluster import SERVICES, node_command
 from vectrial.stores.milvus.store import credentials
@@ -76,7 +76,7 @@ _PLACE = re.compile(r"\{\{\s*\w+(?:\(\w+\))?\s*(?::\s*(.*?))?\s*\}\}")
 
 def _program(progress: LineProgress) -> Path:
     """The program, with its libraries beside it and its settings in `../configs`."""
-    if (own := given(_BIN)) is not None:
+    if (own := program_override(_BIN)) is not None:
         return own
     packed = WHEEL.fetch(progress).parent
 
@@ -93,13 +93,13 @@ def _program(progress: LineProgress) -> Path:
         settings = _PLACE.sub(lambda place: place[1] or "", template)
         (into / "configs" / "milvus.yaml").write_text(settings)
 
-    return made_once(_unpacked(), "bin/milvus", "milvus", unpack, progress)
+    return make_once(_unpacked(), "bin/milvus", "milvus", unpack, progress)
 
 
-def _at_hand() -> Availability:
-    if given(_BIN) or (_unpacked() / "bin" / "milvus").exists():
+def _availability() -> Availability:
+    if program_override(_BIN) or (_unpacked() / "bin" / "milvus").exists():
         return Availability(True)
-    return WHEEL.at_hand()
+    return WHEEL.availability()
 
 
 def _unpacked() -> Path:
@@ -189,11 +189,11 @@ def _ready(address: Address) -> None:
             )
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-                name = variable(MILVUS, "token")
+                name = variable_name(MILVUS, "token")
                 raise Refused(
                     f"milvus does not let us in: {error.details()}; its token is to be in {name}, "
-                    f"or a user and a password in {variable(MILVUS, 'user')} and "
-                    f"{variable(MILVUS, 'password')}"
+                    f"or a user and a password in {variable_name(MILVUS, 'user')} and "
+                    f"{variable_name(MILVUS, 'password')}"
                 ) from error
             raise NotReady(f"{error.code().name}: {error.details()}") from error
     if collections.status.code or collections.status.error_code:
@@ -210,7 +210,7 @@ def _channel(grpc: Any, at: str, address: Address) -> Any:
 MILVUS = Recipe(
     name="milvus",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("grpc", "internal", "metrics", "etcd", "etcd_peer", *_ROLES),
     public=("grpc",),
     command=_command,

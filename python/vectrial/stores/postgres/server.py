@@ -26,7 +26,7 @@ from vectrial.servers.base import (
     Recipe,
     ServerError,
 )
-from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.local import HOST, refused_error, write_private
 from vectrial.servers.primary import is_first
 from vectrial.servers.programs.wheels import WheelProgram
 
@@ -166,7 +166,7 @@ def _ready(address: Address) -> None:
                 _check_role(connection, address)
     except psycopg.OperationalError as error:
         if any(word in str(error) for word in _REFUSALS):
-            raise refused(POSTGRES, address, str(error).strip()) from error
+            raise refused_error(POSTGRES, address, str(error).strip()) from error
         raise NotReady(f"{type(error).__name__}: {error}") from error
 
 
@@ -183,7 +183,7 @@ def _check_role(connection: Any, address: Address) -> None:
 POSTGRES = Recipe(
     name="postgres",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("postgres",),
     public=("postgres",),
     command=_command,

@@ -49,7 +49,7 @@ def _program(progress: LineProgress) -> Path:
     return program
 
 
-def _at_hand() -> Availability:
+def _availability() -> Availability:
     return Availability(True) if own_program(_BIN, "qdrant") else _NOWHERE
 
 
@@ -80,7 +80,7 @@ def _ready(address: Address) -> None:
 QDRANT = Recipe(
     name="qdrant",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("http", "grpc"),
     public=("http", "grpc"),
     command=_command,

@@ -29,9 +29,9 @@ from vectrial.servers.base import (
     Recipe,
     ServerError,
 )
-from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.local import HOST, refused_error, write_private
 from vectrial.servers.primary import is_first
-from vectrial.servers.programs.base import given
+from vectrial.servers.programs.base import program_override
 from vectrial.servers.programs.wheels import WheelProgram
 
 PROGRAM = WheelProgram(
@@ -161,7 +161,7 @@ def _ready(recipe: Recipe, needed_command: str, address: Address) -> None:
                 _check_role(client.info("replication"), address)
             client.execute_command(needed_command)
         except (redis.AuthenticationError, NoPermissionError) as error:
-            raise refused(recipe, address, error) from error
+            raise refused_error(recipe, address, error) from error
         except redis.ResponseError as error:  # it wants arguments, or does not know it
             if "unknown command" in str(error):
                 raise ServerError(f"redis at {address.host} has no {needed_command}") from error
@@ -187,7 +187,7 @@ def is_caught_up(node: Address, offset: int) -> bool:
 
 
 def _search_program(progress: LineProgress) -> Path:
-    program = given(_SEARCH_BIN)
+    program = program_override(_SEARCH_BIN)
     if program is not None:
         return program
     try:
@@ -201,26 +201,26 @@ def _search_command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
     command = _command(program, folder, ports, secrets)
-    if given(_SEARCH_BIN) is not None:
+    if program_override(_SEARCH_BIN) is not None:
         return command
     module = QUERY_ENGINE.fetch(lambda _: None)
     argv = (*command.argv, "--loadmodule", str(module))
     return replace(command, argv=argv, needs=(*command.needs, module))
 
 
-def _search_at_hand() -> Availability:
-    if given(_SEARCH_BIN) is not None:
+def _search_availability() -> Availability:
+    if program_override(_SEARCH_BIN) is not None:
         return Availability(True)
-    module = QUERY_ENGINE.at_hand()
+    module = QUERY_ENGINE.availability()
     if module.works is False:
         return Availability(False, f"{module.reason}; {_OTHERWISE}")
-    return PROGRAM.at_hand() if module.works else module
+    return PROGRAM.availability() if module.works else module
 
 
 REDIS: Recipe = Recipe(
     name="redis",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("redis",),
     public=("redis",),
     command=_command,
@@ -236,7 +236,7 @@ REDIS: Recipe = Recipe(
 REDIS_SEARCH: Recipe = Recipe(
     name="redis-search",
     program=_search_program,
-    at_hand=_search_at_hand,
+    availability=_search_availability,
     ports=("redis",),
     public=("redis",),
     command=_search_command,

@@ -143,7 +143,7 @@ def _ready(address: Address) -> None:
 WEAVIATE = Recipe(
     name="weaviate",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("http", "grpc", "gossip", "data", "raft", "raft_rpc"),
     public=("http", "grpc"),
     command=_command,

@@ -50,7 +50,7 @@ def _program(progress: LineProgress) -> Path:
     return program
 
 
-def _at_hand() -> Availability:
+def _availability() -> Availability:
     return Availability(True) if own_program(_BIN, "longbow") else _NOWHERE
 
 
@@ -93,7 +93,7 @@ def _ready(address: Address) -> None:
 LONGBOW = Recipe(
     name="longbow",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("grpc", "meta", "metrics"),
     public=("grpc",),
     command=_command,

@@ -1,6 +1,7 @@
 """Servers in a network of a run's own: whether they are ready is asked from within.
 
-    python -m vectrial.servers.inside        is told what to ask, and of whom, on standard input
+    python -m vectrial.servers.server_network        is told what to ask, and of whom, on standard
+    input
 
 A process that has threads cannot enter a network as a whole, so another one does.
 """
@@ -30,14 +31,14 @@ _REACTION = Path(__file__).with_name("reaction.py")
 
 
 @dataclass(frozen=True)
-class Inside:
+class ServerNetwork:
     """The network that a server runs in. recipe: reference "module:NAME" to the server's recipe, or
     to a function that makes it for the server's address."""
 
     network: Network
     recipe: str
 
-    def answers(self, address: Address) -> bool:
+    def is_answering(self, address: Address) -> bool:
         """True if the server reacts on one of its ports. The check costs next to nothing, because a
         measurement may be running."""
         ports = map(str, address.ports.values())
@@ -57,7 +58,7 @@ class Inside:
         return False
 
     def wait_until(
-        self, address: Address, deadline_s: float, still_there: Callable[[], None]
+        self, address: Address, deadline_s: float, check_alive: Callable[[], None]
     ) -> None:
         """Wait from within the network; see `vectrial.servers.base.wait_until`."""
         order = {
@@ -92,7 +93,7 @@ class Inside:
                     left -= _POLL_S
                     if left < 0:
                         raise ServerError(f"not ready within {deadline_s:g} s") from None
-                still_there()
+                check_alive()
         finally:
             if asking.poll() is None:
                 asking.kill()
@@ -114,7 +115,7 @@ def main() -> None:
     kind = message = ""
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            wait_until(recipe, address, order["deadline_s"], still_there=lambda: None)
+            wait_until(recipe, address, order["deadline_s"], check_alive=lambda: None)
         except ServerError as error:
             kind, message = type(error).__name__, str(error)
     print(json.dumps({"kind": kind, "message": message}))
