@@ -15,7 +15,7 @@ from vectrial.compare.build import compare as judge
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
 from vectrial.results.bundle import run_folder
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.place import HERE
@@ -99,7 +99,7 @@ def compare(
     """
     first, second = (str(one.folder) if isinstance(one, Run) else str(one) for one in (a, b))
     options = CompareOptions(metrics_of(metrics), tuple(recalls), tuple(experiments))
-    with understood(f"{first} and {second}"):
+    with foreign_value_errors(f"{first} and {second}"):
         return judge(*sides_of(first, second, ()), options, threshold)
 
 
@@ -164,5 +164,5 @@ class Run:
 
 @contextmanager
 def _reader(run: Path) -> Iterator[RunReader]:
-    with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
+    with foreign_value_errors(run), run_folder(run) as folder, RunReader(folder) as reader:
         yield reader

@@ -36,7 +36,7 @@ def cases() -> list[Case]:
     for curve in curves(load(BUNDLE)):
         if curve.sizes[-1] != MILLION:
             continue
-        inverse, laws = curve.quantity.inverse, curve.quantity.laws
+        inverse, laws = curve.quantity.is_inverse, curve.quantity.laws
         values = [1 / value if inverse else value for value in curve.values]
         for fitted in range(4, len(values)):
             part = curve.sizes[:fitted], values[:fitted]

@@ -293,7 +293,7 @@ def test_a_secret_is_nowhere_in_the_run(
     assert {t["status"] for t in trials} == {"failed"}
     assert f"http://admin:{HIDDEN}@127.0.0.1/ answers 500" in str(trials[0]["reason"])
     assert json.loads(str(trials[0]["server"]))["provider"] == "external"
-    export.write_html(build(load(frail)), export.made(frail / "report"))
+    export.write_html(build(load(frail)), export.make_folder(frail / "report"))
     text = everything_in(frail)
     assert f"connecting to http://admin:{HIDDEN}@" in text, "the log is kept, without it"
     assert SECRET not in text

@@ -57,7 +57,7 @@ def answer(trial: Trial) -> PhaseResult | None:
     return next((p for p in trial.phases if p.role == Role.CAPACITY), None)
 
 
-def confirmed(phase: PhaseResult) -> float | None:
+def confirmed_rate(phase: PhaseResult) -> float | None:
     """The rate that an answer's phases confirmed: the answer itself, or its lower bound."""
     if "confirmations" not in phase.metrics:
         return None
@@ -67,7 +67,7 @@ def confirmed(phase: PhaseResult) -> float | None:
 
 def is_bound(phase: PhaseResult) -> bool:
     """True if an answer is only "at least": a rate was confirmed, and a greater one may hold."""
-    return phase.value("sustained_qps") is None and confirmed(phase) is not None
+    return phase.value("sustained_qps") is None and confirmed_rate(phase) is not None
 
 
 def passes(trial: Trial) -> list[PhaseResult]:

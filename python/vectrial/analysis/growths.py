@@ -10,7 +10,7 @@ from typing import Any
 
 from vectrial.analysis.analysis import TARGETS, clients_of, closed_loops, loaded_rows
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import stable
+from vectrial.analysis.trial import stable_text
 from vectrial.model.phase import Role
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
@@ -49,7 +49,7 @@ class Quantity:
         return _KINDS[self.metric][0]
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         """True if the quantity is a number of bytes in which each row is stored once."""
         return self.laws == _STORED
 
@@ -64,7 +64,7 @@ class Quantity:
         return METRICS[self.metric].unit
 
     @property
-    def inverse(self) -> bool:
+    def is_inverse(self) -> bool:
         """True if the laws apply to the reciprocal of the quantity."""
         return self.metric == "qps"
 
@@ -95,7 +95,7 @@ class Curve:
     def least_per_row(self) -> float:
         """Least bytes per row of any forecast: the bytes of the vectors, if every size held at
         least these. 0 for other quantities, and for a store that compresses."""
-        if not self.quantity.stored:
+        if not self.quantity.is_stored:
             return 0.0
         raw = [points[0].value("raw_bytes") or 0.0 for points in self.points]
         whole = all(value >= least for value, least in zip(self.values, raw, strict=True))
@@ -114,9 +114,9 @@ class Curve:
         positive."""
         if len(self.sizes) < LEAST_SIZES or min(self.values) <= 0:
             return None
-        if self.quantity.stored and (exact := exact_growth(self.sizes, self.values, Law.LINEAR)):
+        if self.quantity.is_stored and (exact := exact_growth(self.sizes, self.values, Law.LINEAR)):
             return exact
-        values = [1 / value for value in self.values] if self.quantity.inverse else self.values
+        values = [1 / value for value in self.values] if self.quantity.is_inverse else self.values
         return growth(self.sizes, values, self.quantity.laws, self.quantity.drift)
 
 
@@ -144,7 +144,7 @@ def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
     """
     found: dict[tuple[GrowthBuild, Quantity], dict[int, tuple[float, tuple[Point, ...]]]]
     found = defaultdict(dict)
-    for quantity, rows, value, points in _measured(run, recall):
+    for quantity, rows, value, points in _measured_quantities(run, recall):
         found[_build(points[0]), quantity][rows] = (value, points)
     places = {series: i for i, series in enumerate(run.labels)}
     made = []
@@ -155,7 +155,11 @@ def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
         made.append(Curve(build, quantity, tuple(ordered), values, origins))
     return sorted(
         (curve for curve in made if len(curve.sizes) > 1),
-        key=lambda c: (c.build.dataset, places[c.build.series], stable(dict(c.build.index_params))),
+        key=lambda c: (
+            c.build.dataset,
+            places[c.build.series],
+            stable_text(dict(c.build.index_params)),
+        ),
     )
 
 
@@ -180,7 +184,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
         # What lies on its law but for rounding has no checks: those of others say nothing of it.
         forecast = fitted.at(rows, factors[curve.quantity] if fitted.checks else 1.0)
         forecast = forecast.at_least(curve.least_per_row * rows)
-        if curve.quantity.inverse:
+        if curve.quantity.is_inverse:
             ends = (1 / forecast.value, 1 / forecast.high, 1 / forecast.low)
             forecast = Forecast(rows, *ends)
         made.append(Outlook(curve, fitted.law, forecast))
@@ -210,11 +214,11 @@ def _build(point: Point) -> GrowthBuild:
 _Measured = tuple[Quantity, int, float, tuple[Point, ...]]
 
 
-def _measured(run: RunData, recall: float) -> Iterator[_Measured]:
+def _measured_quantities(run: RunData, recall: float) -> Iterator[_Measured]:
     """Measured quantities with rows, value, and the points behind the value."""
-    for point in run.in_role(Role.LOAD):
+    for point in run.points_in_role(Role.LOAD):
         yield from _value(point, Quantity("ready_s"), loaded_rows(point))
-    for point in run.in_role(Role.SIZE):
+    for point in run.points_in_role(Role.SIZE):
         yield from _value(point, Quantity("rss_growth_bytes"), point.rows)
         yield from _value(point, Quantity("disk_bytes"), point.rows)
     searches: Mapping[tuple[GrowthBuild, int, int], list[Point]] = _searches(run)

@@ -13,7 +13,7 @@ import typer
 
 from vectrial.cli.commands import Commands
 from vectrial.model.errors import VectrialError
-from vectrial.results.clean import shown
+from vectrial.results.clean import clean_for_display
 from vectrial.util import interrupts
 
 app = typer.Typer(
@@ -76,13 +76,13 @@ def _run() -> None:
     try:
         app()
     except VectrialError as error:
-        print(shown(f"vectrial: {error}"), file=sys.stderr)
+        print(clean_for_display(f"vectrial: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
         if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = "" if error.filename is None else f"{error.filename}: "
-        print(shown(f"vectrial: {where}{error.strerror}"), file=sys.stderr)
+        print(clean_for_display(f"vectrial: {where}{error.strerror}"), file=sys.stderr)
         sys.exit(2)
 
 

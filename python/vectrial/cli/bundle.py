@@ -66,7 +66,7 @@ def bundle(
     elif unpack is not None:
         made = bundles.unpack(run, unpack, seal)
     else:
-        with bundles.opened(run, seal) as (made, _):
+        with bundles.open_bundle(run, seal) as (made, _):
             pass
     if form is Format.JSONL:
         folder = {} if unpack is None else {"folder": str(unpack)}

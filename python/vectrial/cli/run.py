@@ -348,7 +348,7 @@ def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
     if report:
         from vectrial.document.render import export
 
-        page = export.write_html(build(loaded), export.made(loaded.folder / "report"))
+        page = export.write_html(build(loaded), export.make_folder(loaded.folder / "report"))
         say(console, f"report: {page}")
 
 

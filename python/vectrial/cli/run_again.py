@@ -89,7 +89,7 @@ def until_decided(
     """
     # Imported here: the readers of results take a while.
     from vectrial.analysis.run_data import load
-    from vectrial.analysis.standings import all_decided, standings
+    from vectrial.analysis.standings import are_all_decided, standings
 
     if len(source.suite.stores) < 2:
         raise UserError(
@@ -109,11 +109,11 @@ def until_decided(
         if not found or not outcome.measured:
             say(console, "nothing was measured that could be decided")
             return outcome
-        if all_decided(found):
+        if are_all_decided(found):
             say(console, f"decided after {formatting.seconds(spent_s)}")
             return outcome
         load_s = spent_s / repeats
-        more = max(standing.more for standing in found)
+        more = max(standing.loads_needed for standing in found)
         likely = f", likely decided in {formatting.seconds(more * load_s)}" if more else ""
         if spent_s + load_s > minutes * 60:
             say(console, f"the time is over{likely}: --minutes {minutes * 2:g}")

@@ -113,10 +113,10 @@ def find_suite(
 
 def _of_bundle(sealed: Path, seal: str | None) -> SuiteSource:
     # Imported here: the readers of results take a while.
-    from vectrial.results.bundle import opened
+    from vectrial.results.bundle import open_bundle
     from vectrial.results.reader import RunReader
 
-    with opened(sealed, seal) as (bundle, folder):
+    with open_bundle(sealed, seal) as (bundle, folder):
         path = folder / RESOLVED
         if not path.is_file():
             raise UserError(

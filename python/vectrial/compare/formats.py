@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from vectrial.compare.build import Comparison
-from vectrial.compare.document import figures, place, sheet
+from vectrial.compare.document import figures, place_text, sheet_title
 from vectrial.compare.judge import Verdict
 from vectrial.stats.effects import POWER, Mean
 from vectrial.stats.verdict import VerdictKind
@@ -88,7 +88,7 @@ def junit(comparison: Comparison) -> str:
     """The JUnit document, in UTF-8 with its declaration."""
     sheets: dict[str, list[Verdict]] = {}
     for verdict in comparison.verdicts:
-        sheets.setdefault(sheet(verdict), []).append(verdict)
+        sheets.setdefault(sheet_title(verdict), []).append(verdict)
     kinds = [verdict.kind for verdict in comparison.verdicts]
     apart = [VerdictKind.NOT_COMPARABLE] * len(comparison.alone)
     root = Xml.Element("testsuites", _counts([*kinds, *apart], "vectrial compare"))
@@ -99,7 +99,9 @@ def junit(comparison: Comparison) -> str:
     if apart:
         suite = Xml.SubElement(root, "testsuite", _counts(apart, _ALONE))
         for said in comparison.alone:
-            Xml.SubElement(_named(suite, _ALONE, said), "skipped", {"message": _plain(said)})
+            Xml.SubElement(
+                _property_element(suite, _ALONE, said), "skipped", {"message": _plain(said)}
+            )
     last = root[-1] if len(root) else None
     if last is not None and comparison.caveats:
         Xml.SubElement(last, "system-out").text = _plain("\n".join(comparison.caveats))
@@ -121,7 +123,7 @@ def _counts(kinds: Sequence[VerdictKind], name: str) -> dict[str, str]:
 
 def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     metric = verdict.cell.metric.name if verdict.cell.metric else "all metrics"
-    case = _named(suite, name, f"{place(verdict)} · {metric}")
+    case = _property_element(suite, name, f"{place_text(verdict)} · {metric}")
     a, b, change = figures(verdict)
     said = f"{verdict.kind}: A {a}, B {b}, change {change}"
     if verdict.kind is VerdictKind.WORSE:
@@ -135,15 +137,15 @@ def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
         Xml.SubElement(case, "system-out").text = _plain(said + reason)
 
 
-def _named(suite: Xml.Element, of: str, name: str) -> Xml.Element:
-    facts = {"classname": _plain(of), "name": _plain(name), "time": "0"}
+def _property_element(suite: Xml.Element, value: str, name: str) -> Xml.Element:
+    facts = {"classname": _plain(value), "name": _plain(name), "time": "0"}
     return Xml.SubElement(suite, "testcase", facts)
 
 
 def _plain(text: str) -> str:
     """The text without characters that XML 1.0 cannot hold: messages of a store may contain any."""
-    return "".join(c if c in "\t\n" or (c >= " " and not _barred(c)) else "�" for c in text)
+    return "".join(c if c in "\t\n" or (c >= " " and not _is_forbidden(c)) else "�" for c in text)
 
 
-def _barred(c: str) -> bool:
+def _is_forbidden(c: str) -> bool:
     return "\ud800" <= c <= "\udfff" or c in "\ufffe\uffff"

@@ -9,8 +9,8 @@ from functools import partial
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult
-from vectrial.analysis.turns import Paired, Weights, of_phases, weights_between
-from vectrial.compare.cells import ComparedCell, without
+from vectrial.analysis.turns import TurnComparison, Weights, compare_phases, weights_between
+from vectrial.compare.cells import ComparedCell, without_values
 from vectrial.stats.effects import (
     ALPHA,
     Effect,
@@ -73,16 +73,16 @@ def judge(
             if it also holds in their best case, or if the machine's pace is known.
     """
     disturbed = frozenset(disturbed_a), frozenset(disturbed_b)
-    weighed = [_weighed(cell, disturbed) for cell in cells]
+    weighed = [_weigh(cell, disturbed) for cell in cells]
     family = [evidence for _, evidence in weighed if evidence is not None]
     decisions = iter(decide(family, threshold, alpha))
     return [
-        verdict if evidence is None else _judged(verdict, evidence, next(decisions))
+        verdict if evidence is None else _with_decision(verdict, evidence, next(decisions))
         for verdict, evidence in weighed
     ]
 
 
-def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict:
+def _with_decision(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict:
     reason = decision.reason
     if verdict.cell.paired is not None:
         reason = "; ".join(filter(None, (reason, f"in turns, {verdict.cell.paired.claim}")))
@@ -102,7 +102,7 @@ def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict
     )
 
 
-def _weighed(
+def _weigh(
     cell: ComparedCell, disturbed: tuple[frozenset[int], frozenset[int]]
 ) -> tuple[Verdict, Evidence | None]:
     """A verdict without a decision, and the evidence for deciding it; None if it is not
@@ -131,7 +131,7 @@ def _weighed(
         ), None
     if cell.paired is not None:
         return verdict, cell.paired.evidence(higher_is_better=higher)
-    if _paced(cell):
+    if _has_pace(cell):
         a, b = _values(cell.a, cell.b)
         effect = pace_corrected_effect(a, b, *_values(cell.pace_a, cell.pace_b))
         if effect.at_pace:
@@ -140,14 +140,17 @@ def _weighed(
     hit = (
         ((), ())
         if not cell.metric.is_timed
-        else (_hit(cell.phases_a, disturbed[0]), _hit(cell.phases_b, disturbed[1]))
+        else (
+            _disturbed_repeats(cell.phases_a, disturbed[0]),
+            _disturbed_repeats(cell.phases_b, disturbed[1]),
+        )
     )
     return verdict, weigh(
         cell.a, cell.b, *hit, higher_is_better=higher, effect=partial(_effect, cell)
     )
 
 
-def _hit(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int]:
+def _disturbed_repeats(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int]:
     """The repeats with a phase among the given ids."""
     return [repeat for repeat, ids in phases.items() if bad.intersection(ids)]
 
@@ -159,7 +162,7 @@ def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) 
     return by_repeat(a, b)
 
 
-def _paced(cell: ComparedCell) -> bool:
+def _has_pace(cell: ComparedCell) -> bool:
     """True if the machine's pace is known for every repeat."""
     return cell.pace_a.keys() == cell.a.keys() and cell.pace_b.keys() == cell.b.keys()
 
@@ -170,20 +173,20 @@ def _values(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[list[float]
 
 def by_turns(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
     """The cell with the evidence of both sides' turns; without turns, too few repeats are none."""
-    found = _paired(cell, run_a) if run_a.folder == run_b.folder else None
+    found = _turn_comparison(cell, run_a) if run_a.folder == run_b.folder else None
     if cell.few and found is None:
-        return without(cell, cell.few)
+        return without_values(cell, cell.few)
     return replace(cell, paired=found)
 
 
-def _paired(cell: ComparedCell, run: RunData) -> Paired | None:
+def _turn_comparison(cell: ComparedCell, run: RunData) -> TurnComparison | None:
     if cell.metric is None or not (cell.a and cell.b and run.slices):
         return None
     phases = {phase.phase_id: phase for _, phase in run.phases()}
     metric = cell.metric.name
     a = _weights(cell.a, cell.phases_a, phases, metric)
     b = _weights(cell.b, cell.phases_b, phases, metric)
-    return of_phases(run, a, b, metric)
+    return compare_phases(run, a, b, metric)
 
 
 def _weights(

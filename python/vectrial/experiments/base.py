@@ -229,7 +229,7 @@ class Experiment(ExactModel, ABC):
         if cls.report:
             found += import_module(cls.report).sections(run, run.select(cls.name), looks)
         if cls.sheet is not None:
-            found += sections.of_sheet(cls.name, cls.sheet, run, looks)
+            found += sections.sheet_sections(cls.name, cls.sheet, run, looks)
         return found
 
     @abstractmethod

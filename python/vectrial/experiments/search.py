@@ -57,7 +57,7 @@ def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Loo
             "Median latency of a search. Each marker is a separate collection, loaded and "
             "indexed alone. A line that rises with the rows is a full scan.",
             f"Latency of a search against rows on {facet.dataset}.",
-            growth.against_size(points, "latency_p50", looks),
+            growth.chart_by_size(points, "latency_p50", looks),
             run.ordered(points),
         )
     ]

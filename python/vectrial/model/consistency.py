@@ -24,7 +24,7 @@ REMEMBERED = 1.5
 #: what is shorter may have met the machine in a bad moment, unless it was so many times as slow.
 REMEMBERED_OF, REMEMBERED_S, REMEMBERED_AT_ONCE = 30, 0.1, 5.0
 
-#: How the sentence of `remembered` begins: each repeat says it with figures of its own.
+#: How the sentence of `cache_suspicion` begins: each repeat says it with figures of its own.
 FIRST_ANSWERS = "the first answer to each query took"
 
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
@@ -56,7 +56,7 @@ def contradictions(
     ]
 
 
-def remembered(figures: Mapping[str, float | None]) -> str | None:
+def cache_suspicion(figures: Mapping[str, float | None]) -> str | None:
     """A statement that the first answers to queries took longer than later answers to the same
     queries, as when a store caches answers or the machine was disturbed for a while; None if they
     did not."""

@@ -120,7 +120,7 @@ class QuickAnswer:
 
     def load(self, series: Series, metric: str) -> Point | None:
         """The point of a store's load or size that has the metric."""
-        points = [*self.run.in_role(Role.LOAD), *self.run.in_role(Role.SIZE)]
+        points = [*self.run.points_in_role(Role.LOAD), *self.run.points_in_role(Role.SIZE)]
         own = (point for point in points if point.series == series and point.state == "ok")
         return next((point for point in own if point.value(metric) is not None), None)
 

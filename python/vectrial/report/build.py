@@ -41,7 +41,7 @@ def build(run: RunData) -> Report:
         load.open_loop(run, looks),
         load.loads(run),
         clusters.clusters(run),
-        *_of_experiments(run, looks),
+        *_experiment_sections(run, looks),
         growth.growth(run, looks),
         load.client_tax(run),
         load.certificate(run),
@@ -87,7 +87,7 @@ def _warnings(run: RunData) -> tuple[str, ...]:
     return (*warnings(run), *server.warnings(run))
 
 
-def _of_experiments(run: RunData, looks: Looks) -> list[Section]:
+def _experiment_sections(run: RunData, looks: Looks) -> list[Section]:
     """The sections of the measured experiments; every value of an experiment that is not installed
     here."""
     measured = dict.fromkeys(trial.experiment for trial in run.trials)

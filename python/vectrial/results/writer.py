@@ -24,7 +24,13 @@ from vectrial.model.results_schema import (
     with_own,
 )
 from vectrial.model.trial import IDENTITY, CheckResult, TrialRow
-from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
+from vectrial.results.database import (
+    finished_keys,
+    has_tables,
+    open_database,
+    read_errors,
+    write_errors,
+)
 
 _ROWS_OF_STATEMENT = 100
 
@@ -120,7 +126,7 @@ class RunWriter:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Commit everything written in the block, or nothing."""
-        with writing(self.folder):
+        with write_errors(self.folder):
             self._db.begin()
             try:
                 yield
@@ -141,7 +147,7 @@ class RunWriter:
             if self._db.execute("select count(*) from run").fetchone() != (0,):
                 self._db.execute("update run set finished_at = null")
                 if revision:
-                    self._resumed(str(revision))
+                    self._note_resumption(str(revision))
                 return
             began, facts = datetime.now(UTC), json.dumps(environment, default=str)
             self._insert(
@@ -160,7 +166,7 @@ class RunWriter:
                 ],
             )
 
-    def _resumed(self, revision: str) -> None:
+    def _note_resumption(self, revision: str) -> None:
         found = self._db.execute("select git_revision, environment from run").fetchone()
         assert found is not None
         began, environment = found[0], json.loads(found[1])
@@ -173,7 +179,7 @@ class RunWriter:
         """Mark the run as complete."""
         with self._transaction():
             self._db.execute(f"update run set finished_at = {_literal(datetime.now(UTC))}")
-        with writing(self.folder):
+        with write_errors(self.folder):
             self._db.execute("checkpoint")
 
     def dataset(self, facts: Mapping[str, Any]) -> None:
@@ -189,7 +195,7 @@ class RunWriter:
         ).fetchone()
         if known is None:
             with self._transaction():
-                self._insert("dataset", [self._known("dataset", facts)])
+                self._insert("dataset", [self._known_columns("dataset", facts)])
         elif known[0] != facts["fingerprint"]:
             raise UserError(
                 f"dataset '{name}' is not what it was when this run began",
@@ -208,7 +214,7 @@ class RunWriter:
         Raises:
             UserError: the run is damaged.
         """
-        with reading(self.folder):
+        with read_errors(self.folder):
             return finished_keys(self._db)
 
     def trial(self, record: TrialRecord) -> None:
@@ -219,7 +225,7 @@ class RunWriter:
             self._insert("trial", [_trial(trial_id, record)])
             phase_ids = self._phases(trial_id, record)
             telemetry = _telemetry(trial_id, phase_ids, record)
-            self._insert("telemetry", [self._known("telemetry", row) for row in telemetry])
+            self._insert("telemetry", [self._known_columns("telemetry", row) for row in telemetry])
             self._insert("gate", [{"trial_id": trial_id, **row._asdict()} for row in record.gate])
 
     def _forget(self, key: str) -> None:
@@ -239,7 +245,7 @@ class RunWriter:
         for ordinal, phase in enumerate(record.phases):
             phase_id = first + ordinal
             self._insert("phase", [_phase(phase_id, trial_id, ordinal, phase, record)])
-            for table, rows in _measured(phase, record.started_ns, record.metrics):
+            for table, rows in _phase_tables(phase, record.started_ns, record.metrics):
                 self._insert(table, [{"phase_id": phase_id, **row} for row in rows])
         return list(range(first, first + len(record.phases)))
 
@@ -248,7 +254,7 @@ class RunWriter:
         assert found is not None
         return int(found[0])
 
-    def _known(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _known_columns(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a table in a row that may lack some, or have others."""
         if table not in self._columns:
             described = self._db.execute(f"describe {table}").fetchall()
@@ -335,7 +341,7 @@ def _phase(
     }
 
 
-def _measured(
+def _phase_tables(
     phase: Phase, started_ns: int, own: Sequence[MetricName]
 ) -> Iterator[tuple[str, _Rows]]:
     """Tables and their rows that belong to a phase. started_ns: start of its trial."""

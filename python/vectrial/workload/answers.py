@@ -15,7 +15,7 @@ from vectrial._engine import Recorder
 from vectrial.gate.model import EXACT_FLOOR, ExpectedRows
 from vectrial.gate.scores import compare
 from vectrial.model import filters
-from vectrial.model.consistency import remembered
+from vectrial.model.consistency import cache_suspicion
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.filters import Filters
@@ -63,7 +63,7 @@ def _record_passes(phase: Phase, answers: PhaseAnswers) -> None:
             phase.metrics[metric] = seen[f"latency_{quantile}"]
             if phase.metrics[metric] is None:
                 phase.missing[metric] = "no query was asked twice"
-    if told := remembered(phase.metrics):
+    if told := cache_suspicion(phase.metrics):
         phase.remark(f"{told}: answers are remembered, or the machine was disturbed")
 
 

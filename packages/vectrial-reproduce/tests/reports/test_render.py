@@ -14,7 +14,7 @@ from reproduction_runs import every, measured, run_of, trial
 from rich.console import Console
 
 from vectrial.document.blocks import Figure as Drawn
-from vectrial.document.blocks import Report, Table, footnoted
+from vectrial.document.blocks import Report, Table, footnotes
 from vectrial.document.render import markdown, terminal
 from vectrial.stats.intervals import spread_of
 from vectrial_reproduce.reports import REPRODUCTIONS, figure_text
@@ -231,11 +231,11 @@ def test_footnotes_of_the_page_are_sentences_that_cells_share() -> None:
     found = every("longbow", "search-reference", longbow())
     page = build(REPRODUCTIONS["longbow"], found, ReportConditions(1.0, "a machine"), {})
     for table in page.tables():
-        _, notes = footnoted(table)
+        _, notes = footnotes(table)
         assert len(set(notes)) == len(notes)
         assert not any("; as published" in note for note in notes)
     search = next(t for t in page.tables() if t.name.startswith("search"))
-    _, notes = footnoted(search)
+    _, notes = footnotes(search)
     assert "recall here: 1.0000" in notes
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from vectrial.document.blocks import plain
+from vectrial.document.blocks import plain_cell
 from vectrial.model.trial import Series
 from vectrial_web.site.entries import RunFacts, StoreEntry
 from vectrial_web.site.questions import QUESTIONS, Like, Question
@@ -31,7 +31,7 @@ def entry(
     why: str = "",
 ) -> StoreEntry:
     """An answer with these values of its repeats."""
-    cells = tuple(plain("") for _ in (*question.quiet, *question.shown))
+    cells = tuple(plain_cell("") for _ in (*question.quiet, *question.shown))
     return StoreEntry(
         question.name, run, like, store, "1.0", store, Series(store, "hnsw", "native"), "", cells,
         dict(enumerate(values, 1)), dict(enumerate(base, 1)), share, len(values), "ok", why, "",

@@ -11,8 +11,8 @@ from vectrial.document.charts import moments as moment_lines
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     legend,
     lines_of,
     log_ticks,
@@ -24,7 +24,7 @@ from vectrial.util import formatting
 _Spec = Callable[[int, bool], dict[str, Any]]
 
 
-def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
+def chart_by_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
     """Latency against the number of rows in the collection."""
     rows = _rows(points, "rows", lambda p: float(p.rows), metric, 1e-3, looks)
 
@@ -81,7 +81,7 @@ def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
             "series": looks.labels[point.series],
             "metric": metric,
             "rows": seconds,
-            "description": described(
+            "description": description(
                 ("", looks.labels[point.series]),
                 (what, f"{formatting.number(seconds)} s"),
                 ("index", formatting.params(point.index_params)),
@@ -116,7 +116,7 @@ def _rows(
                 "high": spread.high * factor,
                 "ok": point.state == "ok",
                 "line": f"{label} {formatting.params(point.index_params)}",
-                "description": described(
+                "description": description(
                     ("", label),
                     ("at", formatting.number(at(point))),
                     (metric.replace("_", " "), formatting.number(spread.median * factor)),
@@ -144,7 +144,7 @@ def _lines(
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)
     if below:
         chart = layer(*below, chart).resolve_scale(stroke="independent")
-    return finished(chart, width, round(min(320, max(240, width * 0.45))))
+    return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
     for one in drawn:
         name = {"series": looks.labels[one.series], "line": f"{one.series} {one.index}"}
         for rows, value in one.measured:
-            said = described(
+            said = description(
                 ("", name["series"]), ("rows", f"{rows:,.0f}"), ("index", one.index),
                 (title, formatting.number(value * scale)),
             )  # fmt: skip
@@ -204,6 +204,6 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
                 shape=channel("series:N", scale=shapes, legend=key), description="description:N"
             ),
         )
-        return finished(chart, width, 300)
+        return finish_chart(chart, width, 300)
 
     return spec

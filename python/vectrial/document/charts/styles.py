@@ -79,11 +79,11 @@ def colour(store: str, stores: Sequence[str], dark: bool = False) -> str:
     return f"#{base ^ nudge:06x}"
 
 
-def paired(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """All names, ordered so that `colour` gives the i-th of `others` the colour of the i-th of
+def pair_colours(names: Sequence[str], partners: Sequence[str]) -> tuple[str, ...]:
+    """All names, ordered so that `colour` gives the i-th of `partners` the colour of the i-th of
     `names`, but for an invisible difference."""
     filler = (f"({i})" for i in range(-len(names) % len(_PALETTE)))
-    return (*names, *filler, *others)
+    return (*names, *filler, *partners)
 
 
 def shape(series: Series, labels: Mapping[Series, str]) -> str:

@@ -15,7 +15,7 @@ from vectrial.document.blocks import (
     Report,
     Table,
     Text,
-    footnoted,
+    footnotes,
     numbers_of,
     titles_of,
 )
@@ -115,7 +115,7 @@ def _table(table: Table, *, short: bool = False) -> RenderableType:
         box=None,
         padding=(0, 1),
     )
-    marks, notes = footnoted(table)
+    marks, notes = footnotes(table)
     titles = titles_of(table.columns)
     for j, (column, title) in enumerate(zip(table.columns, titles, strict=True)):
         grid.add_column(

@@ -11,8 +11,8 @@ from vectrial.document.blocks import Figure
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
-    described,
-    finished,
+    description,
+    finish_chart,
     legend,
     lines_of,
     log_ticks,
@@ -116,7 +116,7 @@ def _share_chart(points: Sequence[Point], metric: str, looks: Looks) -> Any:
         )
         key = legend(with_legend, width, len(series))
         chart = lines_of(rows, x, y, looks.scales(series), key)
-        return finished(chart, width, round(min(320, max(240, width * 0.45))))
+        return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec
 
@@ -147,7 +147,7 @@ def _row(point: Point, metric: str, looks: Looks) -> dict[str, Any] | None:
         "ok": point.state == "ok",
         "hollow": arm == _OFF,
         "line": f"{label} {arm} {operating_point(point, without=_SHOWN)}",
-        "description": described(
+        "description": description(
             ("", label),
             ("keeps", f"{share:.4%}"),
             ("columns", indexed),

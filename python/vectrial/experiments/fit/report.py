@@ -18,7 +18,7 @@ from vectrial.document.blocks import (
     Table,
     Text,
     absent_cell,
-    plain,
+    plain_cell,
     times_cell,
     value_cell,
 )
@@ -130,27 +130,27 @@ def _notes(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> It
 def _answer_row(run: RunData, fit: FitResult, prices: Prices | None) -> Row:
     if fit.memory_bytes is None or fit.cpus is None:
         columns = len(_columns(prices))
-        cells = [plain(run.labels[fit.series]), *[absent_cell(fit.reason)] * (columns - 1)]
+        cells = [plain_cell(run.labels[fit.series]), *[absent_cell(fit.reason)] * (columns - 1)]
         return Row(tuple(cells), "invalid", fit.series)
     ratio = fit.memory_bytes / fit.raw_bytes
     cells = [
-        plain(run.labels[fit.series]),
-        plain(fit.memory_bytes, formatting.size(fit.memory_bytes), _at_most(fit.below_memory)),
+        plain_cell(run.labels[fit.series]),
+        plain_cell(fit.memory_bytes, formatting.size(fit.memory_bytes), _at_most(fit.below_memory)),
         times_cell(ratio),
         _memory_growth_cell(fit),
-        plain(fit.cpus, f"{fit.cpus:g}", _at_most(fit.below_cpus)),
+        plain_cell(fit.cpus, f"{fit.cpus:g}", _at_most(fit.below_cpus)),
         _spread(fit, "qps", "1/s"),
         _spread(fit, "latency_p99", "us"),
         _spread(fit, "recall_mean", "1"),
         _errors(fit),
         _spread(fit, "ready_s", "s"),
-        plain(formatting.params(fit.setting) if fit.setting else formatting.NOTHING),
+        plain_cell(formatting.params(fit.setting) if fit.setting else formatting.NOTHING),
         _spread(fit, "empty_rss_bytes", "B"),
-        plain(len(fit.confirmed)),
+        plain_cell(len(fit.confirmed)),
     ]
     if prices is not None:
         month = fit.per_month(prices)
-        cells.append(plain(month, formatting.NOTHING if month is None else f"{month:,.2f}"))
+        cells.append(plain_cell(month, formatting.NOTHING if month is None else f"{month:,.2f}"))
     return Row(tuple(cells), series=fit.series)
 
 
@@ -178,13 +178,13 @@ def _memory_growth_cell(fit: FitResult) -> Cell:
 
 def _errors(fit: FitResult) -> Cell:
     total = int(sum(step.figure("errors") or 0.0 for step in fit.confirmed))
-    return plain(total, f"{total:,}")
+    return plain_cell(total, f"{total:,}")
 
 
 def _lower_row(run: RunData, fit: FitResult) -> Row:
     memory, cpus = fit.below_memory, fit.below_cpus
     cells = (
-        plain(run.labels[fit.series]),
+        plain_cell(run.labels[fit.series]),
         _failure_cell(memory, "" if memory is None else formatting.size(memory.memory_bytes)),
         _failure_cell(cpus, "" if cpus is None else fitting.processors(cpus.cpus)),
     )
@@ -194,25 +194,25 @@ def _lower_row(run: RunData, fit: FitResult) -> Row:
 def _failure_cell(step: FitStep | None, limit: str) -> Cell:
     if step is None:
         return absent_cell("no lower limit failed")
-    return plain(f"{limit}: {step.verdict}")
+    return plain_cell(f"{limit}: {step.verdict}")
 
 
 def _step_row(run: RunData, fit: FitResult, step: FitStep) -> Row:
     peak = step.peak_bytes
     cells = (
-        plain(run.labels[fit.series]),
-        plain(step.number),
-        plain(step.purpose or formatting.NOTHING),
-        plain(step.memory_bytes, formatting.size(step.memory_bytes)),
-        plain(step.cpus, f"{step.cpus:g}"),
-        plain(str(step.verdict.outcome)),
-        plain(step.verdict.why or formatting.NOTHING),
+        plain_cell(run.labels[fit.series]),
+        plain_cell(step.number),
+        plain_cell(step.purpose or formatting.NOTHING),
+        plain_cell(step.memory_bytes, formatting.size(step.memory_bytes)),
+        plain_cell(step.cpus, f"{step.cpus:g}"),
+        plain_cell(str(step.verdict.outcome)),
+        plain_cell(step.verdict.why or formatting.NOTHING),
         _figure(step, "ready_s", "s"),
         _figure(step, "qps", "1/s"),
         _figure(step, "latency_p99", "us"),
         _figure(step, "recall_mean", "1"),
         _figure(step, "errors", "1"),
-        plain(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
+        plain_cell(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
     )
     return Row(cells, series=fit.series)
 

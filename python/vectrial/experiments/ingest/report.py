@@ -16,7 +16,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts import store as charts
@@ -159,10 +159,10 @@ def _ingest_table(
     ):
         own = phases[_load_key(p)]
         cells = (
-            plain(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
-            plain(_clients(p)),
-            plain(p.params.get("batch_rows", formatting.NOTHING)),
-            plain(_durability(run, p)),
+            plain_cell(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
+            plain_cell(_clients(p)),
+            plain_cell(p.params.get("batch_rows", formatting.NOTHING)),
+            plain_cell(_durability(run, p)),
             _cell_of_either(own, "rows_per_s", "1"),
             _cell_of_either(own, "mb_per_s", "1"),
             *(spread_cell(own.get("load"), name, "us") for name in ("latency_p50", "latency_p99")),
@@ -197,7 +197,7 @@ def _durability(run: RunData, load: Point) -> str:
         return formatting.NOTHING
     tried = [
         p
-        for p in run.phases_named("outages")
+        for p in run.points_named("outages")
         if (p.series.store, p.series.index_kind) == (load.series.store, load.series.index_kind)
         and p.params.get("durability") == asked
     ]
@@ -214,7 +214,7 @@ def _durability(run: RunData, load: Point) -> str:
 def _readiness_checks(run: RunData, facet: Facet) -> str:
     """Signal by which each store's wait ended; stores with the same signal are listed together."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
-    for p in run.phases_named("wait"):
+    for p in run.points_named("wait"):
         if p.dataset == facet.dataset and "known_by" in p.params:
             said[str(p.params["known_by"])][run.labels[p.series]] = None
     return "; ".join(f"{how} ({formatting.joined(list(names))})" for how, names in said.items())

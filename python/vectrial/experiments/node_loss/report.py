@@ -11,8 +11,8 @@ from vectrial.document.blocks import Figure
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     ink,
     legend,
     lines_of,
@@ -110,7 +110,7 @@ def _time_chart(
             "text", align="left", baseline="top", dx=4, color=ink("muted"), aria=False
         ).encode(x="at:Q", y=constant(2), text="what:N")
         chart = layer(rule, name, lines).resolve_scale(stroke="independent")
-        return finished(chart, width, round(min(260, max(200, width * 0.32))))
+        return finish_chart(chart, width, round(min(260, max(200, width * 0.32))))
 
     return spec
 
@@ -131,7 +131,7 @@ def _row(
             "high": found,
             "ok": point.state == "ok",
             "line": f"{label} {formatting.params(point.index_params)}",
-            "description": described(
+            "description": description(
                 ("", label),
                 ("second", formatting.number(at)),
                 ("value", formatting.number(found)),

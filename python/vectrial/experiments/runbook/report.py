@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Table,
     absent_cell,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
     times_cell,
     value_cell,
@@ -103,7 +103,7 @@ def _figure(
         f"Recall against the rows that were replaced: {script}, {facet.title}",
         "A mark for each search of the runbook.",
         f"Recall against the rows that were replaced or deleted, {script}, on {facet.title}.",
-        charts_search.against_replaced(aged, "recall_mean", looks),
+        charts_search.chart_by_replaced(aged, "recall_mean", looks),
         run.ordered(aged),
     )
 
@@ -119,7 +119,7 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
     for line in _lines(points).values():
         aged = [p for p in line if p.params["age"] == "aged"]
         anew = next((p for p in line if p.params["age"] == "anew"), None)
-        cells = [plain(run.labels[line[0].series])]
+        cells = [plain_cell(run.labels[line[0].series])]
         cells += (_slope_cell(aged, metric, times) for metric, _, times in _SLOPES)
         cells += (_ratio_cell(anew, aged, "recall_mean"), _ratio_cell(anew, aged, "qps"))
         rows.append(Row(tuple(cells), line[0].state, line[0].series))
@@ -139,7 +139,7 @@ def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> T
     for line in _lines(steps).values():
         first = line[0]
         others = [p for p in line if p.params["step"] != first.params["step"]]
-        cells = [plain(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
+        cells = [plain_cell(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
         cells += (_median_cell([p for p in others if p.phase == name]) for name in later)
         rows.append(Row(tuple(cells), first.state, first.series))
     title = f"Rows acknowledged per second: {script}, {facet.title}"
@@ -191,9 +191,9 @@ def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) 
     rows = [
         Row(
             (
-                plain(run.labels[point.series]),
-                plain(point.params["step"]),
-                plain(point.params["age"]),
+                plain_cell(run.labels[point.series]),
+                plain_cell(point.params["step"]),
+                plain_cell(point.params["age"]),
                 *(spread_cell(point, column.key, column.unit) for column in _COLUMNS),
                 count_cell(point, "errors"),
             ),

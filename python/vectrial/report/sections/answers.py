@@ -16,7 +16,7 @@ from vectrial.analysis import capacity
 from vectrial.analysis.analysis import TARGETS, Sweep, by_facet
 from vectrial.analysis.interference import disturbed_phases
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.turns import Paired, of_points
+from vectrial.analysis.turns import TurnComparison, compare_points
 from vectrial.document.blocks import Answer, recall_error_of, source_of
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.phase import Role
@@ -35,9 +35,9 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
     questions = _Questions(run, disturbed_phases(run))
     sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
-        reads = sweep.facet.of(run.in_role(Role.OPERATION, "read"))
-        loads = sweep.facet.of(run.in_role(Role.LOAD))
-        sizes = sweep.facet.of(run.in_role(Role.SIZE))
+        reads = sweep.facet.of(run.points_in_role(Role.OPERATION, "read"))
+        loads = sweep.facet.of(run.points_in_role(Role.LOAD))
+        sizes = sweep.facet.of(run.points_in_role(Role.SIZE))
         after = f" for {formatting.rows(sweep.facet.rows)}"
         cards = [
             questions.fastest(sweep),
@@ -46,7 +46,7 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
             questions.best("Smallest on disk", sizes, "disk_bytes", " after flush"),
         ]
         sheets[sweep.facet.title] += [card for card in cards if card is not None]
-    for facet, points in by_facet(run.in_role(Role.CAPACITY), with_k=True):
+    for facet, points in by_facet(run.points_in_role(Role.CAPACITY), with_k=True):
         within: dict[str, list[Point]] = defaultdict(list)
         for point in points:
             within[capacity.limits(point.phases[0])].append(point)
@@ -113,7 +113,7 @@ class _Questions:
         found = _candidates(points, "sustained_qps")
         least: dict[Series, float] = {}
         for point in points:
-            if (rate := _at_least(point, found.spreads)) is not None:
+            if (rate := _confirmed_rate(point, found.spreads)) is not None:
                 least[point.series] = max(rate, least.get(point.series, 0.0))
         labels = self.run.labels
         rates = [f"{labels[s]} at least {formatting.number(r)}/s" for s, r in least.items()]
@@ -153,7 +153,7 @@ class _Questions:
             return Answer(question, labels[first], value + what, f"{said}{bound}", first, source)
 
         if not found.rivals:
-            return card(_alone(found))
+            return card(_no_rival_remark(found))
         pair = first, found.rivals[0]
         fewest = min(found.spreads[series].n for series in pair)
         family = self._evidence(found)
@@ -166,7 +166,9 @@ class _Questions:
             second = found.rivals[0]
             next_ = f"Next: {labels[second]}, {show(found.spreads[second].median)}."
             factor = self._factor(found, second)
-            return card(" ".join(filter(None, [next_, factor, *_unjudged(labels, found, family)])))
+            return card(
+                " ".join(filter(None, [next_, factor, *_unjudged_sentence(labels, found, family)]))
+            )
         decisions = dict(zip(family, decide([*family.values()], THRESHOLD), strict=True))
         level = [first, *(s for s, one in decisions.items() if one.kind is not VerdictKind.WORSE)]
         behind = [s for s, one in decisions.items() if one.kind is VerdictKind.WORSE]
@@ -183,7 +185,7 @@ class _Questions:
             question,
             " or ".join(names),
             (low if low == high else f"{low} to {high}") + what,
-            " ".join([said, *_unjudged(labels, found, family)]),
+            " ".join([said, *_unjudged_sentence(labels, found, family)]),
             source=source,
         )
 
@@ -209,9 +211,11 @@ class _Questions:
                 )
         return family
 
-    def _paired(self, found: _Candidates, rival: Series) -> Paired | None:
+    def _paired(self, found: _Candidates, rival: Series) -> TurnComparison | None:
         """The comparison of the rival with the first, by their turns."""
-        return of_points(self.run, found.points[found.first], found.points[rival], found.metric)
+        return compare_points(
+            self.run, found.points[found.first], found.points[rival], found.metric
+        )
 
     def _factor(self, found: _Candidates, second: Series) -> str:
         """The factor by which the first is ahead, if both took turns."""
@@ -224,7 +228,7 @@ class _Questions:
         return f"{ends[1]:.3g} times that ({ends[0]:.3g} to {ends[2]:.3g}, {paired.claim})."
 
 
-def _unjudged(
+def _unjudged_sentence(
     labels: Mapping[Series, str], found: _Candidates, family: Mapping[Series, Evidence]
 ) -> list[str]:
     """A sentence that names the rivals without evidence, if there are any."""
@@ -264,7 +268,7 @@ def _by_repeat(
     return values, hit
 
 
-def _alone(found: _Candidates) -> str:
+def _no_rival_remark(found: _Candidates) -> str:
     """Remark on an answer without a rival."""
     if found.measured > 1:
         return "The only one with such a figure."
@@ -298,10 +302,10 @@ def _terms_of(point: Point) -> str:
     return f"{', '.join(at)}. "
 
 
-def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
+def _confirmed_rate(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
     """Rate confirmed for a store whose greatest rate is unknown; None if there is none."""
     if point.state != "invalid":
         return None
-    rates = [rate for p in point.phases if (rate := capacity.confirmed(p)) is not None]
+    rates = [rate for p in point.phases if (rate := capacity.confirmed_rate(p)) is not None]
     known = spreads[point.series].median if point.series in spreads else 0.0
     return max((rate for rate in rates if rate > known), default=None)

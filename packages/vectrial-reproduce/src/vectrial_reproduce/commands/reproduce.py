@@ -375,4 +375,4 @@ def _draw(page: Report, folder: Path, console: Console) -> Path:
 
     with console.status("drawing") as status:
         export.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))
-        return export.write_html(page, export.made(folder / _REPORT))
+        return export.write_html(page, export.make_folder(folder / _REPORT))

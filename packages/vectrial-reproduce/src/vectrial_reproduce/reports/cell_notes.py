@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vectrial.analysis.audit import of_phase
+from vectrial.analysis.audit import phase_contradictions
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.util import formatting
 from vectrial_reproduce.reports.model import Measure
@@ -20,7 +20,7 @@ def of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
     if point.state != "ok" or point.reason:
         yield point.reason or point.state
     for phase in point.phases:
-        yield from of_phase(phase, run.histograms.get(phase.phase_id))
+        yield from phase_contradictions(phase, run.histograms.get(phase.phase_id))
     said = [phase.reason for phase in point.phases if phase.valid and phase.reason]
     yield from said
     of_answers = metric == "qps" or metric.startswith(("latency_", "recall_"))

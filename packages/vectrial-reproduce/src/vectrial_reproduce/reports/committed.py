@@ -34,7 +34,7 @@ def _committed(place: Path) -> Committed:
 
 def generate(one: Committed) -> Page:
     """The page of a reproduction. The same bundles give the same text on any machine."""
-    figures = {f"{figure.name}.svg": draw.alone(figure) for figure in one.page.figures()}
+    figures = {f"{figure.name}.svg": draw.standalone_svg(figure) for figure in one.page.figures()}
     return Page(text_of(one), figures)
 
 

@@ -179,7 +179,7 @@ def _blocks(
         chosen = best or every
         said = word(claim, [pair for one in chosen for pair in one.pairs])
         named = "; ".join(dict.fromkeys(map(str, best))) or formatting.NOTHING
-        rows.append(Row.of(doc.plain(claim.text, note=claim.note), *said, named))
+        rows.append(Row.of(doc.plain_cell(claim.text, note=claim.note), *said, named))
         others += [Row.of(claim.text, *word(claim, one.pairs), str(one)) for one in rest]
     heads = (*claims.OVERVIEW, Column("evidence", "Evidence", numeric=False))
     yield Table(f"claims-{report.name}", "", heads, tuple(rows))

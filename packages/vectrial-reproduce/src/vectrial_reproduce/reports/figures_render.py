@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.document.charts import moments as moment_lines
-from vectrial.document.charts.styles import SHAPES, colour, paired
+from vectrial.document.charts.styles import SHAPES, colour, pair_colours
 from vectrial.document.charts.theme import (
     NARROW,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     ink,
     legend,
     log_ticks,
@@ -43,7 +43,7 @@ class Palette:
     @property
     def stores(self) -> tuple[str, ...]:
         """The names under which `styles.colour` knows the series."""
-        return paired(self.systems, tuple(map(_published, self.systems)))
+        return pair_colours(self.systems, tuple(map(_published, self.systems)))
 
     @property
     def labels(self) -> dict[Series, str]:
@@ -126,7 +126,7 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
         "value": dot.value,
         "part": dot.part,
         "shown": plot.label(dot),
-        "description": described(
+        "description": description(
             ("", label),
             (dot.part or drawing.y_title.removesuffix(" (log)"), plot.label(dot)),
             (title, dot.at if dot.x is None else formatting.number(dot.x)),
@@ -184,7 +184,7 @@ def _lines(
             description="description:N",
         ),
     )  # fmt: skip
-    return finished(drawn, width, round(min(360, max(250, width * 0.45))))
+    return finish_chart(drawn, width, round(min(360, max(250, width * 0.45))))
 
 
 def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
@@ -195,7 +195,7 @@ def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> lis
         said = (moment_lines.MOMENTS[moment.metric], f"{formatting.number(moment.x)} s")
         rows.append(
             {"series": label, "metric": moment.metric, "x": moment.x,
-             "description": described(("", label), said)}
+             "description": description(("", label), said)}
         )  # fmt: skip
     return moment_lines.rules(rows, x, stroke) if rows else []
 
@@ -204,7 +204,7 @@ def _limit(drawing: Drawing) -> list[Chart]:
     """The limit line that the report draws."""
     if drawing.limit is None:
         return []
-    said = described(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
+    said = description(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
     rule = chart_of([{"limit": drawing.limit, "description": said}]).mark(
         "rule", strokeDash=[2, 3], color=ink("muted")
     )
@@ -258,7 +258,7 @@ def _bars(
         base.mark("text", align="left", dx=5, aria=False).encode(text="shown:N"),
     )
     each = 17 * max(1, len(series)) + 12
-    return finished(drawn, _name_width(names, width), each * len(names))
+    return finish_chart(drawn, _name_width(names, width), each * len(names))
 
 
 def _name_width(names: Sequence[str], width: int) -> int:
@@ -306,4 +306,4 @@ def _shares(
             description="description:N",
         )
     )
-    return finished(drawn, _name_width(names, width), 34 * len(names))
+    return finish_chart(drawn, _name_width(names, width), 34 * len(names))

@@ -96,7 +96,7 @@ def ran(about: ReportConditions) -> Iterator[Section]:
         (
             (
                 part.title,
-                doc.plain(part.dataset,
+                doc.plain_cell(part.dataset,
                           note=part.stands_for and f"stands in for {part.stands_for}"),
                 part.rows,
                 doc.Cell(part.share or "all", part.rows / part.of),
@@ -156,7 +156,7 @@ def _searchable(name: str, one: MeasuredPart) -> list[Table]:
         searchable.table(
             f"searchable-{name}",
             f"When a load is acknowledged, found and indexed: {one.dataset}",
-            run.phases_named("searchable"),
+            run.points_named("searchable"),
             run,
         )
     )
@@ -168,7 +168,7 @@ def _kinds(name: str, one: MeasuredPart) -> list[Table]:
         storage.table(
             f"storage-kinds-{name}",
             f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
-            list({p.series: p for p in run.phases_named("settled")[::-1]}.values())[::-1],
+            list({p.series: p for p in run.points_named("settled")[::-1]}.values())[::-1],
             run,
         )
     )
@@ -219,7 +219,7 @@ def _sheet_table(sheet: ReportTable, palette: Palette, layout: Layout, title: st
         heads += _metric_columns(metric, unit, sheet.of_metrics[metric], layout)
     rows = []
     for line in sheet.lines:
-        cells = [replace(doc.plain(line.system), notes=sheet.of_line(line))]
+        cells = [replace(doc.plain_cell(line.system), notes=sheet.of_line(line))]
         cells += (_setting(line.setting.get(name)) for name in sheet.settings)
         for metric, unit in sheet.metrics:
             cell = line.cells.get(metric)

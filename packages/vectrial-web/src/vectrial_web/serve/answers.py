@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from vectrial.document.blocks import Figure, Report, Source, Table
 from vectrial.document.render import html
-from vectrial.document.render.html import Kinds
+from vectrial.document.render.html import DownloadKinds
 from vectrial_web.serve.files import DATA, MEDIA
 
 #: The form that starts a run, and the page of the process that was started last.
@@ -56,9 +56,9 @@ class At:
         return "/"
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> DownloadKinds:
         """All kinds of files, since they are made on demand."""
-        return Kinds()
+        return DownloadKinds()
 
     def link(self, href: str) -> str:
         """An address below the root."""

@@ -27,8 +27,8 @@ from vectrial.document.render import html
 from vectrial.model.errors import UserError
 from vectrial.report.build import build
 from vectrial.results import note
-from vectrial.results.database import BeingWritten
-from vectrial.results.foreign import FAULTS, TRACEBACK, fault
+from vectrial.results.database import RunBeingWritten
+from vectrial.results.foreign import FAULTS, TRACEBACK, foreign_value_error
 from vectrial.util import formatting
 from vectrial_web.serve import answers, auth
 from vectrial_web.serve.answers import NEW, At, Document, LruCache, data_address, run_address
@@ -126,7 +126,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _not_understood(request: Request, error: Exception) -> Response:
     """A page with the fault of a run whose content is not understood."""
-    return _refused(request, fault(error, request.path_params.get("run", "")))
+    return _refused(request, foreign_value_error(error, request.path_params.get("run", "")))
 
 
 _HOME = (("Runs", "/"),)
@@ -167,7 +167,7 @@ class _Pages:
             return _under_way(run, self._start.stop_form(request, run))
         try:
             report, interrupted = self._report(run), not self._data(run).run.get("finished_at")
-        except BeingWritten:
+        except RunBeingWritten:
             return _under_way(run, None)  # its last words are said before its database is closed
         links = (
             ("All trials", f"{address}/trials"),

@@ -22,11 +22,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from vectrial.model.errors import UserError
 from vectrial.results import note
-from vectrial.results.database import DATABASE, BeingWritten
+from vectrial.results.database import DATABASE, RunBeingWritten
 from vectrial.results.folder import is_own
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.progress import Status, read_status
-from vectrial.results.reader import RunReader, TookTooLong
+from vectrial.results.reader import ReadTimeLimit, RunReader
 from vectrial.util.paths import home
 
 #: Folders between the root and a run.
@@ -203,8 +203,8 @@ def _look(folder: Path) -> _Known:
     try:
         return _Known(files=files, summary=summary_of(folder))
     except UserError as error:
-        passing = isinstance(error, BeingWritten | TookTooLong)
-        written = isinstance(error, BeingWritten)
+        passing = isinstance(error, RunBeingWritten | ReadTimeLimit)
+        written = isinstance(error, RunBeingWritten)
         why = str(error)
         return _Known(files=files, summary=None, why=why, written=written, passing=passing)
     except OSError as error:  # closed to us
@@ -217,7 +217,7 @@ def summary_of(folder: Path) -> Summary:
     Raises:
         UserError: it is being written, damaged, or nothing was measured.
     """
-    with understood(folder.name), RunReader(folder) as reader:
+    with foreign_value_errors(folder.name), RunReader(folder) as reader:
         (run,) = reader.rows(
             "select suite_name, vectrial_version, epoch(started_at) as started,"
             " epoch(finished_at) as finished from run"

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
-from vectrial.results.clean import shown
+from vectrial.results.clean import clean_for_display
 from vectrial.results.folder import is_own
 from vectrial.results.reader import RunReader
 from vectrial.run.prepare import RESOLVED, plan_of
@@ -137,7 +137,8 @@ class StartPages:
         if run is not None:
             return RedirectResponse(run_address(run.id), status_code=303)
         context = {
-            "alive": alive, "log": shown(self._launcher.tail(started)), "says": started.says,
+            "alive": alive, "says": started.says,
+            "log": clean_for_display(self._launcher.tail(started)),
             "end": self._launcher.end(started), "file": str(started.log),
             "stop": {"process": started.name, **self._token(request)},
         }  # fmt: skip

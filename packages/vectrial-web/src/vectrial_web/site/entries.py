@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Tone,
     absent_cell,
     count_cell,
-    plain,
+    plain_cell,
     source_of,
     spread_cell,
 )
@@ -28,7 +28,7 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.model.phase import Role
 from vectrial.model.trial import NODES, Series
 from vectrial.report.sections.clusters import ratio_with_interval
-from vectrial.report.sections.cost import Priced, amount, disk_of, memory_of, priced
+from vectrial.report.sections.cost import PricedStore, amount, disk_of, memory_of, priced_stores
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 from vectrial_web.site.questions import (
@@ -136,7 +136,9 @@ class _Reader:
                 yield entry
 
     def _candidates(self, question: Question) -> Iterator[Point]:
-        found = self._run.points if question.role is None else self._run.in_role(question.role)
+        found = (
+            self._run.points if question.role is None else self._run.points_in_role(question.role)
+        )
         for point in found:
             if question.role == Role.SEARCH and id(point) not in self._looped:
                 continue
@@ -219,7 +221,7 @@ class _Reader:
             return self._linked(count_cell(point, name))
         if name == "selectivity":
             value = point.value(name) or 0.0
-            cell = plain(value, percent(value))
+            cell = plain_cell(value, percent(value))
             return self._linked(replace(cell, source=source_of(point, metric=name)))
         unit = "1" if name == "qps" else all_metrics()[name].unit  # the heading says it
         return self._linked(spread_cell(point, name, unit))
@@ -237,7 +239,7 @@ class _Reader:
         tone: Tone = "ok",
     ) -> StoreEntry:
         trial = self._trials[point.phases[0].phase_id]
-        quiet = tuple(plain(one) for one in quiet_of(question, point))
+        quiet = tuple(plain_cell(one) for one in quiet_of(question, point))
         label = label_of(self._run, point.series)
         setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
         return StoreEntry(
@@ -307,7 +309,7 @@ class _Reader:
     # -- prices ----------------------------------------------------------------------------------
 
     def _priced(self, question: Question) -> Iterator[StoreEntry]:
-        for one in priced(self._run):
+        for one in priced_stores(self._run):
             point = one.point
             if point is None or point.rows < question.rows:
                 continue
@@ -323,7 +325,7 @@ class _Reader:
                 why = "its resources are not known"
             yield replace(self._entry(question, like, point, cells, why), values=values)
 
-    def _money(self, one: Priced) -> tuple[Cell, ...]:
+    def _money(self, one: PricedStore) -> tuple[Cell, ...]:
         due = one.due
         return (
             one.processors,
@@ -338,7 +340,7 @@ class _Reader:
         count = resources.processors(self._run, point.series)
         none = absent_cell(_NO_PRICES)
         return (
-            absent_cell() if count is None else plain(count, f"{count:g}"),
+            absent_cell() if count is None else plain_cell(count, f"{count:g}"),
             self._linked(memory_of(self._run, point)),
             self._linked(disk_of(self._run, point)),
             none,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vectrial.analysis.analysis import LOAD, clients_of, closed_loops, operating_point, sweeps
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Cell, Column, Report, Table, Tone, plain, spread_cell
+from vectrial.document.blocks import Cell, Column, Report, Table, Tone, plain_cell, spread_cell
 from vectrial_web.site.entries import Address, RunFacts, label_of, linked
 
 #: The section of a report that holds these rows.
@@ -90,13 +90,13 @@ def fronts_of(run: RunData, facts: RunFacts, address: Address) -> list[FrontPoin
                 for point in sweep.front(series):
                     cells = (
                         *(linked(spread_cell(point, name, unit), address) for name, unit in _SHOWN),
-                        plain(clients),
-                        plain(point.rows, f"{point.rows:,}"),
-                        plain(sweep.facet.k),
-                        plain(series.lane),
-                        plain(series.nodes),
-                        plain(point.repeats),
-                        plain(operating_point(point, without=(*LOAD, "nodes"))),
+                        plain_cell(clients),
+                        plain_cell(point.rows, f"{point.rows:,}"),
+                        plain_cell(sweep.facet.k),
+                        plain_cell(series.lane),
+                        plain_cell(series.nodes),
+                        plain_cell(point.repeats),
+                        plain_cell(operating_point(point, without=(*LOAD, "nodes"))),
                     )
                     found.append(
                         FrontPoint(

@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from vectrial.document.blocks import Figure, Source, Table
-from vectrial.document.render.html import Kinds
+from vectrial.document.render.html import DownloadKinds
 from vectrial.util.file_names import slug
 
 #: Pages below the root of a site.
@@ -57,9 +57,9 @@ class SitePlace:
         return False
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> DownloadKinds:
         """Kinds of files that are written next to a page."""
-        return Kinds(("svg",), ("json", "parquet"))
+        return DownloadKinds(("svg",), ("json", "parquet"))
 
     @property
     def home(self) -> str:

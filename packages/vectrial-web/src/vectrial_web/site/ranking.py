@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Verdict, judge
 from vectrial.document.blocks import Figure
-from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink
+from vectrial.document.charts.theme import chart_of, description, finish_chart, ink, plot_width
 from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.results_schema import MetricName
@@ -203,7 +203,7 @@ def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
                 "value": spread.median,
                 "low": spread.low,
                 "high": spread.high,
-                "description": described(
+                "description": description(
                     (place.entry.label, ""),
                     ("rank", str(place.rank)),
                     ("QPS", formatting.number(spread.median)),
@@ -231,7 +231,7 @@ def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
                 x=channel("value:Q", scale=scale), description="description:N"
             ),
         )
-        return finished(chart, beside_names(width), max(60, 26 * len(rows)))
+        return finish_chart(chart, plot_width(width), max(60, 26 * len(rows)))
 
     return Figure(
         f"figure-{name}",

@@ -18,7 +18,7 @@ from vectrial.model.errors import UserError, VectrialError
 from vectrial.report.build import build
 from vectrial.results.bundle import SUFFIX, run_folder
 from vectrial.results.database import DATABASE
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
@@ -142,7 +142,7 @@ def write_run(task: PageTask) -> RunResult:
     source = task.source
     folder = task.root / "runs" / source.id
     try:
-        with understood(source.name), run_folder(source.path) as run:
+        with foreign_value_errors(source.name), run_folder(source.path) as run:
             with RunReader(run) as reader:
                 data = data_of(reader)
                 folder.mkdir(parents=True)
@@ -283,4 +283,4 @@ def write_files(root: Path, place: SitePlace, report: Report) -> None:
         for kind in place.kinds.table:
             (folder / f"{table.name}.{kind}").write_bytes(table_file(table, kind))
     for figure in report.figures():
-        (folder / f"{figure.name}.svg").write_text(draw.alone(figure), encoding="utf-8")
+        (folder / f"{figure.name}.svg").write_text(draw.standalone_svg(figure), encoding="utf-8")

@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Text,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
 )
 from vectrial.experiments.registry import all_metrics
 from vectrial.stats.verdict import THRESHOLD
@@ -214,7 +214,7 @@ def _versions(entries: Iterable[StoreEntry]) -> Table:
         rows.append(
             Row.of(
                 Cell(store, store, href=store_page(store)),
-                plain(version or formatting.NOTHING),
+                plain_cell(version or formatting.NOTHING),
                 len(ordered),
                 tables.run_cell(ordered[0].run),
                 tables.run_cell(ordered[-1].run),

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, columns, plain
+from vectrial.document.blocks import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    Tone,
+    absent_cell,
+    columns,
+    plain_cell,
+)
 from vectrial.experiments.registry import all_metrics
 from vectrial.report.sections.overview import GLANCE
 from vectrial.stats.verdict import VerdictKind
@@ -109,7 +118,7 @@ def _place_row(question: Question, place: Rank) -> Row:
             *entry.cells,
             *tail,
             *(() if question.among else (repeats,)),
-            plain(entry.setting),
+            plain_cell(entry.setting),
             run_cell(entry.run),
         ),
         entry.tone,
@@ -137,7 +146,7 @@ def _rank(place: Rank) -> Cell:
         note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
         return Cell(formatting.NOTHING, note=note, tone="absent")
     if not place.level:
-        return plain(place.rank)
+        return plain_cell(place.rank)
     return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
 
 

@@ -14,7 +14,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts.theme import Looks
@@ -108,7 +108,7 @@ def _whole(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
         Row(
             (
                 *_named(run, p),
-                plain(_WHOLE[p.phase]),
+                plain_cell(_WHOLE[p.phase]),
                 *(_cell(p, column) for column in _JUDGED),
             ),
             p.state,
@@ -133,7 +133,11 @@ def _by_class(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     own.sort(key=lambda p: str(p.params["of"]))  # stable: stores stay in their order
     rows = [
         Row(
-            (plain(p.params["of"]), *_named(run, p), *(_cell(p, column) for column in _JUDGED)),
+            (
+                plain_cell(p.params["of"]),
+                *_named(run, p),
+                *(_cell(p, column) for column in _JUDGED),
+            ),
             p.state,
             p.series,
         )
@@ -178,12 +182,12 @@ def _queries(points: Sequence[Point]) -> str:
 
 def _named(run: RunData, point: Point) -> tuple[Cell, Cell]:
     setting = operating_point(replace(point, index_params={}), without=_TOLD_APART)
-    return plain(run.labels[point.series]), plain(setting, note=point.reason or "")
+    return plain_cell(run.labels[point.series]), plain_cell(setting, note=point.reason or "")
 
 
 def _cell(point: Point, column: Column) -> Cell:
     if column.key == "clients":
-        return plain(point.params["clients"])
+        return plain_cell(point.params["clients"])
     if column.key in _COUNTS:
         return count_cell(point, column.key)
     return spread_cell(point, column.key, column.unit, show=_shown(column.key))

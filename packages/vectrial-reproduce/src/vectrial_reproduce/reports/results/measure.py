@@ -14,7 +14,7 @@ from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.report import pages
 from vectrial.results.bundle import SUFFIX, seal
-from vectrial.results.database import BeingWritten
+from vectrial.results.database import RunBeingWritten
 from vectrial.util.children import python
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
@@ -104,7 +104,7 @@ def unsealed(result: CommittedResult, places: Places) -> Path | None:
     for folder in sorted((path for path in folders if path.is_dir()), reverse=True):
         try:
             parts = {part: facts(run) for part, run in runs(folder).items()}
-        except BeingWritten:
+        except RunBeingWritten:
             raise
         except UserError:  # it did not come to its beginning
             continue

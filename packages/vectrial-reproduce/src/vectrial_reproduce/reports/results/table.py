@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vectrial.document.blocks import Column, Report, Row, Section, Table, plain
+from vectrial.document.blocks import Column, Report, Row, Section, Table, plain_cell
 from vectrial.util import formatting
 from vectrial_reproduce.reports.results import code
 from vectrial_reproduce.reports.results.sealed import CommittedState
@@ -37,19 +37,21 @@ def _row(state: CommittedState) -> Row:
     about = described(state)
     if state.started is None:
         cells = ["", "", "not yet", "", "", ""]
-        words = [plain(text) for text in (about["result"], *cells, about["command"])]
+        words = [plain_cell(text) for text in (about["result"], *cells, about["command"])]
         return Row(tuple(words), "absent")
     revisions = ", ".join((one or "unknown")[:10] for one in about["revisions"])
     return Row(
         (
-            plain(about["result"]),
-            plain(revisions + ("*" if about["changed"] else "")),
-            plain(about["behind"], "unknown" if about["behind"] is None else str(about["behind"])),
-            plain(about["measured"], f"{state.started:%Y-%m-%d %H:%M} UTC"),
-            plain(about["took_s"], formatting.seconds(about["took_s"])),
-            plain(about["trials"], f"{about['trials']:,}"),
-            plain(about["machine"]),
-            plain(about["command"]),
+            plain_cell(about["result"]),
+            plain_cell(revisions + ("*" if about["changed"] else "")),
+            plain_cell(
+                about["behind"], "unknown" if about["behind"] is None else str(about["behind"])
+            ),
+            plain_cell(about["measured"], f"{state.started:%Y-%m-%d %H:%M} UTC"),
+            plain_cell(about["took_s"], formatting.seconds(about["took_s"])),
+            plain_cell(about["trials"], f"{about['trials']:,}"),
+            plain_cell(about["machine"]),
+            plain_cell(about["command"]),
         )
     )
 
