@@ -20,7 +20,7 @@ from vectrial.model.capabilities import Hybrid, Index, NoParams, Params
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, best, fuse, similarity, words
+from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, fuse, similarity, top_rows, words
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.phase import Phase, State, Turn
@@ -77,8 +77,8 @@ def test_a_fusion_is_its_formula(fusion: Fusion, scores: dict[int, float]) -> No
 
 
 def test_the_best_are_above_the_bound_and_ties_go_by_row() -> None:
-    assert best(np.array([0.0, 2.0, 5.0, 2.0]), 2).rows.tolist() == [2, 1]
-    assert best(np.array([-1.0, -3.0, -2.0]), 2, -np.inf).rows.tolist() == [0, 2]
+    assert top_rows(np.array([0.0, 2.0, 5.0, 2.0]), 2).rows.tolist() == [2, 1]
+    assert top_rows(np.array([-1.0, -3.0, -2.0]), 2, -np.inf).rows.tolist() == [0, 2]
 
 
 def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
@@ -224,8 +224,8 @@ class Told(MemoryStore):
         def search(vector: NDArray[np.float32], text: str, /) -> Hits:
             near = similarity(distances(vector, vectors, Metric.L2), Metric.L2, blend.fusion)
             sides = (
-                best(near, blend.candidates, -np.inf),
-                best(index.scores(text), blend.candidates),
+                top_rows(near, blend.candidates, -np.inf),
+                top_rows(index.scores(text), blend.candidates),
             )
             found = fuse(*self.joined(*sides), blend.alpha, blend.fusion)
             return ids[found.rows[:k]], found.scores[:k].astype(np.float32)

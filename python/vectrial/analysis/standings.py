@@ -68,11 +68,17 @@ class Standing:
         rest = [r for r in self.rivals if r not in behind and r not in ties]
         parts = []
         if behind:
-            parts.append(f"{self.leader} leads {formatting.joined([r.text for r in behind])}")
+            parts.append(
+                f"{self.leader} leads {formatting.list_in_words([r.text for r in behind])}"
+            )
         if ties:
-            parts.append(f"a tie of {self.leader} and {formatting.joined([r.text for r in ties])}")
+            parts.append(
+                f"a tie of {self.leader} and {formatting.list_in_words([r.text for r in ties])}"
+            )
         if rest:
-            parts.append(f"open: {self.leader} against {formatting.joined([r.text for r in rest])}")
+            parts.append(
+                f"open: {self.leader} against {formatting.list_in_words([r.text for r in rest])}"
+            )
         only = any(r.decision is not None and not r.final for r in self.rivals)
         of = f"; of these indexes, and from {LEAST_LOADS} loads on of the stores" if only else ""
         return f"{'; '.join(parts) or f'{self.leader} is alone'}{of}"

@@ -55,19 +55,19 @@ def run_command_line() -> None:
     _encode()
     again = shlex.join(["vectrial", *sys.argv[1:]])
     try:
-        with interrupts.handled():
+        with interrupts.handle_signals():
             interrupts.set_hint(f"interrupted; start again with: {again}")
             try:
-                with interrupts.unwrapped():
+                with interrupts.unwrap_interruption():
                     _run()
             except (SystemExit, KeyboardInterrupt):
-                if not interrupts.came():
+                if not interrupts.has_arrived():
                     raise
                 if interrupts.hint():
                     print(interrupts.hint(), file=sys.stderr)
-                sys.exit(interrupts.code())
+                sys.exit(interrupts.exit_code())
     except KeyboardInterrupt:  # before or after all that
-        sys.exit(interrupts.code())
+        sys.exit(interrupts.exit_code())
     finally:
         _flush()
 

@@ -17,7 +17,7 @@ from vectrial.model.errors import UserError
 from vectrial.util import interrupts
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.plugins import Plugins
-from vectrial.util.program import loading
+from vectrial.util.program import fast_loading
 
 
 class LazyCommand(TyperCommand):
@@ -30,7 +30,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> TyperCommand:
         """Import the module and return the command."""
         # A library may take an interruption of its import for a missing dependency.
-        with interrupts.at_once(), loading():
+        with interrupts.end_at_once(), fast_loading():
             load_without_pandas()
             imported = import_module(self.module)
         alone = typer.Typer(

@@ -239,7 +239,7 @@ def left_of(
     Raises:
         UserError: the run is being written, or cannot be read.
     """
-    left = plan.without(measured_keys(folder) - again)
+    left = plan.without_trials(measured_keys(folder) - again)
     if before := len(plan.trials) - len(left.trials):
         total = plural(len(plan.trials), "trial")
         console.print(f"{before:,} of {total} were measured before", highlight=False)
@@ -299,7 +299,7 @@ def measure(
         began = (folder / RESOLVED).is_file()
         say(console, f"interrupted; go on with: {again}" if began else "interrupted at its start")
         interrupts.set_hint("")
-        raise SystemExit(interrupts.code()) from None
+        raise SystemExit(interrupts.exit_code()) from None
     except Exception:
         if (folder / RESOLVED).is_file():
             say(console, f"what had been measured is kept; go on with: {again}")

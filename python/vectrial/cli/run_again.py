@@ -17,7 +17,7 @@ from vectrial.model.errors import UserError
 from vectrial.plan.model import Plan
 from vectrial.run.plan_summary import about_time
 from vectrial.run.prepare import plan_of
-from vectrial.run.remeasure import remeasured
+from vectrial.run.remeasure import plan_remeasurement
 from vectrial.run.runner import Outcome
 from vectrial.stats.verdict import THRESHOLD
 from vectrial.util import formatting
@@ -51,7 +51,7 @@ def disturbed_trials(resume: Path | None, plan: Plan, console: Console) -> froze
 def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, frozenset[str]]:
     """The part of a plan that is measured again because the machine was disturbed, and the keys of
     its trials; prints what is done."""
-    found = remeasured(plan, run)
+    found = plan_remeasurement(plan, run)
     left = f"; there is no time for {found.left:,} more" if found.left else ""
     if found.keys:
         say(
@@ -65,7 +65,7 @@ def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, froze
             f"{plural(found.left, 'trial')} met other work on the machine:"
             f" vectrial run --resume {run.folder} --remeasure-disturbed measures them again",
         )
-    part = plan.without({trial.row.key for trial in plan.trials} - found.keys)
+    part = plan.without_trials({trial.row.key for trial in plan.trials} - found.keys)
     return replace(part, refusals=()), found.keys
 
 

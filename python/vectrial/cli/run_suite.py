@@ -25,7 +25,7 @@ from vectrial.run.existing import (
     ExistingCollection,
     describe,
     read_rows,
-    running,
+    running_address,
     suite_of,
 )
 from vectrial.run.prepare import RESOLVED, Fingerprints, toml_of
@@ -279,7 +279,7 @@ def existing_suite(
         )
     if options.address is not None:
         _set_address(kind, options.address)
-    with running(kind) as address:
+    with running_address(kind) as address:
         reading = ExistingCollection(
             kind,
             address,

@@ -29,7 +29,7 @@ from vectrial.plan.estimate import Pace
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.plan_summary import about_time, summarize
-from vectrial.run.runner import Within
+from vectrial.run.runner import RunTimeLimit
 from vectrial.util.formatting import is_recall, recall
 from vectrial.worker import messages
 
@@ -41,7 +41,7 @@ def make_view(
     plan: Plan,
     console: Console,
     before: int = 0,
-    within: Within | None = None,
+    within: RunTimeLimit | None = None,
     *,
     known_lines: set[str] | None = None,
 ) -> PlainView:
@@ -62,7 +62,7 @@ class PlainView:
     plan: Plan
     console: Console
     before: int = 0
-    within: Within | None = None
+    within: RunTimeLimit | None = None
     known_lines: set[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class PlainView:
 
     def _remaining_s(self, job: Job) -> float | None:
         """Remaining seconds of the run when a job begins; None if not known."""
-        seconds = self._pace.begins(job.estimate_s, time.monotonic())
+        seconds = self._pace.record_begin(job.estimate_s, time.monotonic())
         if seconds is None or self.within is None:
             return seconds
         return min(seconds, self.within.remaining_s)

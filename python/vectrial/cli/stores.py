@@ -182,7 +182,9 @@ def _installed_version(store: type[Store]) -> str | None:
     if store.module is None:
         return None
     if store.environment is not None:
-        inside = environments.path(store.environment).glob("lib/python*/site-packages")
+        inside = environments.environment_folder(store.environment).glob(
+            "lib/python*/site-packages"
+        )
         found = metadata.distributions(name=store.module, path=[str(path) for path in inside])
         return next((one.version for one in found), None)
     packages = metadata.packages_distributions().get(store.module.split(".")[0], [])

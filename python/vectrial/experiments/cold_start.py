@@ -121,7 +121,7 @@ class ColdStart(Experiment):
                 phase.metrics |= {"restart_s": ready - began, "first_answer_s": answered - ready}
                 _add_ratios(phase, warm)
                 yield phase
-                phase.look()
+                phase.judge_pending()
             finally:
                 store.close()
 

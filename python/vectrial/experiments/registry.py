@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vectrial.experiments.base import Experiment
-from vectrial.model.results_schema import MetricName, with_own
+from vectrial.model.results_schema import MetricName, metrics_with
 from vectrial.util.plugins import Plugins
 
 
@@ -28,7 +28,7 @@ EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experi
 
 def all_metrics() -> Mapping[str, MetricName]:
     """Every metric that a run may hold: shared metrics, and each experiment's own."""
-    return with_own(m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
+    return metrics_with(m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
 
 
 def replacement(name: str) -> str | None:

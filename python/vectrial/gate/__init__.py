@@ -16,7 +16,7 @@ import numpy as np
 from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.conditions import conditions
 from vectrial.gate.model import ExpectedRows, GateResult, GateResults, Subject
-from vectrial.model.refusals import alike
+from vectrial.model.refusals import indistinct_values
 from vectrial.model.trial import CheckResult, Scope
 
 __all__ = [
@@ -118,7 +118,7 @@ def _loaded_store_probe(subject: Subject, rng: np.random.Generator) -> filtering
     wheres = []
     if subject.rows.metadata is not None:
         can = subject.can
-        fields = [field for field in subject.schema.fields if not alike(can, field)]
+        fields = [field for field in subject.schema.fields if not indistinct_values(can, field)]
         wheres = conditions(subject.rows.metadata, fields, can.filters | can.find, rng)
     floor = subject.adjust_floor(subject.filtered_floor)
     return filtering.FilterProbe(subject, wheres, "on the loaded rows", floor)

@@ -63,7 +63,7 @@ class RankedRows:
     scores: NDArray[np.float64]
 
 
-def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRows:
+def top_rows(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRows:
     """At most `most` rows whose scores (n,) are above a bound, ties by the smaller row."""
     rows = np.flatnonzero(scores > above)
     if len(rows) > most:  # all that tie with the last stay, until they are in order
@@ -81,12 +81,12 @@ def fuse(dense: RankedRows, text: RankedRows, alpha: float, fusion: Fusion) -> R
     rows = np.unique(np.concatenate([side.rows for side, _ in used]))
     scores = np.zeros(len(rows))
     for side, weight in used:
-        scores[np.searchsorted(rows, side.rows)] += weight * _worth(side, fusion)
+        scores[np.searchsorted(rows, side.rows)] += weight * _side_scores(side, fusion)
     order = np.lexsort((rows, -scores))
     return RankedRows(rows[order], scores[order])
 
 
-def _worth(side: RankedRows, fusion: Fusion) -> NDArray[np.float64]:
+def _side_scores(side: RankedRows, fusion: Fusion) -> NDArray[np.float64]:
     """Score that a side gives to each of its rows."""
     match fusion:
         case Fusion.WEIGHTED_SUM:

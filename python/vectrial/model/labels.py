@@ -18,7 +18,7 @@ ANOMALOUS, DEFECT = "is_anomaly", "defect"
 GOOD = "good"
 
 
-def repeated(
+def find_duplicates(
     queries: NDArray[np.float32],
     classes: Sequence[str],
     vectors: NDArray[np.float32],

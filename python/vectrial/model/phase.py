@@ -126,7 +126,7 @@ class Phase:
         its start and its yield is its own.
     slices: its slices if it took turns with phases of other stores; its clock stood still between
         them.
-    pending: judgements to make once it has been sampled: see `look`.
+    pending: judgements to make once it has been sampled: see `judge_pending`.
 
     A phase is yielded when it has ended, before anything else is done; whatever is judged or read
     back afterwards is written into it then.
@@ -149,7 +149,7 @@ class Phase:
     role: Role | None = None
     slices: Sequence[Slice] = ()
 
-    def look(self) -> None:
+    def judge_pending(self) -> None:
         """Make the pending judgements of the phase, if any; each is made once."""
         pending, self.pending = self.pending, None
         if pending is not None:

@@ -83,7 +83,7 @@ class Placement(ExactModel):
 
     @field_validator("server_memory", "data_disk")
     @classmethod
-    def _a_size(cls, given: str | None) -> str | None:
+    def _check_size(cls, given: str | None) -> str | None:
         if given is not None:
             size_bytes(given)
         return given
@@ -175,12 +175,12 @@ class Hosts(ExactModel):
     link_mbit: float | None = Field(default=None, ge=0.1, le=1_000_000)
 
 
-def limits_of_node(whole: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
+def limits_of_node(total: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
     """Limits of one node of a cluster of this many nodes, derived from the suite's limits."""
     if share is LimitShare.EACH:
-        return whole
-    cpus = None if whole.cpus is None else whole.cpus / nodes
-    memory = None if whole.memory_bytes is None else whole.memory_bytes // nodes
+        return total
+    cpus = None if total.cpus is None else total.cpus / nodes
+    memory = None if total.memory_bytes is None else total.memory_bytes // nodes
     return Limits(cpus, memory)
 
 

@@ -402,7 +402,7 @@ METRICS = {
 }
 
 
-def with_own(own: Iterable[MetricName]) -> Mapping[str, MetricName]:
+def metrics_with(own: Iterable[MetricName]) -> Mapping[str, MetricName]:
     """The shared metrics and these, an experiment's own, by name."""
     return METRICS | {metric.name: metric for metric in own}
 

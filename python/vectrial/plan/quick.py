@@ -21,7 +21,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
-from vectrial.plan.estimate import begin_s, load_s, warm_up_of
+from vectrial.plan.estimate import load_s, start_s, warm_up_of
 from vectrial.plan.model import DatasetShape, turns_s
 from vectrial.suite.model import Suite, validated
 
@@ -127,7 +127,7 @@ def quick_plan(
             remedy=f"--minutes {_minutes(needed + 3)}" + (" or fewer --rows" if fixed else ""),
         )
     if size.repeats == REPEATS:
-        size = _repeated(contenders, shape.dim, size, options.budget_s)
+        size = _with_repeats(contenders, shape.dim, size, options.budget_s)
     chosen, left = contenders[: size.stores], contenders[size.stores :]
     return QuickPlan(
         _suite(chosen, shape, size, options),
@@ -136,9 +136,9 @@ def quick_plan(
     )
 
 
-def _rows_of(there: int, k: int) -> list[int]:
+def _rows_of(available_rows: int, k: int) -> list[int]:
     """Numbers of rows to choose from, descending: all of a dataset, and round parts of it."""
-    return [there, *(rows for rows in _ROWS if max(k, _ROWS[-1]) <= rows < there)]
+    return [available_rows, *(rows for rows in _ROWS if max(k, _ROWS[-1]) <= rows < available_rows)]
 
 
 def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
@@ -162,12 +162,12 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float
         searches = size.settings if one.kind.recall_parameter else 1
         index = Index(one.index, one.kind.build.model_validate(one.params))
         load = _SLOWER * load_s(one.store, index, size.rows, dim)
-        first_s = begin_s(one.store) + warm_up_of(one.store, None)
+        first_s = start_s(one.store) + warm_up_of(one.store, None)
         round_s += first_s + load + _OTHERS_S + searches * one_s
     return START_S + size.repeats * round_s + END_S
 
 
-def _repeated(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
+def _with_repeats(contenders: Sequence[Contender], dim: int, size: _Size, budget_s: float) -> _Size:
     """The size with more repeats if there is time for them, and to spare on a slower machine."""
     more = (replace(size, repeats=count) for count in range(_MOST_REPEATS, REPEATS, -1))
     able = (one for one in more if _estimate_s(contenders, dim, one) <= _SPENT * budget_s)
@@ -240,12 +240,12 @@ def _experiment_entry(name: str, settings: Mapping[str, list[int]]) -> dict[str,
     return {"experiment": name, "search": settings}
 
 
-def store_entry(one: Contender) -> dict[str, Any]:
+def store_entry(contender: Contender) -> dict[str, Any]:
     """The entry of a store in a suite."""
     return {
-        "store": one.store.name,
-        "index": one.index,
-        **({"params": one.params} if one.params else {}),
+        "store": contender.store.name,
+        "index": contender.index,
+        **({"params": contender.params} if contender.params else {}),
     }
 
 

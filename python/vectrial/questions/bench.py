@@ -17,7 +17,7 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
-from vectrial.run.runner import Outcome, Within
+from vectrial.run.runner import Outcome, RunTimeLimit
 from vectrial.suite.model import Suite, expected, read_suite, validated
 from vectrial.util.suggest import suggestion
 
@@ -67,7 +67,7 @@ class Bench:
         folder: Path,
         text: str | None = None,
         *,
-        within: Within | None = None,
+        within: RunTimeLimit | None = None,
         question: Path | None = None,
     ) -> Outcome:
         """Measure the part of a plan that the folder does not hold yet.

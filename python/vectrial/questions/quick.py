@@ -36,7 +36,7 @@ from vectrial.questions.contenders import (
 )
 from vectrial.run.measuring import LineView
 from vectrial.run.prepare import plan_of
-from vectrial.run.runner import Within
+from vectrial.run.runner import RunTimeLimit
 from vectrial.stores import registry
 from vectrial.suite.commented import commented
 from vectrial.util import formatting
@@ -239,7 +239,7 @@ def measure_choice(
     )
     folder = bench.new_folder(suite)
     plan = plan_of(suite, "vectrial quick")
-    outcome = bench.run(plan, folder, choice.text, within=Within(limit, began))
+    outcome = bench.run(plan, folder, choice.text, within=RunTimeLimit(limit, began))
     run = load(folder, own=True)
     ranking = rank(run, asked.recall, asked.clients)
     return QuickAnswer(asked, folder, run, ranking, choice.skipped, outcome.succeeded)

@@ -286,7 +286,7 @@ class _Builds:
         """Load the last candidates again and search them in turns, at the settings that they need.
         They are a separate run, which continues when it is resumed."""
         suite = self.final(finalists, limits.recall)
-        numbers = formatting.joined([f"{tried.number}" for tried in finalists])
+        numbers = formatting.list_in_words([f"{tried.number}" for tried in finalists])
         self.bench.progress(f"builds {numbers} again, in turns, at the settings that they need")
         # Other candidates, of other options, have a run of their own.
         digest = hashlib.sha256(toml_of(suite).encode()).hexdigest()[:6]

@@ -34,7 +34,7 @@ from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.note import NOTE
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
-from vectrial.util.redaction import of_environment
+from vectrial.util.redaction import environment_redaction
 from vectrial.util.version import version
 
 SUFFIX = ".vectrial.tar.gz"
@@ -179,7 +179,7 @@ def _hide_secrets(reader: RunReader) -> None:
     Raises:
         UserError: a secret is in a place from which it cannot be removed.
     """
-    redaction = of_environment()
+    redaction = environment_redaction()
     if not redaction:
         return
     texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]

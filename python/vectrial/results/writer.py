@@ -21,7 +21,7 @@ from vectrial.model.results_schema import (
     SCHEMA_VERSION,
     SLICES_DDL,
     MetricName,
-    with_own,
+    metrics_with,
 )
 from vectrial.model.trial import IDENTITY, CheckResult, TrialRow
 from vectrial.results.database import (
@@ -392,7 +392,7 @@ def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
 
 def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
     """Rows of a phase in the table `metric`, without its number. own: its experiment's metrics."""
-    known = with_own(own)
+    known = metrics_with(own)
     for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:
             raise KeyError(

@@ -64,7 +64,7 @@ class ExistingCollection:
 
 
 @contextmanager
-def running(store: type[Store]) -> Iterator[Address]:
+def running_address(store: type[Store]) -> Iterator[Address]:
     """The address of the running server that the environment names; it has answered.
 
     Raises:
@@ -96,7 +96,7 @@ def describe(reading: ExistingCollection) -> Description:
             known; or the store takes no conditions.
     """
     support = reading.store.capabilities.existing
-    assert support is not None, "`running` refuses"
+    assert support is not None, "`running_address` refuses"
     if reading.existing.where and not support.condition:
         raise UserError(
             f"{reading.store.name} takes no condition in its own words",
@@ -143,7 +143,7 @@ def read_rows(
     fields = tuple(Field(name, found.fields[name]) for name in reading.columns)
     schema = Schema(found.dim, found.metric, fields)
     keys = NewKeys() if found.text_ids else IntegerKeys()
-    drawn = _drawn(reading, found)
+    drawn = _query_rows(reading, found)
     parts: list[NDArray[np.float32]] = []
     with library.Writer(
         name_of(reading), found.metric, _provenance(reading), replace_existing=True
@@ -227,10 +227,10 @@ def suite_of(
     with filters on the columns that were read."""
     kind, existing = reading.store.capabilities.indexes[found.index], reading.existing
     support = reading.store.capabilities.existing
-    assert support is not None, "`running` refuses"
+    assert support is not None, "`running_address` refuses"
     search: dict[str, Any] = dict(found.search)
     if kind.recall_parameter and kind.recall_parameter not in support.settings:
-        search[kind.recall_parameter] = _spread(parameter_values(kind, k))
+        search[kind.recall_parameter] = _spread_values(parameter_values(kind, k))
     # The application's own settings first; then others, which the labels name.
     first = (support.defaults and search) or reading.search
     settings = [dict(reading.search), search] if first else [search]
@@ -279,13 +279,13 @@ def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
     return {**complete, **one}
 
 
-def _spread(values: Sequence[int]) -> list[int]:
+def _spread_values(values: Sequence[int]) -> list[int]:
     """A few of the ascending values, including the first and the last."""
     at = np.linspace(0, len(values) - 1, min(_VALUES, len(values))).round().astype(int)
     return [values[one] for one in dict.fromkeys(at.tolist())]
 
 
-def _drawn(reading: ExistingCollection, found: Description) -> NDArray[np.int64]:
+def _query_rows(reading: ExistingCollection, found: Description) -> NDArray[np.int64]:
     """Positions of the rows drawn as queries, ascending; empty if the queries come from a file."""
     if isinstance(reading.queries, Path):
         return np.empty(0, np.int64)

@@ -12,7 +12,7 @@ from vectrial.model.store import Store
 from vectrial.servers.base import Recipe
 from vectrial.servers.namespaces import why_no_network
 from vectrial.servers.provide import ProviderChoice, choose_provider, recipe_of
-from vectrial.util.variants import variables_of
+from vectrial.util.variants import set_variables
 
 
 def check(
@@ -30,7 +30,7 @@ def check(
     found: list[tuple[Recipe, ProviderChoice]] = []
     for (store, variant), provider in servers.items():
         # What goes wrong is reported in the store's job.
-        with suppress(VectrialError), variables_of(variant):
+        with suppress(VectrialError), set_variables(variant):
             if (recipe := recipe_of(store)) is not None:
                 choice = choose_provider(recipe, provider)
                 if choice.available.works is not False:

@@ -19,7 +19,7 @@ from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
 from vectrial.run.process import JobSite, MeasuringProcess
 from vectrial.run.redact import Secrecy
-from vectrial.run.turns import Together, TurnJob, WaitingJob
+from vectrial.run.turns import TurnGroup, TurnJob, WaitingJob
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
 from vectrial.servers.limits import why_no_limits
@@ -31,12 +31,12 @@ from vectrial.suite.model import Rules
 from vectrial.telemetry.compaction import memory_in_large_pieces
 from vectrial.util import environments
 from vectrial.util.package_releases import ensure, packages_of
-from vectrial.util.variants import within_variables
+from vectrial.util.variants import run_with_variables
 from vectrial.worker.messages import (
-    Drive,
     Finished,
     NoMoreTurns,
     Progress,
+    SendLoad,
     TrialStarted,
     Waiting,
 )
@@ -73,7 +73,7 @@ class JobRunner:
         self._rules, self._folder, self._watcher = rules, folder, watcher
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
         self._ceilings = ClientCeilings(rules, watcher.note, clients)
-        self._together = Together(watcher)
+        self._together = TurnGroup(watcher)
         self._prepared: dict[tuple[str, bool], Preparation] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
@@ -95,7 +95,7 @@ class JobRunner:
         candidates = [
             TurnJob(
                 job.store.name,
-                within_variables(job.variant, self._steps(job, begins)),
+                run_with_variables(job.variant, self._steps(job, begins)),
                 job.need_bytes,
                 partial(fits, job),
                 partial(ready, job),
@@ -113,7 +113,7 @@ class JobRunner:
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         prepared = self._prepared[kind]
         choice = prepared.choice
-        lacks = prepared.lacks or _no_limits(job, choice)
+        lacks = prepared.lacks or _why_no_limits(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -127,7 +127,7 @@ class JobRunner:
                     self._clients, prepared.packages,
                 )  # fmt: skip
                 finished = partial(self._finished, note=prepared.note)
-                yield from _measuring(job, self._rules, site, self._watcher, finished)
+                yield from _measure_job(job, self._rules, site, self._watcher, finished)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
@@ -173,7 +173,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation
     return Preparation(lacks, choice, folder, note)
 
 
-def _no_limits(job: Job, choice: ProviderChoice | None) -> str:
+def _why_no_limits(job: Job, choice: ProviderChoice | None) -> str:
     """The reason why a job's own limits cannot be set; empty if they can, or if it has none. A
     placement's limits are applied as far as possible."""
     if job.limits is None or (choice is not None and choice.provider is Provider.DOCKER):
@@ -199,7 +199,7 @@ def _network(job: Job, choice: ProviderChoice | None) -> Iterator[ServerNetwork 
         yield ServerNetwork(network, job.store.server or "")
 
 
-def _measuring(
+def _measure_job(
     job: Job, rules: Rules, site: JobSite, watcher: Watcher, write: Callable[[TrialRecord], None]
 ) -> Generator[WaitingJob]:
     """Measure a job; yield whenever its loads wait for turns.
@@ -225,9 +225,9 @@ def _measuring(
                         case Waiting(names):
                             waited = set(names)
                             waiting = {key: by_key[key] for key in names}
-                            times, alike = _times(waiting), _alike(waiting, names)
+                            times, alike = _turn_times(waiting), _load_identities(waiting, names)
                             yield WaitingJob(job.label, process, times, alike)
-                            process.tell(NoMoreTurns())
+                            process.send(NoMoreTurns())
                         case Progress():
                             watcher.progress(message)
                         case Live():
@@ -240,7 +240,7 @@ def _measuring(
                             anew = message.overdue or fault is not None
                             record = _record(trial, message)
                             if message.overdue:
-                                record = replace(record, reason=process.why())
+                                record = replace(record, reason=process.end_reason())
                             on_purpose = type(trial.experiment).ends_server
                             facts = process.server_facts()
                             cause = fault or _out_of_memory(job, facts)
@@ -253,7 +253,7 @@ def _measuring(
                                 process.kill()
                                 break
                         case _:
-                            if isinstance(message, Drive):
+                            if isinstance(message, SendLoad):
                                 watcher.progress(Progress(0, 1, "the client machines send"))
                             process.answer(message)
         except ServerError as error:  # it would not start for the next trial either
@@ -262,19 +262,21 @@ def _measuring(
                 write(TrialRecord(trial.row, "failed", str(error), server=facts))
             return
         if left and not anew:
-            facts, why = process.server_facts(), process.why()
+            facts, why = process.server_facts(), process.end_reason()
             together = [trial for trial in left if trial.row.key in waited]
             for failed in together or [current if current in left else left[0]]:
                 left.remove(failed)
                 write(TrialRecord(failed.row, "failed", why, server=facts))
 
 
-def _times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
+def _turn_times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
     """How long each waiting trial takes turns."""
     return {key: trial.experiment.turn_time(trial.point) for key, trial in waiting.items()}
 
 
-def _alike(waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]) -> dict[str, str]:
+def _load_identities(
+    waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]
+) -> dict[str, str]:
     """The identity that a load shares with its other repeats: trial and phase."""
     return {
         key: canonical({**trial.identity, "repeat": None, "phase": names[key]})

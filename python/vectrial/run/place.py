@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.datasets.exact import Scanner, scan_here
 from vectrial.model.dataset import Dataset
 from vectrial.model.progress import LineProgress
-from vectrial.run.runner import Executor, here
+from vectrial.run.runner import Executor, run_here
 
 #: This machine, as a place.
 HERE = "here"
@@ -22,7 +22,7 @@ class Place:
     """A place for measurements. execute: measures jobs there. environment: facts about the machines
     there; None for this machine."""
 
-    execute: Executor = here
+    execute: Executor = run_here
     environment: Mapping[str, Any] | None = None
 
     @property

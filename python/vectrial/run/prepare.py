@@ -37,7 +37,7 @@ from vectrial.util import interrupts
 from vectrial.util.file_modes import readable_files
 from vectrial.util.file_names import legible
 from vectrial.util.package_releases import packages_of
-from vectrial.util.variants import variables_of
+from vectrial.util.variants import set_variables
 from vectrial.util.version import version
 
 #: Default folder of runs.
@@ -136,7 +136,7 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
         )
     there = {(job.store, job.variant) for job in plan.jobs if job.existing is not None}
     for (store, variant), provider in plan.servers.items():
-        with variables_of(variant):
+        with set_variables(variant):
             packages_of(store.name, variant)
             check_environment(store, provider, existing=(store, variant) in there)
 
@@ -180,7 +180,7 @@ def prepare(
 
 def _begin(writer: RunWriter, suite: Suite, text: str, environment: Mapping[str, Any]) -> None:
     """Write the suite, the machine and the command."""
-    keep(writer.folder, suite, text)
+    write_suite(writer.folder, suite, text)
     facts = json.dumps(environment, indent=2, default=str)
     replace_text(writer.folder / "environment.json", facts)
     command = shlex.join(["vectrial", *sys.argv[1:]])
@@ -236,7 +236,7 @@ def toml_of(suite: Suite) -> str:
     return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
 
 
-def keep(folder: Path, suite: Suite, text: str) -> None:
+def write_suite(folder: Path, suite: Suite, text: str) -> None:
     """Write the suite to a run folder. If one exists it stays, except that its number of repeats
     may grow. A selection of stores restricts a call and not the run."""
     path = folder / RESOLVED

@@ -231,7 +231,7 @@ class MeasuringProcess:
                 umask=0o077,
             )
         spec = spec_of(self._job, self._rules, self._certificate, self._data, serving)
-        with suppress(BrokenPipeError):  # it died at once: `why` tells
+        with suppress(BrokenPipeError):  # it died at once: `end_reason` tells
             self._pipe.send(spec)
 
     def __exit__(self, *exc: object) -> None:
@@ -365,7 +365,7 @@ class MeasuringProcess:
                 self.kill()
                 return
 
-    def tell(self, message: object) -> bool:
+    def send(self, message: object) -> bool:
         """Send a message; False if the process has ended."""
         try:
             self._pipe.send(message)
@@ -375,8 +375,8 @@ class MeasuringProcess:
 
     def turn(self, key: str, turn: Turn) -> TurnResult | None:
         """Have a waiting load take a turn. Returns None if the process, its server or the turn has
-        ended early; the process is then ended, and `why` gives the reason."""
-        if not self.tell(GiveTurn(key, turn)):
+        ended early; the process is then ended, and `end_reason` gives the reason."""
+        if not self.send(GiveTurn(key, turn)):
             return None
         limit_s = _TURN_S + turn.length_ns / 1e9
         since, dead = time.monotonic(), None
@@ -397,7 +397,7 @@ class MeasuringProcess:
                 self.kill()
                 return None
 
-    def why(self) -> str:
+    def end_reason(self) -> str:
         """The reason why the process ended before its trials did."""
         if self._stuck_s is not None:
             return f"{STUCK} {self._stuck_s:.0f} s"

@@ -30,7 +30,7 @@ _ALIKE = 1.5
 
 
 @dataclass(frozen=True)
-class Length:
+class SliceLength:
     """Length of a slice: its head, which is left out, and its body, which counts."""
 
     head_s: float
@@ -42,17 +42,19 @@ class Length:
         return self.head_s + self.body_s
 
 
-def first_try(time: TurnTime) -> Length:
+def first_length(time: TurnTime) -> SliceLength:
     """The length to try before anything is known."""
-    return _of_whole(time.slice_s * PARTS / (PARTS - 1))
+    return _length_of_whole(time.slice_s * PARTS / (PARTS - 1))
 
 
-def _of_whole(whole_s: float) -> Length:
+def _length_of_whole(whole_s: float) -> SliceLength:
     """A slice of this whole length with one part as its head."""
-    return Length(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
+    return SliceLength(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
 
 
-def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Length, bool]:
+def fit_length(
+    tried: SliceLength, time: TurnTime, turns: Sequence[Slice]
+) -> tuple[SliceLength, bool]:
     """The length that slices need, from turns of a tried length, and whether it is final. If not,
     it is the length to try next.
 
@@ -64,18 +66,18 @@ def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Lengt
         answered = any(one.count for one in turns)
         longer = min(2 * tried.whole_s, _most_s(time))
         known = not answered or longer <= tried.whole_s
-        return (tried if known else _of_whole(longer)), known
+        return (tried if known else _length_of_whole(longer)), known
     rate = float(np.median([one.rate or 0.0 for one in turns]))
     wanted_s = max(time.slice_s, min(REQUESTS / rate, time.seconds / ROUNDS))
     wanted_s = min(wanted_s, LONGEST_S)
     if wanted_s > _ALIKE * tried.body_s:
-        return _of_whole(wanted_s * PARTS / (PARTS - 1)), False
+        return _length_of_whole(wanted_s * PARTS / (PARTS - 1)), False
     cold = _cold_parts(rates)
     if cold is None and 2 * tried.whole_s <= _most_s(time):
-        return _of_whole(2 * tried.whole_s), False
+        return _length_of_whole(2 * tried.whole_s), False
     head_s = (cold or _MOST_PARTS) * tried.whole_s / PARTS
     body_s = max(wanted_s, min(_BODY * head_s, _most_s(time) - head_s))
-    return Length(head_s, body_s), True
+    return SliceLength(head_s, body_s), True
 
 
 def _most_s(time: TurnTime) -> float:

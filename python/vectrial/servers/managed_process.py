@@ -25,7 +25,7 @@ from vectrial.servers.server_network import ServerNetwork
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.util import interrupts
 from vectrial.util.process import tail
-from vectrial.util.redaction import Log, of_environment
+from vectrial.util.redaction import Log, environment_redaction
 
 HOST = "127.0.0.1"
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -90,7 +90,7 @@ class ManagedProcess:
         }
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._cgroups, self._memory_use = tuple(cgroups), {}
-        self._output = Log(self.log, of_environment(self.secrets))
+        self._output = Log(self.log, environment_redaction(self.secrets))
         with self._output.opened() as log:
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-I", str(_SUPERVISOR), json.dumps(order)],

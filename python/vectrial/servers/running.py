@@ -226,7 +226,7 @@ def run_foreground(
                     interrupts.check()  # looking at processes may have swallowed one
             except KeyboardInterrupt:
                 if data is not None:  # it may have something to write
-                    interrupts.allow(recipe.stop_s + _SPARE_S)
+                    interrupts.allow_cleanup(recipe.stop_s + _SPARE_S)
                     server.stop()
                 raise
             raise ServerError(f"{store} ended by itself; its log is {log}")

@@ -83,13 +83,13 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
     """
     if store.environment is not None:
         make = f"python -m vectrial.util.environments {store.environment.name}"
-        if lacks := environments.lacking(store.environment):
+        if lacks := environments.missing_hardware(store.environment):
             return Availability(False, lacks, f"on a machine that has one: {make}")
         if store.server is not None and not served:
             server = _server_availability(store)
             if server.works is False:
                 return server
-        if (environments.path(store.environment) / "bin" / "python").exists():
+        if (environments.environment_folder(store.environment) / "bin" / "python").exists():
             return Availability(True)
         beforehand = f"nothing to do; beforehand: {make}"
         return Availability(None, "its own environment is made on first use", beforehand)

@@ -164,7 +164,7 @@ class Prices(_Part):
 
     @field_validator("dated")
     @classmethod
-    def _not_ahead(cls, dated: date) -> date:
+    def _check_dated(cls, dated: date) -> date:
         # It may be tomorrow already where the suite was written.
         if dated > date.today() + timedelta(days=1):
             raise ValueError("prices cannot have been read on a day that is yet to come")
@@ -229,7 +229,7 @@ class Suite(_Part):
 
     @field_validator("stores")
     @classmethod
-    def _one_provider_each(cls, stores: list[StoreRef]) -> list[StoreRef]:
+    def _check_providers(cls, stores: list[StoreRef]) -> list[StoreRef]:
         known: dict[str, Provider | None] = {}
         for ref in stores:
             if known.setdefault(ref.name, ref.provider) != ref.provider:
@@ -238,7 +238,7 @@ class Suite(_Part):
 
     @field_validator("stores")
     @classmethod
-    def _variables_apart(cls, stores: list[StoreRef]) -> list[StoreRef]:
+    def _check_variables(cls, stores: list[StoreRef]) -> list[StoreRef]:
         known: dict[tuple[str, str], str] = {}
         for ref in stores:
             if ref.variant is not None:
@@ -252,7 +252,7 @@ class Suite(_Part):
         return stores
 
     @model_validator(mode="after")
-    def _one_kind_of_hosts(self) -> Suite:
+    def _check_hosts(self) -> Suite:
         if self.hosts is not None and self.placement.client_machines:
             raise ValueError(
                 "[hosts] are simulated on one machine, which client machines do not reach: give"
@@ -266,7 +266,7 @@ class Suite(_Part):
         for ref in self.experiments:
             names = ref.stores
             if names is not None:
-                names = [name for name in names if _one_of(name, stores)]
+                names = [name for name in names if _is_one_of(name, stores)]
             if names != []:
                 experiments.append(ref.model_copy(update={"stores": names}))
         own = [ref for ref in self.stores if ref.is_among(stores)]
@@ -301,7 +301,7 @@ class Suite(_Part):
         return next((ref.provider for ref in self.stores if ref.name == name), None)
 
 
-def _one_of(name: str, names: Collection[str]) -> bool:
+def _is_one_of(name: str, names: Collection[str]) -> bool:
     """True if one of the names is the same, one of its variants, or the store of this variant."""
     if name in names or variants.store_of(name) in names:
         return True
@@ -346,21 +346,21 @@ def parse_suite(text: str, where: str) -> Suite:
     return validated(Suite, plain, where)
 
 
-def validated(model: type[M], plain: Mapping[str, Any], where: str) -> M:
-    """`plain` validated as `model`; the first fault becomes a `UserError` that names the key."""
+def validated(model: type[M], data: Mapping[str, Any], where: str) -> M:
+    """`data` validated as `model`; the first fault becomes a `UserError` that names the key."""
     try:
-        return model.model_validate(plain)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise _explained(model, error, where) from error
+        raise _validation_error(model, error, where) from error
 
 
 def faults_of(
-    model: type[BaseModel], plain: Mapping[str, Any]
+    model: type[BaseModel], data: Mapping[str, Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Every fault of `plain` as `model`: the keys and positions that lead to it, and what was
+    """Every fault of `data` as `model`: the keys and positions that lead to it, and what was
     expected. Empty if it is valid."""
     try:
-        model.model_validate(plain)
+        model.model_validate(data)
     except ValidationError as error:
         return [(fault["loc"], expected(fault["msg"])) for fault in error.errors()]
     return []
@@ -371,7 +371,7 @@ def expected(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
-def _explained(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
+def _validation_error(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
     # A union reports every branch; the fault of an unknown key says most, so it goes first.
     faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     fault = faults[0]

@@ -160,7 +160,7 @@ class _Member:
     counted: bool
 
 
-class _Bounded:
+class _BoundedReader:
     """Forward reading of a decompressed stream, within a budget.
 
     Reads and seeks of any size go through in pieces, so that neither a claimed size nor a
@@ -211,7 +211,7 @@ def _tar_members(archive: Path, opener: Any, budget: _Budget) -> Iterator[_Membe
     with (
         opener(archive, "rb") as stream,
         # tarfile only ever calls read, seek and tell of what it reads from.
-        tarfile.open(fileobj=cast(Any, _Bounded(stream, budget)), mode="r:") as opened,
+        tarfile.open(fileobj=cast(Any, _BoundedReader(stream, budget)), mode="r:") as opened,
     ):
         tar: Any = opened
         while (one := tar.next()) is not None:

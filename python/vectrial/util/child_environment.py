@@ -50,7 +50,7 @@ def for_measuring(environment: Mapping[str, str] | None = None) -> dict[str, str
     return _only(_MEASURING, _MEASURING_PREFIXES, environment)
 
 
-def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
+def for_measuring_with_server(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
     """Variables for a measuring process that starts its store's server itself: `for_measuring` and
     that server's, secrets included. server: its recipe's name, if there is one."""
     if server is None:

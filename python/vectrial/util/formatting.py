@@ -134,6 +134,6 @@ def rows(count: int) -> str:
     return plural(count, "row")
 
 
-def joined(items: list[str]) -> str:
+def list_in_words(items: list[str]) -> str:
     """The items as a list in prose: 'a', 'a and b', 'a, b and c'."""
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

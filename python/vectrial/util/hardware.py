@@ -34,7 +34,7 @@ HARDWARE = {
 }
 
 
-def lacking(names: Iterable[str], dev: Path = _DEV) -> str:
+def missing_hardware(names: Iterable[str], dev: Path = _DEV) -> str:
     """The first of these kinds of hardware that is missing here, and how that was determined; empty
     if none is missing.
 

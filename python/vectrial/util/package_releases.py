@@ -85,7 +85,7 @@ def ensure(packages: Packages, python: str, progress: LineProgress) -> Path:
     uv = children.uv()
     if uv is None:
         raise NotInstalled(f"{packages.variable} is installed by uv: pip install uv")
-    others = _others(packages, uv, python)
+    others = _other_packages(packages, uv, python)
     folder = paths.environments_dir() / f"packages-{_hash(packages, python, others)}"
 
     def build(aside: Path, lock: int) -> None:
@@ -127,7 +127,7 @@ def _hash(packages: Packages, python: str, others: Sequence[str]) -> str:
     return found.hexdigest()[:12]
 
 
-def _others(packages: Packages, uv: str, python: str) -> Sequence[str]:
+def _other_packages(packages: Packages, uv: str, python: str) -> Sequence[str]:
     """Every other package that is installed, at its version."""
     freeze = [uv, "pip", "freeze", "--python", python]
     found = subprocess.run(freeze, capture_output=True, text=True, check=False)

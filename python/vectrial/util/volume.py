@@ -56,7 +56,7 @@ class Volume:
         Raises:
             NoVolume: it cannot be made here.
         """
-        if why := lacking():
+        if why := why_no_volume():
             raise NoVolume(why)
         if self._size_bytes < _LEAST_BYTES:
             raise NoVolume(f"a file system needs {_LEAST_BYTES >> 20} MiB at least")
@@ -149,7 +149,7 @@ class Volume:
         return Path(f"/sys/dev/block/{number}/stat").read_text()
 
 
-def lacking() -> str:
+def why_no_volume() -> str:
     """Why no volume can be made on this machine; empty if one can."""
     if os.geteuid() != 0:
         return "a file system of its own needs root"

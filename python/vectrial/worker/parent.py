@@ -20,12 +20,12 @@ from vectrial.model.phase import Live
 from vectrial.worker.messages import (
     CloseObjects,
     CrashServer,
-    Drive,
     Finished,
     GiveTurn,
-    NotBack,
     OpenObjects,
     Progress,
+    RestartFailed,
+    SendLoad,
     Serving,
     Strike,
     TrialStarted,
@@ -94,8 +94,8 @@ class Parent:
         Raises:
             StoreError: it does not come back.
         """
-        answer: Serving | NotBack = self.ask(CrashServer(how))
-        if isinstance(answer, NotBack):
+        answer: Serving | RestartFailed = self.ask(CrashServer(how))
+        if isinstance(answer, RestartFailed):
             raise StoreError(answer.why)
         return answer
 
@@ -113,7 +113,7 @@ class Parent:
         Raises:
             StoreError: they could not.
         """
-        self._send(Drive(order))
+        self._send(SendLoad(order))
         answer: Sent | str = self._pipe.recv()
         if isinstance(answer, str):
             raise StoreError(answer)

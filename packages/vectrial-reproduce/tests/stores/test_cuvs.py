@@ -43,7 +43,7 @@ ENVIRONMENT = CuvsStore.environment
 assert ENVIRONMENT is not None
 
 without_gpu = pytest.mark.skipif(
-    not environments.lacking(ENVIRONMENT), reason="there is an NVIDIA GPU here"
+    not environments.missing_hardware(ENVIRONMENT), reason="there is an NVIDIA GPU here"
 )
 
 

@@ -14,7 +14,7 @@ from vectrial._engine import spaced
 from vectrial.datasets.exact import exact_topk
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError
-from vectrial.model.fusion import Blend, Bm25, RankedRows, best, fuse, similarity, words
+from vectrial.model.fusion import Blend, Bm25, RankedRows, fuse, similarity, top_rows, words
 from vectrial.workload.ndcg import RelevanceJudgments, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.
@@ -154,7 +154,7 @@ def exact_fusions(
     accepted: list[list[NDArray[np.int64]]] = [[] for _ in blends]
     for rows, distances, words_of in zip(near.ids, near.distances, truth_task.texts, strict=True):
         dense = RankedRows(rows, similarity(distances, dataset.metric, fusion))
-        text = best(index.scores(words_of), dataset.rows if whole_text else candidates)
+        text = top_rows(index.scores(words_of), dataset.rows if whole_text else candidates)
         for at, blend in enumerate(blends):
             ranking = fuse(dense, text, blend.alpha, fusion)
             found[at].append(dataset.ids[ranking.rows[:k]])

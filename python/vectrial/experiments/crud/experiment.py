@@ -25,7 +25,7 @@ from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
-from vectrial.model.refusals import alike
+from vectrial.model.refusals import indistinct_values
 from vectrial.model.schema import FieldType
 from vectrial.model.workload import ClosedLoop
 from vectrial.stores.common.arrow import ids_of, vectors_of
@@ -344,7 +344,7 @@ def _conditions(context: Context, samples: int, rng: np.random.Generator) -> lis
     distinct = {
         field.name: len(metadata.column(field.name).unique())
         for field in context.schema.fields
-        if field.type is not FieldType.FLOAT and not alike(can, field)
+        if field.type is not FieldType.FLOAT and not indistinct_values(can, field)
     }
     if not distinct:
         return "the dataset has no column to compare for equality"

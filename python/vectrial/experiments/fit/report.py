@@ -118,7 +118,7 @@ def _columns(prices: Prices | None) -> tuple[Column, ...]:
 def _notes(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> Iterator[str]:
     few = [one for one in fits if 0 < len(one.confirmed) < LEAST_REPEATS]
     if few:
-        who = formatting.joined([run.labels[one.series] for one in few])
+        who = formatting.list_in_words([run.labels[one.series] for one in few])
         yield f"Fewer than {LEAST_REPEATS} steps confirmed {who}: no interval."
     if prices is not None:
         yield (

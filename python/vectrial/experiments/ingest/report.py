@@ -217,7 +217,9 @@ def _readiness_checks(run: RunData, facet: Facet) -> str:
     for p in run.points_named("wait"):
         if p.dataset == facet.dataset and "known_by" in p.params:
             said[str(p.params["known_by"])][run.labels[p.series]] = None
-    return "; ".join(f"{how} ({formatting.joined(list(names))})" for how, names in said.items())
+    return "; ".join(
+        f"{how} ({formatting.list_in_words(list(names))})" for how, names in said.items()
+    )
 
 
 def _cell_of_either(own: dict[str, Point], metric: str, unit: str) -> Cell:

@@ -117,7 +117,7 @@ class _Questions:
                 least[point.series] = max(rate, least.get(point.series, 0.0))
         labels = self.run.labels
         rates = [f"{labels[s]} at least {formatting.number(r)}/s" for s, r in least.items()]
-        said = formatting.joined(rates)
+        said = formatting.list_in_words(rates)
         if not found.spreads:
             why = f"Only a lower bound is known: {said}." if said else "No rate was confirmed."
             return Answer(question, "none", limits, f"{why} The reasons are below.")
@@ -233,7 +233,7 @@ def _unjudged_sentence(
 ) -> list[str]:
     """A sentence that names the rivals without evidence, if there are any."""
     names = [labels[series] for series in found.rivals if series not in family]
-    return [f"Not judged, for lack of repeats: {formatting.joined(names)}."] if names else []
+    return [f"Not judged, for lack of repeats: {formatting.list_in_words(names)}."] if names else []
 
 
 def _candidates(points: Sequence[Point], metric: str) -> _Candidates:

@@ -92,10 +92,11 @@ def _lead(run: RunData) -> Iterator[str]:
     facts = [trial.server or {} for trial in run.trials]
     places = dict.fromkeys(str(one["hosts"]) for one in facts if one.get("hosts"))
     if places:
-        yield f"Nodes: {formatting.joined(list(places))}."
+        yield f"Nodes: {formatting.list_in_words(list(places))}."
     services = dict.fromkeys(name for one in facts for name in one.get("services") or ())
     if services:
-        yield f"{formatting.joined(list(services))} ran beside the nodes, without their limits."
+        listed = formatting.list_in_words(list(services))
+        yield f"{listed} ran beside the nodes, without their limits."
 
 
 def _kind(series: Series) -> tuple[str, str, str]:

@@ -56,7 +56,7 @@ def money(run: RunData) -> Section | None:
     lead = (
         f"The CPUs that each store may use, its peak memory and its disk, at the prices of"
         f" {prices.dated} ({prices.source}) and at the highest QPS that was measured with a recall"
-        f" of at least {formatting.joined(floors)}: the recall limit of `capacity`, else"
+        f" of at least {formatting.list_in_words(floors)}: the recall limit of `capacity`, else"
         f" {TARGETS[0]:g}."
     )
     return Section("cost", "Cost", lead, (table,))
@@ -196,7 +196,7 @@ def _client_note(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[st
     if not shared:
         return ()
     return (
-        f"The client shared the billed CPUs of {formatting.joined(shared)}: its"
+        f"The client shared the billed CPUs of {formatting.list_in_words(shared)}: its"
         " work is part of their price. A store with these CPUs to itself would reach a higher QPS"
         " at the same price. Otherwise the client has separate CPUs, which are not billed.",
     )

@@ -26,7 +26,7 @@ def wrong_stores(run: RunData) -> Iterator[str]:
         of, where = (
             ("", "ranked nowhere") if what == EVERYTHING else (f" for {what}", "not ranked by them")
         )
-        who = formatting.joined(sorted(names))
+        who = formatting.list_in_words(sorted(names))
         yield f"{who} failed the correctness gate{of}: shown as wrong, {where}."
 
 

@@ -284,7 +284,7 @@ def sizing(
         for by, deployment in (("median", one.expected), ("worse end", one.cautious))
     ]
     clients = sorted({one.clients for one in sizings if one.clients})
-    loads = formatting.joined([formatting.plural(count, "client") for count in clients])
+    loads = formatting.list_in_words([formatting.plural(count, "client") for count in clients])
     notes = list(_SIZING_NOTES)
     notes += [f"QPS and p99 are those of {loads} for each node."] if loads else []
     notes += [f"Prices of {prices.dated} ({prices.source})."] if prices is not None else []

@@ -71,7 +71,7 @@ def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
         f"Recall and QPS: {sweep.facet.title}",
         caption,
         f"Recall against QPS on {sweep.facet.title}. On the front of all stores: "
-        + (formatting.joined(list(dict.fromkeys(front))) or "none")
+        + (formatting.list_in_words(list(dict.fromkeys(front))) or "none")
         + ".",
         charts_search.recall_qps(sweep, looks, TARGETS[0]),
         sweep.series,

@@ -57,7 +57,8 @@ def cost(run: RunData) -> Section | None:
         "at most is the kernel's own record where it grew in the phase."
     )
     notes = tuple(
-        f"Left out: {formatting.joined(list(phases))}: {why}." for why, phases in left_out.items()
+        f"Left out: {formatting.list_in_words(list(phases))}: {why}."
+        for why, phases in left_out.items()
     )
     table = Table("server-cost", "What each phase cost the server", _COST, rows, notes)
     return Section("server-cost", "What it cost the server", lead, (table,))

@@ -125,7 +125,7 @@ def _few_repeats(run: RunData) -> str:
         if count < LEAST_REPEATS:
             few[count].append(experiment.replace("_", " "))
     return "; ".join(
-        f"{formatting.plural(count, 'repeat')} of {formatting.joined(names)}"
+        f"{formatting.plural(count, 'repeat')} of {formatting.list_in_words(names)}"
         for count, names in sorted(few.items())
     )
 
@@ -158,7 +158,7 @@ def _thin_rows(run: RunData) -> str | None:
     if not thin:
         return None
     return (
-        f"{formatting.plural(thin.total(), 'row')} of {formatting.joined(list(thin))} "
+        f"{formatting.plural(thin.total(), 'row')} of {formatting.list_in_words(list(thin))} "
         f"{'rests' if thin.total() == 1 else 'rest'} on fewer than {THIN} operations: no average."
     )
 

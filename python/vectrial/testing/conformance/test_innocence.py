@@ -13,7 +13,7 @@ from vectrial.datasets.exact import exact_topk
 from vectrial.gate import ExpectedRows, Subject, check_loaded_rows
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq
-from vectrial.model.refusals import alike, refuse, refuse_k, refuse_rows
+from vectrial.model.refusals import indistinct_values, refuse, refuse_k, refuse_rows
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
@@ -84,7 +84,7 @@ def not_found(case: Case, store: Store, one: Awkward) -> list[str]:
     """Values for which the store finds the wrong rows; the gate itself tries only a few of them."""
     faults = []
     fields = one.schema(case.metric).fields
-    told_apart = {column.name for column in fields if not alike(case.can, column)}
+    told_apart = {column.name for column in fields if not indistinct_values(case.can, column)}
     for name, (kind, values) in one.columns.items():
         distinct = {value for value in values if value is not None}
         asked = "eq" in case.can.find and kind is not FieldType.FLOAT and name in told_apart

@@ -320,7 +320,7 @@ def _remarks(cells: Sequence[ComparedFigure]) -> tuple[str, ...]:
     for cell in cells:
         if cell.figure.note:
             noted.setdefault(cell.figure.note, {})[cell.figure.store] = None
-    said += [f"{formatting.joined(list(stores))}: {note}." for note, stores in noted.items()]
+    said += [f"{formatting.list_in_words(list(stores))}: {note}." for note, stores in noted.items()]
     count = sum(cell.doubtful for cell in cells)
     if count:
         said.append(

@@ -210,7 +210,7 @@ def _remainder_of(run: ListedRun) -> tuple[Planned, int]:
             remedy=f"continue it in a terminal: vectrial run --resume {run.folder} --on …",
         )
     plan = plan_of(suite, f"{run.name}/{RESOLVED}")
-    remainder = plan.without({row["key"] for row in rows})
+    remainder = plan.without_trials({row["key"] for row in rows})
     return on_this_machine(suite, text, remainder), len(plan.trials) - len(remainder.trials)
 
 

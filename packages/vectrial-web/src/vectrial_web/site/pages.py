@@ -148,14 +148,14 @@ def _answer(ranking: TermRanking) -> Answer | None:
         said = [f"{kinds.count(k)} {word}" for k, word in words.items() if kinds.count(k)]
         more = [f"{len(ratios) - 3} more"] if len(ratios) > 3 else []
         against = question.against.title[0].lower() + question.against.title[1:]
-        return Answer(ranking.like.title, formatting.joined([*ratios[:3], *more]), ", ".join(said),
-                      against, href=href)  # fmt: skip
+        listed = formatting.list_in_words([*ratios[:3], *more])
+        return Answer(ranking.like.title, listed, ", ".join(said), against, href=href)
     if question.among:
         return _promises(ranking, href)
     first = ranking.first
     if not first:
         return None
-    names = formatting.joined(list(dict.fromkeys(place.entry.label for place in first[:4])))
+    names = formatting.list_in_words(list(dict.fromkeys(place.entry.label for place in first[:4])))
     if len(first) > 4:
         names = f"undecided among {formatting.plural(len(first), 'store')}"
     bound = "" if len(first) == 1 else "undecided between them"
@@ -174,7 +174,7 @@ def _promises(ranking: TermRanking, href: str) -> Answer | None:
     shares = [(entry.label, *(entry.share or (0, 0))) for entry in judged]
     kept = list(dict.fromkeys(label for label, broken, _ in shares if not broken))
     lost = [f"{label} {broken} of {outages}" for label, broken, outages in shares if broken]
-    said = f"kept by {formatting.joined(kept)}" if kept else "kept by none"
+    said = f"kept by {formatting.list_in_words(kept)}" if kept else "kept by none"
     return Answer(ranking.like.title, said, f"broken: {', '.join(dict.fromkeys(lost)) or 'none'}",
                   "", href=href)  # fmt: skip
 

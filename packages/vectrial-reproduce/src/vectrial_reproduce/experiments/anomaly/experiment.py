@@ -30,7 +30,7 @@ from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Eq, Filters
 from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
-from vectrial.model.labels import ANOMALOUS, CLASS, repeated
+from vectrial.model.labels import ANOMALOUS, CLASS, find_duplicates
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.operating_point import OperatingPoint
@@ -285,7 +285,7 @@ def _anomaly_queries(context: Context) -> _AnomalyQueries:
     classes = [str(name) for name in dataset.query_metadata.column(CLASS).to_pylist()]
     anomalous = np.array(dataset.query_metadata.column(ANOMALOUS).to_pylist(), dtype=bool)
     stored_classes = [str(name) for name in dataset.metadata.column(CLASS).to_pylist()]
-    twice, stored = repeated(dataset.queries, classes, dataset.vectors, stored_classes)
+    twice, stored = find_duplicates(dataset.queries, classes, dataset.vectors, stored_classes)
     keep = np.flatnonzero(~(twice | stored))
     if not len(keep):
         raise StoreError("every query is a copy of another, or of a stored row")

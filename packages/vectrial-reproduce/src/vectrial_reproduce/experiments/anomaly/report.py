@@ -177,7 +177,7 @@ def _queries(points: Sequence[Point]) -> str:
         counts = sorted(p.value(name) or 0 for p in points)
         least, most = int(counts[0]), int(counts[-1])
         parts.append(f"{least} {what}" if least == most else f"{least} to {most} {what}")
-    return f"Of each class: {formatting.joined(parts)}; AUROC is of all of them."
+    return f"Of each class: {formatting.list_in_words(parts)}; AUROC is of all of them."
 
 
 def _named(run: RunData, point: Point) -> tuple[Cell, Cell]:

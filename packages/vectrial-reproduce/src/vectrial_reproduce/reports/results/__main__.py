@@ -41,15 +41,15 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with interrupts.handled():
-            interrupts.allow(_PATIENCE_S)
+        with interrupts.handle_signals():
+            interrupts.allow_cleanup(_PATIENCE_S)
             return _list(options) if options.list or options.stale else _measure(options)
     except VectrialError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         _say("interrupted; the same command goes on with it")
-        return interrupts.code()
+        return interrupts.exit_code()
 
 
 def _parser() -> argparse.ArgumentParser:
