@@ -33,10 +33,10 @@ _DRAWN = (0.1, 10.0)
 def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
     """Figure of the ratio of B to A for every verdict, with its interval, and a line at no
     change."""
-    rows = [_drawn(verdict) for verdict in verdicts]
+    rows = [_chart_row(verdict) for verdict in verdicts]
     kinds = [kind for kind in _INKS if any(row["kind"] == str(kind) for row in rows)]
 
-    def spec(width: int, wanted: bool) -> Mapping[str, Any]:
+    def spec(width: int, with_legend: bool) -> Mapping[str, Any]:
         scale = Settings(domain=[str(k) for k in kinds], range=[ink(_INKS[k]) for k in kinds])
         order = [row["what"] for row in rows]
         label = "(datum.value >= 1 ? '+' : '') + format((datum.value - 1) * 100, ',.3~r') + ' %'"
@@ -71,7 +71,7 @@ def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
     )
 
 
-def _drawn(verdict: Verdict) -> dict[str, Any]:
+def _chart_row(verdict: Verdict) -> dict[str, Any]:
     effect = verdict.effect
     assert effect is not None
 

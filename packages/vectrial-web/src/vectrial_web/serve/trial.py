@@ -233,12 +233,9 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
         caption = "Of each second's answers: median, 99th percentile and the slowest."
         if len(lasted) > 1:
             caption += " Of this trial's phases it is the longest; the table has all of them."
-        blocks.append(
-            _lines(
-                "trial-latency", f"Latency, second by second: {_drawn(reader, drawn[0])}", caption,
-                points, "second of the phase", "latency, ms", log=True,
-            )
-        )  # fmt: skip
+        title = f"Latency, second by second: {_line_title(reader, drawn[0])}"
+        axes = ("second of the phase", "latency, ms")
+        blocks.append(_lines("trial-latency", title, caption, points, *axes, log=True))
     heads = columns(
         phase="Phase",
         operation="Operation",
@@ -263,7 +260,7 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     return Section("time", "Second by second", "", tuple(blocks))
 
 
-def _drawn(reader: RunReader, row: Mapping[str, Any]) -> str:
+def _line_title(reader: RunReader, row: Mapping[str, Any]) -> str:
     """The phase, operation and rate of a row."""
     names = dict.fromkeys((row["phase"], row["operation"]))
     rate = reader.parsed(row["params"], dict).get("rate")
@@ -342,7 +339,7 @@ def _lines(
     names = list(dict.fromkeys(point["what"] for point in points))
     colours = [ink(_COLOURS[i % len(_COLOURS)]) for i in range(len(names))]
 
-    def spec(width: int, wanted: bool) -> Mapping[str, Any]:
+    def spec(width: int, with_legend: bool) -> Mapping[str, Any]:
         scale = Settings(type="log") if log else Settings(zero=True)
         chart = (
             chart_of(points)

@@ -61,7 +61,7 @@ def build(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
         root = Path(scratch) / "site"
         root.mkdir(mode=0o755)
-        results = _each_once(_runs(inputs, root, options, progress), root)
+        results = _without_duplicates(_runs(inputs, root, options, progress), root)
         if not any(one.facts for one in results):
             raise UserError(
                 f"no run can be read: {results[0].why}", where=", ".join(map(str, paths))
@@ -119,7 +119,7 @@ def _runs(
     context = multiprocessing.get_context("spawn")
     try:
         processes = min(options.processes, len(tasks))
-        with ProcessPoolExecutor(processes, context, initializer=_collect_seldom) as pool:
+        with ProcessPoolExecutor(processes, context, initializer=_collect_garbage_less) as pool:
             work = {pool.submit(write_run, task): number for number, task in enumerate(tasks)}
             for done in as_completed(work):
                 found[work[done]] = done.result()
@@ -133,7 +133,7 @@ def _runs(
     return [found[number] for number in range(len(tasks))]
 
 
-def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
+def _without_duplicates(results: Sequence[RunResult], root: Path) -> list[RunResult]:
     """The results with each run once. If a run is also there as a bundle, or twice, a folder is
     shown, since it may hold more, and the others say so."""
     shown: dict[tuple[str, float], RunResult] = {}
@@ -151,7 +151,7 @@ def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
     return found
 
 
-def _collect_seldom() -> None:
+def _collect_garbage_less() -> None:
     """Collect garbage less often: a run's objects live until its pages are written, and collecting
     at the usual rate takes a tenth of the time."""
     gc.set_threshold(50_000)

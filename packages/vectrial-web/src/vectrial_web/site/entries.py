@@ -33,13 +33,13 @@ from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 from vectrial_web.site.questions import (
     QUESTIONS,
-    Against,
-    Like,
+    Baseline,
     Question,
+    RankingTerms,
+    column_terms_of,
     key_of,
-    like_of,
     percent,
-    quiet_of,
+    ranking_terms_of,
 )
 
 _NO_PRICES = "the suite has no prices"
@@ -73,7 +73,7 @@ class StoreEntry:
 
     question: str
     run: RunFacts
-    like: Like
+    like: RankingTerms
     store: str
     version: str
     label: str
@@ -128,8 +128,8 @@ class _Reader:
             return
         grouped: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
         for point in self._candidates(question):
-            like = self._like(question, point)
-            grouped[like, point.series, quiet_of(question, point)].append(point)
+            like = self._ranking_terms(question, point)
+            grouped[like, point.series, column_terms_of(question, point)].append(point)
         for (like, _, _), points in grouped.items():
             entry = self._answer(question, like, points)
             if entry is not None:
@@ -151,16 +151,18 @@ class _Reader:
 
     # -- one answer ------------------------------------------------------------------------------
 
-    def _answer(self, question: Question, like: Like, points: list[Point]) -> StoreEntry | None:
+    def _answer(
+        self, question: Question, like: RankingTerms, points: list[Point]
+    ) -> StoreEntry | None:
         metric = all_metrics()[question.metric]
         base = None
         if (against := question.against) is not None:
-            base = self._base(question, points[0])
+            base = self._baseline_point(question, points[0])
             if base is None or key_of(against.by, points[0]) == key_of(against.by, base):
                 return None
         best = self._best(question, points)
         if best is None:
-            return self._none(question, like, points)
+            return self._unranked_entry(question, like, points)
         values = {} if question.among else self._values(best, metric.name)
         share = None
         if question.among:
@@ -169,11 +171,11 @@ class _Reader:
                 for name in (question.metric, question.among)
             )
             share = count, among
-        why = self._why(question, best, values)
+        why = self._why_unranked(question, best, values)
         if question.priced:  # such values are no prices
             why = "; ".join(filter(None, (_NO_PRICES, why)))
         if base is not None and not why:
-            why = self._why(question, base, self._values(base, metric.name))
+            why = self._why_unranked(question, base, self._values(base, metric.name))
         entry = self._entry(question, like, best, self._cells(question, best, base), why)
         base_values = {} if base is None else self._values(base, metric.name)
         return replace(entry, values=values, base=base_values, share=share)
@@ -184,7 +186,9 @@ class _Reader:
         sign = 1 if metric.better == "higher" else -1
         return max(able, key=lambda p: sign * (p.value(metric.name) or 0.0), default=None)
 
-    def _none(self, question: Question, like: Like, points: list[Point]) -> StoreEntry:
+    def _unranked_entry(
+        self, question: Question, like: RankingTerms, points: list[Point]
+    ) -> StoreEntry:
         """The answer of a series without a point that counts."""
         state: Tone
         sound = [p for p in points if p.ranked]
@@ -209,14 +213,14 @@ class _Reader:
         return self._entry(question, like, first, cells, why, state)
 
     def _cells(self, question: Question, point: Point, base: Point | None) -> tuple[Cell, ...]:
-        cells = [self._shown(point, name) for name, _ in question.shown]
+        cells = [self._metric_cell(point, name) for name, _ in question.shown]
         if base is not None:
             cells.append(self._linked(ratio_with_interval(point, base, question.metric)))
         if question.priced:
             cells += self._resources(point)
         return tuple(cells)
 
-    def _shown(self, point: Point, name: str) -> Cell:
+    def _metric_cell(self, point: Point, name: str) -> Cell:
         if name in COUNTS or (all_metrics()[name].unit == "1" and name in _COUNTED):
             return self._linked(count_cell(point, name))
         if name == "selectivity":
@@ -232,14 +236,14 @@ class _Reader:
     def _entry(
         self,
         question: Question,
-        like: Like,
+        like: RankingTerms,
         point: Point,
         cells: tuple[Cell, ...],
         why: str,
         tone: Tone = "ok",
     ) -> StoreEntry:
         trial = self._trials[point.phases[0].phase_id]
-        quiet = tuple(plain_cell(one) for one in quiet_of(question, point))
+        quiet = tuple(plain_cell(one) for one in column_terms_of(question, point))
         label = label_of(self._run, point.series)
         setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
         return StoreEntry(
@@ -248,17 +252,17 @@ class _Reader:
             self._address(source_of(point, metric=question.metric)),
         )  # fmt: skip
 
-    def _like(self, question: Question, point: Point) -> Like:
-        return like_of(self._run, self._trials[point.phases[0].phase_id], question, point)
+    def _ranking_terms(self, question: Question, point: Point) -> RankingTerms:
+        return ranking_terms_of(self._run, self._trials[point.phases[0].phase_id], question, point)
 
     # -- baselines -------------------------------------------------------------------------------
 
-    def _base(self, question: Question, point: Point) -> Point | None:
+    def _baseline_point(self, question: Question, point: Point) -> Point | None:
         """The best point of the same store, index, load and run, except for the varied terms."""
         against = question.against
         assert against is not None
-        own = self._rest(against, point)
-        same = [p for p in self._candidates(question) if self._rest(against, p) == own]
+        own = self._common_terms(against, point)
+        same = [p for p in self._candidates(question) if self._common_terms(against, p) == own]
         keys = {key_of(against.by, p) for p in same}
         if len(keys) < 2:
             return None
@@ -267,7 +271,7 @@ class _Reader:
             return None
         return self._best(question, [p for p in same if key_of(against.by, p) == key])
 
-    def _rest(self, against: Against, point: Point) -> tuple[Any, ...]:
+    def _common_terms(self, against: Baseline, point: Point) -> tuple[Any, ...]:
         """The terms that a point and its baseline have in common."""
         key = against.by, point.phases[0].phase_id
         if key not in self._rests:
@@ -293,7 +297,7 @@ class _Reader:
         found = {self._trials[p.phase_id].repeat: p.metrics.get(metric) for p in point.phases}
         return {r: v.value for r, v in found.items() if v and v.valid and v.value is not None}
 
-    def _why(self, question: Question, point: Point, values: Mapping[int, float]) -> str:
+    def _why_unranked(self, question: Question, point: Point, values: Mapping[int, float]) -> str:
         """Reason why a point that counts is not ranked; empty if it can be ranked."""
         seen = dict.fromkeys(
             self._disturbed[p.phase_id] for p in point.phases if p.phase_id in self._disturbed
@@ -313,19 +317,22 @@ class _Reader:
             point = one.point
             if point is None or point.rows < question.rows:
                 continue
-            like = self._like(question, point)
+            like = self._ranking_terms(question, point)
             prices = f"Prices of {one.prices.dated} in {one.prices.currency}"
             terms = (*like.terms, ("prices", str(one.prices)))
             like = replace(like, conditions=f"{like.conditions}. {prices}", terms=terms)
             rates = self._values(point, one.basis.metric)
             values = {r: v for r, q in rates.items() if (v := one.million_at(q)) is not None}
-            cells = (*(self._shown(point, name) for name, _ in question.shown), *self._money(one))
-            why = self._why(question, point, values)
+            cells = (
+                *(self._metric_cell(point, name) for name, _ in question.shown),
+                *self._price_cells(one),
+            )
+            why = self._why_unranked(question, point, values)
             if one.due is None:
                 why = "its resources are not known"
             yield replace(self._entry(question, like, point, cells, why), values=values)
 
-    def _money(self, one: PricedStore) -> tuple[Cell, ...]:
+    def _price_cells(self, one: PricedStore) -> tuple[Cell, ...]:
         due = one.due
         return (
             one.processors,

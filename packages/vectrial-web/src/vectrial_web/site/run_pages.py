@@ -55,7 +55,7 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
     for path in paths:
         if not path.exists():
             raise UserError("there is no such file or folder", where=str(path))
-        for run in _below(path):
+        for run in _runs_below(path):
             found.setdefault(run.resolve(), _name(run, path))
     if not found:
         raise UserError(
@@ -73,7 +73,7 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
     return inputs
 
 
-def _below(path: Path) -> Iterator[Path]:
+def _runs_below(path: Path) -> Iterator[Path]:
     """Runs and bundles at a path and below it. Links to folders are not followed further down."""
     if path.is_file() or (path / DATABASE).is_file():
         yield path
@@ -146,8 +146,8 @@ def write_run(task: PageTask) -> RunResult:
             with RunReader(run) as reader:
                 data = data_of(reader)
                 folder.mkdir(parents=True)
-                raw = _raw(reader, source, folder)
-            return _written(task, data, folder, raw)
+                raw = _copy_measurements(reader, source, folder)
+            return _write_pages(task, data, folder, raw)
     except VectrialError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return RunResult(source, str(error))
@@ -158,7 +158,7 @@ def write_run(task: PageTask) -> RunResult:
         raise UserError(f"the site cannot be written: {error}", where=str(folder)) from error
 
 
-def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
+def _copy_measurements(reader: RunReader, source: Input, folder: Path) -> list[str]:
     """Copy the measurements into the folder; returns the names of the files."""
     bundled = source.path.is_file()
     found = {}
@@ -176,7 +176,7 @@ def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
     return written
 
 
-def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
+def _write_pages(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
     source = task.source
     below = f"runs/{source.id}"
     began = run.run["started_at"]
@@ -186,7 +186,7 @@ def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> 
         machine_of(run), run_page(source.id),
     )  # fmt: skip
     values = Values(run, below)
-    report = _shortened(build(run), task.figures)
+    report = _with_fewer_figures(build(run), task.figures)
     result = RunResult(
         source, "", facts, run.stores, tuple(dict.fromkeys(t.dataset for t in run.trials)),
         tuple(dict.fromkeys(t.experiment for t in run.trials)), len(run.trials),
@@ -201,7 +201,7 @@ def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> 
     return result
 
 
-def _shortened(report: Report, most: int) -> Report:
+def _with_fewer_figures(report: Report, most: int) -> Report:
     """The report with its first figures only."""
     every = report.figures()
     if len(every) <= most:

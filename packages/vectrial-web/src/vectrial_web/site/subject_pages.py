@@ -44,7 +44,7 @@ def store_report(site: Site, store: str) -> Report:
             " recall ≥ 0.95, and the others belong to the same index unless a note names another.",
             (tables.glance_table("glance", store, glances, of_store=True),) if glances else (),
         ),
-        *_of_questions(site, store),
+        *_question_sections(site, store),
         Section("runs", "Runs", "", (tables.runs_table("runs", runs),)),
     ]  # fmt: skip
     meta = (
@@ -56,7 +56,7 @@ def store_report(site: Site, store: str) -> Report:
     return Report(store, meta=meta, sections=kept)
 
 
-def _of_questions(site: Site, store: str) -> Iterator[Section]:
+def _question_sections(site: Site, store: str) -> Iterator[Section]:
     """A table for each question with a store's places, and their ranks among all stores."""
     for question in QUESTIONS:
         rows: list[Row] = []

@@ -25,7 +25,7 @@ from vectrial_web.site.entries import RunFacts, StoreEntry, price_columns
 from vectrial_web.site.measured import POINTS, FrontPoint, Glance
 from vectrial_web.site.places import dataset_page, store_page
 from vectrial_web.site.questions import Question
-from vectrial_web.site.ranking import Rank, TermRanking
+from vectrial_web.site.ranking import RankedEntry, TermRanking
 from vectrial_web.site.run_pages import RunResult
 
 #: Rows of one table on a page; all are in the files beside it.
@@ -102,7 +102,7 @@ def _columns(question: Question) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _place_row(question: Question, place: Rank) -> Row:
+def _place_row(question: Question, place: RankedEntry) -> Row:
     entry = place.entry
     store = store_cell(entry.store, entry.label, entry.version)
     repeats = Cell(str(entry.repeats), entry.repeats, href=entry.address)
@@ -140,7 +140,7 @@ def _promise(entry: StoreEntry) -> Cell:
     return Cell("kept", "kept", f"in {outages} of {outages}", tone="good")
 
 
-def _rank(place: Rank) -> Cell:
+def _rank(place: RankedEntry) -> Cell:
     entry = place.entry
     if place.rank is None:  # a row without figures has its reason beside them
         note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
@@ -150,7 +150,7 @@ def _rank(place: Rank) -> Cell:
     return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
 
 
-def _verdict(place: Rank) -> Cell:
+def _verdict(place: RankedEntry) -> Cell:
     if place.verdict is None:
         note = place.entry.why or "there is no baseline with enough repeats"
         return Cell("not judged", "not judged", note=f"Not judged: {note}", tone="absent")
