@@ -131,7 +131,7 @@ def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
         return ProviderChoice(Provider.LOCAL, "", Availability(True))
 
     monkeypatch.setattr(exposure, "why_no_network", lambda: "nobody may")
-    monkeypatch.setattr(exposure, "choose", chosen)
+    monkeypatch.setattr(exposure, "choose_provider", chosen)
     said: list[str] = []
     servers = _servers("vectrial.stores.milvus.server:MILVUS")
     with pytest.raises(UserError, match=r"^milvus: listens on every interface") as refused:

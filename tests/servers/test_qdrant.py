@@ -93,7 +93,7 @@ def index(name: str) -> Index:
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Qdrant]:
     """The driver over the client's own in-memory mode: its calls, and none of the server's."""
-    monkeypatch.setattr(driver, "connected", lambda _: qdrant_client.QdrantClient(":memory:"))
+    monkeypatch.setattr(driver, "connect", lambda _: qdrant_client.QdrantClient(":memory:"))
     store = Qdrant(tmp_path, Address("nowhere", {"http": 1, "grpc": 2}))
     yield store
     store.close()
@@ -209,7 +209,7 @@ def test_a_collection_that_somebody_else_made(
     from qdrant_client import models
 
     client = qdrant_client.QdrantClient(":memory:")
-    monkeypatch.setattr(driver, "connected", lambda _: client)
+    monkeypatch.setattr(driver, "connect", lambda _: client)
     keys: list[Any] = [str(UUID(int=at + 1)) if text else at + 1 for at in range(ROWS)]
     params = models.VectorParams(size=DIM, distance=models.Distance.DOT)
     client.create_collection("products", {name: params} if name else params)
@@ -254,7 +254,7 @@ def test_points_without_the_vector_and_values_in_objects(monkeypatch: pytest.Mon
     from qdrant_client import models
 
     client = qdrant_client.QdrantClient(":memory:")
-    monkeypatch.setattr(driver, "connected", lambda _: client)
+    monkeypatch.setattr(driver, "connect", lambda _: client)
     params = models.VectorParams(size=DIM, distance=models.Distance.DOT)
     client.create_collection("products", {"text": params, "title": params})
     points = [

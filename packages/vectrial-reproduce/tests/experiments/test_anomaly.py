@@ -24,7 +24,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.memory import MemoryStore
-from vectrial_reproduce.experiments.anomaly.experiment import Anomaly, _recalls, chosen
+from vectrial_reproduce.experiments.anomaly.experiment import Anomaly, _recalls, select_queries
 
 FLAT = Index("flat", NoParams())
 FAST = {"min_s": 0, "max_s": 600, "warmup_queries": 5}
@@ -181,7 +181,7 @@ def test_the_truth_of_some_queries(tmp_path: Path) -> None:
     assert dataset.query_metadata is not None
     where = [Eq(CLASS, str(name)) for name in dataset.query_metadata.column(CLASS).to_pylist()]
     expected = truth_of(part, 10, [where[i] for i in keep])
-    found = chosen(truth_of(dataset, 10, where), keep)
+    found = select_queries(truth_of(dataset, 10, where), keep)
     for name in ("ids", "distances", "available", "accept_offsets", "accept_ids"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

@@ -20,7 +20,7 @@ from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.results import code, declared, measure, sealed, table
 from vectrial_reproduce.reports.results.__main__ import main
 from vectrial_reproduce.reports.results.declared import CommittedResult
-from vectrial_reproduce.reports.results.measure import NotMeasured, Places
+from vectrial_reproduce.reports.results.measure import NotMeasured, ResultFolders
 from vectrial_reproduce.reports.results.sealed import CommittedState
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -91,7 +91,7 @@ def test_an_entry_is_measured_sealed_and_left_alone(
     assert (results / "tiny" / "report.md").read_text().count(measure.BUNDLE)
     assert {path.name for path in bundle.parent.iterdir()} <= {bundle.name, "report.md", "figures"}
 
-    monkeypatch.setattr(code, "behind", lambda *_: 0)
+    monkeypatch.setattr(code, "commits_since", lambda *_: 0)
     assert main([*words, "--only", "tiny"]) == 0
     assert "tiny: measured by this code on" in capfd.readouterr().err
     assert main([*words, "--list", "--format", "jsonl"]) == 0
@@ -127,7 +127,7 @@ def test_the_pause_of_a_resumed_run_is_not_its_duration(tmp_path: Path) -> None:
         db.execute("update run set finished_at = (select max(started_at) from trial)")
     paused = sealed.facts(run)
     assert paused.paused == timedelta(hours=2)
-    took = CommittedState(CommittedResult("one", ("run",)), {"": paused}).took
+    took = CommittedState(CommittedResult("one", ("run",)), {"": paused}).duration
     assert took == paused.ended - paused.started - timedelta(hours=2)
 
 
@@ -191,14 +191,14 @@ def test_a_run_of_other_code_is_not_completed(
 ) -> None:
     result, places = (
         CommittedResult("one", ("run", "a.toml")),
-        Places(tmp_path / "r", tmp_path / "runs"),
+        ResultFolders(tmp_path / "r", tmp_path / "runs"),
     )
     begun = places.runs / "one" / "20261121-120000-a"
     write_run(begun, repeats=1, stores={"faiss": STORES["faiss"]})
-    monkeypatch.setattr(code, "behind", lambda *_: 3)
-    assert measure.unsealed(result, places) is None
-    monkeypatch.setattr(code, "behind", lambda *_: 0)
-    assert measure.unsealed(result, places) == begun
+    monkeypatch.setattr(code, "commits_since", lambda *_: 3)
+    assert measure.unsealed_run(result, places) is None
+    monkeypatch.setattr(code, "commits_since", lambda *_: 0)
+    assert measure.unsealed_run(result, places) == begun
 
 
 @pytest.mark.parametrize("disturbed", [True, False])
@@ -207,7 +207,7 @@ def test_what_a_busy_machine_disturbed_is_measured_once_more(
 ) -> None:
     result, places = (
         CommittedResult("one", ("run", "a.toml")),
-        Places(tmp_path / "r", tmp_path / "runs"),
+        ResultFolders(tmp_path / "r", tmp_path / "runs"),
     )
     done: list[str] = []
 
@@ -218,7 +218,7 @@ def test_what_a_busy_machine_disturbed_is_measured_once_more(
             write_run(begun, repeats=1, stores={"faiss": STORES["faiss"]}, only_sweep=True)
             (begun / "suite.toml").write_text('name = "a"\n')
 
-    monkeypatch.setattr(code, "behind", lambda *_: 0)
+    monkeypatch.setattr(code, "commits_since", lambda *_: 0)
     monkeypatch.setattr(measure, "_run", run)
     monkeypatch.setattr(
         measure, "disturbed_keys", lambda _: frozenset({"key"} if disturbed else ())
@@ -271,7 +271,7 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
 
     def ages() -> tuple[int | None, int | None]:
         code._commits.cache_clear()
-        return code.behind(run, [first]), code.behind(report, [first])
+        return code.commits_since(run, [first]), code.commits_since(report, [first])
 
     for path, expected in (
         ("python/vectrial/report/build.py", (0, 0)),
@@ -291,10 +291,10 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     assert code.changes() == []
     (tmp_path / "engine/src/run/mod.rs").write_text("other")
     assert code.changes() == ["engine/src/run/mod.rs"]
-    assert code.behind(run, [last]) == 0
-    assert code.behind(run, [last, first]) == 3
-    assert code.behind(run, [last, None]) is None
-    assert code.behind(run, ["0" * 40]) is None
+    assert code.commits_since(run, [last]) == 0
+    assert code.commits_since(run, [last, first]) == 3
+    assert code.commits_since(run, [last, None]) is None
+    assert code.commits_since(run, ["0" * 40]) is None
     code._commits.cache_clear()
 
 

@@ -29,7 +29,7 @@ from vectrial.model.store import Address
 from vectrial.servers.base import Refused, Server
 from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of
-from vectrial_reproduce.stores.flight.filters import read, written
+from vectrial_reproduce.stores.flight.filters import from_members, to_members
 from vectrial_reproduce.stores.flight.longbow import LongbowStore
 from vectrial_reproduce.stores.flight.reference.server import Reference
 from vectrial_reproduce.stores.flight.server import FLIGHT
@@ -382,13 +382,13 @@ ANY = st.recursive(
 def test_a_filter_that_is_written_and_read_keeps_the_same_rows(where: Filter) -> None:
     side = [None, *range(-3, 4)]
     table = pa.table({"a": [a for a in side for _ in side], "b": side * len(side)})
-    again = read(json.loads(json.dumps(written(where))))
+    again = from_members(json.loads(json.dumps(to_members(where))))
     assert again is not None
     np.testing.assert_array_equal(evaluate(where, table), evaluate(again, table))
 
 
 def test_comparisons_that_must_all_hold_are_written_as_longbow_reads_them() -> None:
-    assert written(And((Eq("a", "x"), Range("b", gte=1, lt=2.5)))) == [
+    assert to_members(And((Eq("a", "x"), Range("b", gte=1, lt=2.5)))) == [
         {"field": "a", "operator": "==", "value": "x"},
         {"field": "b", "operator": ">=", "value": 1},
         {"field": "b", "operator": "<", "value": 2.5},
@@ -400,4 +400,4 @@ def test_comparisons_that_must_all_hold_are_written_as_longbow_reads_them() -> N
 )
 def test_what_is_no_filter_is_refused(members: Any) -> None:
     with pytest.raises(UserError):
-        read(members)
+        from_members(members)

@@ -250,7 +250,7 @@ def _dry_run(
     form: ReproductionFormat,
     folder: Path | None,
 ) -> None:
-    from vectrial_reproduce.reports.collect import places, stands_for
+    from vectrial_reproduce.reports.collect import is_figure_of, places
 
     remaining = ((part, plan and _remaining_plan(plan, part, folder)) for part, plan in plans)
     if form is ReproductionFormat.JSONL:
@@ -271,7 +271,7 @@ def _dry_run(
     comparable = 0
     for figure in every:
         arms = [arm for part, _ in places(report, figure) for arm in part.arms]
-        comparable += any(stands_for(arm, figure) and arm.store in kinds for arm in arms)
+        comparable += any(is_figure_of(arm, figure) and arm.store in kinds for arm in arms)
     console.print(
         f"{comparable} of {len(every)} published figures have something to be compared with here;"
         " the others say why not."
@@ -339,7 +339,7 @@ def _print(
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.document.render import html, markdown, terminal
     from vectrial_reproduce.reports.jsonl import jsonl
-    from vectrial_reproduce.reports.page import drawn as with_figures
+    from vectrial_reproduce.reports.page import with_drawn_figures as with_figures
     from vectrial_reproduce.reports.page_tables import Layout
     from vectrial_reproduce.reports.result import result_of
 

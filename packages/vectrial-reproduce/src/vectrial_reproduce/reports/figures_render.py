@@ -135,7 +135,7 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
     }
 
 
-def _log(plot: Plot, axis: str, values: Sequence[float]) -> bool:
+def _is_log(plot: Plot, axis: str, values: Sequence[float]) -> bool:
     """True if an axis should be logarithmic and its values allow it."""
     return axis in plot.drawing.logs and min(values) > 0
 
@@ -145,7 +145,7 @@ def _lines(
 ) -> dict[str, Any]:
     series = palette.shown(plot)
     xs, ys = [row["x"] for row in rows], [row["value"] for row in rows]
-    if log := _log(plot, "x", xs):
+    if log := _is_log(plot, "x", xs):
         x_scale = Settings(type="log", padding=18, nice=False)
     else:
         x_scale = Settings(padding=18, nice=False, zero=False)
@@ -161,11 +161,11 @@ def _lines(
         if settings or log
         else Settings(tickCount=6 if width >= NARROW else 4),
     )  # fmt: skip
-    y_log = _log(plot, "y", ys)
+    y_log = _is_log(plot, "y", ys)
     y = channel(
         "value:Q",
         title=plot.drawing.y_title,
-        scale=Settings(type="log", padding=14, nice=False) if y_log else _from_zero(ys),
+        scale=Settings(type="log", padding=14, nice=False) if y_log else _axis_from_zero(ys),
         axis=Settings(format=",.6~r", values=log_ticks(ys), labelOverlap=True)
         if y_log
         else Settings(tickCount=6, format=",.6~r"),
@@ -176,7 +176,7 @@ def _lines(
     line = base.mark("line", strokeWidth=1.8, fill=None, aria=False)
     mark = base.mark("point", size=80, opacity=1, strokeWidth=1.4)
     drawn = layer(
-        *_upright(plot, palette, x, looks["stroke"]),
+        *_moment_lines(plot, palette, x, looks["stroke"]),
         *_limit(plot.drawing),
         line.encode(detail="series:N", stroke=looks["stroke"], strokeDash=looks["strokeDash"]),
         mark.encode(
@@ -187,7 +187,7 @@ def _lines(
     return finish_chart(drawn, width, round(min(360, max(250, width * 0.45))))
 
 
-def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
+def _moment_lines(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
     """Vertical lines at the moments of the measured series."""
     rows = []
     for moment in plot.moments:
@@ -211,7 +211,7 @@ def _limit(drawing: Drawing) -> list[Chart]:
     return [rule.encode(y="limit:Q", description="description:N")]
 
 
-def _from_zero(values: Sequence[float]) -> Settings:
+def _axis_from_zero(values: Sequence[float]) -> Settings:
     """An axis from zero, unless all values are far from it (recall)."""
     low, high = min(values), max(values)
     if high <= 1 and low > 0.5:
@@ -226,7 +226,7 @@ def _bars(
     series = palette.shown(plot)
     names = list(dict.fromkeys(row["at"] for row in rows))
     values = [row["value"] for row in rows]
-    log = _log(plot, "x", values)
+    log = _is_log(plot, "x", values)
     room = 1.15 if width >= NARROW else 1.3
     low, high = min(values), max(values)
     base_at = low / 3 if log else 0.0

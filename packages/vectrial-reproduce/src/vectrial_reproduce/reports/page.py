@@ -21,12 +21,12 @@ from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
 from vectrial_reproduce.reports.page_tables import (
     Layout,
-    further,
+    further_results,
     glance,
+    measured_sections,
     method,
-    ran,
+    readable_name,
     sheet_tables,
-    words,
 )
 from vectrial_reproduce.reports.tables import section_of, sheets
 
@@ -88,7 +88,7 @@ def build(
             *claims.section(report, cells, palette),
             glance(cells, palette),
             *interface.section(cells, palette),
-            *ran(about),
+            *measured_sections(about),
             *_parts(cells, plots, palette, measured, layout),
             method(report),
         ),
@@ -122,7 +122,7 @@ def _parts(
 ) -> Iterator[Section]:
     """A section for each part of the report: its tables, further results of the runs, then its
     figures."""
-    more = further(measured)
+    more = further_results(measured)
     for experiment in dict.fromkeys(cell.figure.experiment for cell in cells):
         held = [cell for cell in cells if cell.figure.experiment == experiment]
         blocks: list[Block] = [
@@ -132,12 +132,12 @@ def _parts(
         for one in plots:
             if one.drawing.about == experiment:
                 blocks += _figure(one, palette)
-        title = _TITLES.get(experiment) or words(experiment).capitalize()
+        title = _TITLES.get(experiment) or readable_name(experiment).capitalize()
         if blocks:
             yield Section(section_of(experiment), title, _LEADS[layout], tuple(blocks))
 
 
-def drawn(page: Report, folder: Path) -> Report:
+def with_drawn_figures(page: Report, folder: Path) -> Report:
     """The page with only those figures that are files in the folder."""
 
     def there(block: Block) -> bool:
@@ -157,17 +157,17 @@ def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
     drawing = one.drawing
     title = drawing.title
     if not one.dots:
-        said = (drawing.note, *_left_out(one))
+        said = (drawing.note, *_left_out_notes(one))
         yield doc.Text(tuple(filter(None, said)), f"{title} ({drawing.source})")
         return
     yield doc.Figure(
         drawing.name,
         title,
         " ".join(_caption(one, palette)),
-        _spoken(one, palette),
+        _figure_in_words(one, palette),
         chart(one, palette),
         () if drawing.kind == "share" else palette.shown(one),
-        _left_out(one),
+        _left_out_notes(one),
     )
     yield _data(one, palette)
 
@@ -182,7 +182,7 @@ def _caption(one: Plot, palette: Palette) -> Iterator[str]:
         yield f"Dashed {marks}: published. Filled: measured here."
     if not one.measured:
         yield "Nothing of it was measured here."
-    elif fewer := _fewer(one):
+    elif fewer := _fewer_rows_note(one):
         yield f"Measured on {fewer}."
     if drawing.limit is not None:
         yield f"Dotted: {formatting.number(drawing.limit)}, where the report draws a line."
@@ -192,7 +192,7 @@ def _caption(one: Plot, palette: Palette) -> Iterator[str]:
     yield from filter(None, (drawing.note, *one.remarks))
 
 
-def _fewer(one: Plot) -> str:
+def _fewer_rows_note(one: Plot) -> str:
     """'118,351 rows instead of 1,183,514', if all marks have the same rows and do not show them;
     empty if the numbers are equal."""
     theirs = {dot.rows for dot in one.dots if dot.published and dot.rows}
@@ -203,7 +203,7 @@ def _fewer(one: Plot) -> str:
     return f"{formatting.rows(ours.pop())}{instead}"
 
 
-def _left_out(one: Plot) -> tuple[str, ...]:
+def _left_out_notes(one: Plot) -> tuple[str, ...]:
     """The measured points that are not drawn, with reasons; one sentence for each store."""
     some = {dot.system for dot in one.measured}
     reasons = Counter(missing.system for missing in one.missing)
@@ -219,7 +219,7 @@ def _left_out(one: Plot) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _spoken(one: Plot, palette: Palette) -> str:
+def _figure_in_words(one: Plot, palette: Palette) -> str:
     """The figure in words, for readers who cannot see it."""
     drawing = one.drawing
     lines: dict[tuple[str, bool, str], list[Dot]] = {}

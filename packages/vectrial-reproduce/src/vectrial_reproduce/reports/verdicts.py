@@ -113,7 +113,7 @@ class Pair:
     @property
     def measured(self) -> float | None:
         """The measured ratio; None unless all required values are valid and comparable."""
-        if self.unlike:
+        if self.why_unlike:
             return None
         return _ratio([q.value for q in self.over], [q.value for q in self.under])
 
@@ -152,25 +152,29 @@ class Pair:
     def _is_near(self, ratio: float, bound: float) -> bool:
         """True if the measurement does not decide on which side of a bound the ratio lies."""
         if self.repeats >= LEAST_REPEATS:
-            low = _ratio([_end(q, "low") for q in self.over], [_end(q, "high") for q in self.under])
+            low = _ratio(
+                [_range_end(q, "low") for q in self.over],
+                [_range_end(q, "high") for q in self.under],
+            )
             high = _ratio(
-                [_end(q, "high") for q in self.over], [_end(q, "low") for q in self.under]
+                [_range_end(q, "high") for q in self.over],
+                [_range_end(q, "low") for q in self.under],
             )
             return low is None or high is None or low <= bound <= high
-        if self.of_recalls and bound == 1:
+        if self.is_of_recalls and bound == 1:
             known = [q.value or 0.0 for q in self.values]
             return abs(ratio - 1 if len(known) > 2 else known[0] - known[1]) <= _RECALL
         return abs(math.log(ratio / bound)) <= math.log(1 + _SHARE)
 
     @property
-    def of_recalls(self) -> bool:
+    def is_of_recalls(self) -> bool:
         """True if all its values are recalls."""
         return all(q.is_recall for q in self.values)
 
     @property
     def why(self) -> str:
         """Reason why there is no measured ratio."""
-        return next((q.why for q in self.values if q.why), self.unlike)
+        return next((q.why for q in self.values if q.why), self.why_unlike)
 
     @property
     def absence(self) -> str:
@@ -179,7 +183,7 @@ class Pair:
         return f"not {'compared' if measured else 'measured'}: {in_words(self.why)}"
 
     @property
-    def unlike(self) -> str:
+    def why_unlike(self) -> str:
         """Reason why the times of two systems are not compared: one lacks what the other has."""
         lacks = {cell.figure.store: cell.lacks for cell in self.cells}
         if len(set(lacks.values())) < 2:
@@ -194,16 +198,16 @@ def _ratio(over: Sequence[float | None], under: Sequence[float | None]) -> float
     return math.prod(known[: len(over)]) / math.prod(known[len(over) :])
 
 
-def _end(of: PairValue, which: str) -> float | None:
+def _range_end(value: PairValue, which: str) -> float | None:
     """An end of the range of a value's repeats; for a number, the number itself."""
-    return of.value if of.spread is None else float(getattr(of.spread, which))
+    return value.value if value.spread is None else float(getattr(value.spread, which))
 
 
 def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
     """The pairs of figures that a claim is about, in the order of their first figures."""
     if claim.first is None:
         return []
-    first = list(_of(claim, claim.first, cells))
+    first = list(_side_figures(claim, claim.first, cells))
     if claim.against is not None:
         values = [quantity(cell) for _, cell in first]
         number = PairValue(claim.against, claim.against)
@@ -212,7 +216,9 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
             for one in values
         ]
     assert claim.second is not None
-    others = [list(_of(claim, side, cells)) for side in (claim.second, *(claim.beside or ()))]
+    others = [
+        list(_side_figures(claim, side, cells)) for side in (claim.second, *(claim.beside or ()))
+    ]
     found, seen = list[Pair](), set[tuple[object, ...]]()
     for key, one in first:
         for second in (cell for own, cell in others[0] if own == key):
@@ -231,7 +237,7 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
     return found
 
 
-def _of(
+def _side_figures(
     claim: Claim, side: ClaimSide, cells: Sequence[ComparedFigure]
 ) -> Iterator[tuple[tuple[object, ...], ComparedFigure]]:
     """The figures of a side, each with the key that it shares with its counterparts."""
@@ -243,14 +249,14 @@ def _of(
             yield ("" if side.stores else figure.store, *rest), cell
 
 
-def judged(found: Sequence[Pair]) -> list[Pair]:
+def judged_pairs(found: Sequence[Pair]) -> list[Pair]:
     """The pairs that have a verdict of their own."""
     return [pair for pair in found if pair.verdict not in (ClaimVerdict.NONE, ClaimVerdict.AGAIN)]
 
 
 def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
     """The outcome of a claim from the verdicts on its pairs; None if no pair has one."""
-    verdicts = [pair.verdict for pair in judged(found)]
+    verdicts = [pair.verdict for pair in judged_pairs(found)]
     if not verdicts:
         return None
     no, undecided = verdicts.count(ClaimVerdict.NO), verdicts.count(ClaimVerdict.OPEN)
@@ -270,7 +276,7 @@ def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
     return ClaimOutcome.IN_SIZE
 
 
-def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
+def outcome_words(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
     """The outcome of a claim as a word for the page of conclusions, and a sentence on it."""
     came = outcome(found)
     if came is not None:
@@ -304,7 +310,7 @@ def in_words(why: str, store: str = "the store") -> str:
 
 def details(found: Sequence[Pair]) -> str:
     """The numbers behind the verdict on a claim."""
-    each = judged(found)
+    each = judged_pairs(found)
     verdicts = [pair.verdict for pair in each]
     known = [pair.published for pair in found if pair.published is not None]
     theirs = sum(one > 1 and one >= pair.least for pair in found if (one := pair.published))
@@ -320,7 +326,7 @@ def details(found: Sequence[Pair]) -> str:
             said += f", {how} in {count}"
     ratios = sorted(pair.measured for pair in each if pair.measured is not None)
     if ratios:
-        digits = 4 if all(pair.of_recalls for pair in each) else 2
+        digits = 4 if all(pair.is_of_recalls for pair in each) else 2
         ends = dict.fromkeys(formatting.ratio(one, digits) for one in (ratios[0], ratios[-1]))
         said += f", {' to '.join(ends)}"
     return f"{said}{published}."

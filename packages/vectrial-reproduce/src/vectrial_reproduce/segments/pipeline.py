@@ -45,7 +45,7 @@ class PipelineSettings:
     segment_rows: int
 
     @property
-    def under_way(self) -> int:
+    def most_in_memory(self) -> int:
         """Maximum number of segments in memory at once."""
         return self.prefetch + self.workers
 
@@ -123,7 +123,7 @@ class Pipeline:
                     with self.spans.timed(Stage.EMBED, number, 0) as sized:
                         sized.size_bytes = self._embed(start, stop)
                 with self.spans.timed(Stage.SEGMENT, number, 0) as sized:
-                    data = index_files.encoded(self._dataset, self._builder.schema, start, stop)
+                    data = index_files.encode(self._dataset, self._builder.schema, start, stop)
                     sized.size_bytes = data.size
                     receipt = receipt_of(_segment_key(number), memoryview(data))
                 outcome.most_bytes = max(outcome.most_bytes, data.size)
@@ -140,7 +140,7 @@ class Pipeline:
         done = self._receipts(_INDEXES)
         outcome = StepOutcome(resumed=sorted(done))
         todo = [number for number in range(len(self.bounds)) if number not in done]
-        with index_files.scratch(
+        with index_files.scratch_folder(
             self.segment_bytes, self._settings.workers + 2, self._folder
         ) as folder:
             _Workers(self, todo, outcome, folder).run()
@@ -168,7 +168,7 @@ class Pipeline:
                 outcome.failed[number] = _reason(error)
         return stores, outcome
 
-    def got(self, number: int, worker: int) -> pa.RecordBatch:
+    def fetch_segment(self, number: int, worker: int) -> pa.RecordBatch:
         """A segment, as it was put.
 
         Raises:
@@ -182,9 +182,11 @@ class Pipeline:
         with self.spans.timed(Stage.CHECK, number, worker) as sized:
             check(receipt_of(key, data), expected)
             sized.size_bytes = len(data)
-        return index_files.decoded(data)
+        return index_files.decode(data)
 
-    def built(self, number: int, worker: int, rows: pa.RecordBatch, folder: Path) -> list[Path]:
+    def build_index(
+        self, number: int, worker: int, rows: pa.RecordBatch, folder: Path
+    ) -> list[Path]:
         """Build the index of a segment; returns its files."""
         with self.spans.timed(Stage.BUILD, number, worker) as sized:
             sized.size_bytes = rows.nbytes
@@ -242,13 +244,13 @@ def _index_key(number: int) -> str:
 
 
 @dataclass
-class _Got:
+class _FetchedSegment:
     number: int
     rows: pa.RecordBatch
 
 
 @dataclass
-class _Built:
+class _BuiltIndex:
     number: int
     files: list[Path]
     folder: Path
@@ -262,10 +264,10 @@ class _Workers:
         self._pipeline, self._todo, self._outcome = pipeline, todo, outcome
         self._folder, settings = folder, pipeline.settings
         self._workers = settings.workers
-        self._got: queue.Queue[_Got | None] = queue.Queue(max(1, settings.prefetch))
-        self._built: queue.Queue[_Built | None] = queue.Queue(1)
+        self._got: queue.Queue[_FetchedSegment | None] = queue.Queue(max(1, settings.prefetch))
+        self._built: queue.Queue[_BuiltIndex | None] = queue.Queue(1)
         # A segment takes a place when it is asked for, and gives it back when it is indexed.
-        self._places = threading.Semaphore(settings.under_way)
+        self._places = threading.Semaphore(settings.most_in_memory)
         self._lock = threading.Lock()
         self._bytes = 0
         self._errors: list[BaseException] = []
@@ -304,24 +306,24 @@ class _Workers:
         for number in self._todo:
             self._places.acquire()
             try:
-                rows = self._pipeline.got(number, worker)
+                rows = self._pipeline.fetch_segment(number, worker)
             except StoreError as error:
                 self._fail(number, error)
                 self._places.release()
                 continue
-            self._took(rows.nbytes)
-            self._got.put(_Got(number, rows))
+            self._count_bytes(rows.nbytes)
+            self._got.put(_FetchedSegment(number, rows))
 
     def _build(self, worker: int) -> None:
         while True:
-            built = self._built_of_next(worker)
+            built = self._build_next(worker)
             if built is None:
                 return
             # The segment's rows are gone by now: only files wait for their turn.
             if built.files:
                 self._built.put(built)
 
-    def _built_of_next(self, worker: int) -> _Built | None:
+    def _build_next(self, worker: int) -> _BuiltIndex | None:
         """The index of the next segment, without files if it failed; None after the last."""
         item = self._got.get()
         if item is None:
@@ -329,15 +331,15 @@ class _Workers:
         own = self._folder / f"{item.number:05d}"
         own.mkdir()
         try:
-            return _Built(
-                item.number, self._pipeline.built(item.number, worker, item.rows, own), own
+            return _BuiltIndex(
+                item.number, self._pipeline.build_index(item.number, worker, item.rows, own), own
             )
         except Exception as error:  # noqa: BLE001 - whatever a store raises fails its segment
             self._fail(item.number, error)
             shutil.rmtree(own, ignore_errors=True)
-            return _Built(item.number, [], own)
+            return _BuiltIndex(item.number, [], own)
         finally:
-            self._took(-item.rows.nbytes)
+            self._count_bytes(-item.rows.nbytes)
             self._places.release()
 
     def _write_back(self, worker: int) -> None:
@@ -352,7 +354,7 @@ class _Workers:
             done += 1
             self._pipeline.show(done, len(self._todo))
 
-    def _took(self, size_bytes: int) -> None:
+    def _count_bytes(self, size_bytes: int) -> None:
         with self._lock:
             self._bytes += size_bytes
             self._outcome.most_bytes = max(self._outcome.most_bytes, self._bytes)

@@ -124,7 +124,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
     for facet, members in by_facet([p for p in points if p.phase != "step"]):
         blocks += _tables(run, facet, members)
         if looks is not None:
-            blocks += _drawn(run, facet, members)
+            blocks += _time_figures(run, facet, members)
     return [Section("index-pipeline", "Indexes through object storage", _LEAD, tuple(blocks))]
 
 
@@ -155,7 +155,7 @@ def _tables(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Tab
             f"pipeline-searches-{facet.slug}",
             f"Searches of all segments, and of one index of all rows: {facet.title}",
             _SEARCHES,
-            tuple(store_row(run, p, _searched(p)) for p in searched),
+            tuple(store_row(run, p, _search_cells(p)) for p in searched),
             ("Segments are searched one after the other by one client, each with this setting.",),
             grouped_by=0,
         )
@@ -205,7 +205,7 @@ def _stage(point: Point, stage: Stage) -> tuple[Cell, ...]:
     )
 
 
-def _searched(point: Point) -> tuple[Cell, ...]:
+def _search_cells(point: Point) -> tuple[Cell, ...]:
     count = int(point.value("segments") or 1)
     place = " ".join(str(point.params.get(name, "")) for name in ("objects", "transport"))
     over = "one index of all rows" if count == 1 else f"{count} segments ({place})"
@@ -221,7 +221,7 @@ def _searched(point: Point) -> tuple[Cell, ...]:
     )
 
 
-def _drawn(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Figure]:
+def _time_figures(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Figure]:
     """For each store, a figure over time of the first repeat at its slowest point."""
     for series in run.ordered(points):
         own = [p for p in points if p.series == series and p.phase == "index" and p.state == "ok"]

@@ -110,7 +110,7 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
             ),
             *(
                 replace(
-                    report.through(name, f"docarray-{name.lower()}", built, *notes),
+                    report.through_docarray(name, f"docarray-{name.lower()}", built, *notes),
                     unlike_ours=_FOUND,
                 )
                 for name, *notes in (

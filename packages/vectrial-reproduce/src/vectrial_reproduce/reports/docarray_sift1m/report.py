@@ -89,7 +89,7 @@ ASKS = (
 )
 
 
-def through(
+def through_docarray(
     published: str, store: str, params: dict[str, Scalar | list[Scalar]], *notes: str
 ) -> Arm:
     """A system called through DocArray, as in the report."""
@@ -128,11 +128,11 @@ _SIFT = Part(
         Arm("Weaviate", "weaviate", "hnsw", _GRID),
         Arm("ElasticSearch", "elasticsearch", "hnsw", _GRID, MERGED, of_ours=MERGED_IN),
         Arm("Redis", "redis-search", "hnsw", _GRID),
-        through("AnnLite", "docarray-annlite", _GRID),
-        through("Qdrant", "docarray-qdrant", _GRID),
-        through("Weaviate", "docarray-weaviate", _GRID),
-        through("ElasticSearch", "docarray-elasticsearch", _GRID, UNMERGED),
-        through("Redis", "docarray-redis", _GRID),
+        through_docarray("AnnLite", "docarray-annlite", _GRID),
+        through_docarray("Qdrant", "docarray-qdrant", _GRID),
+        through_docarray("Weaviate", "docarray-weaviate", _GRID),
+        through_docarray("ElasticSearch", "docarray-elasticsearch", _GRID, UNMERGED),
+        through_docarray("Redis", "docarray-redis", _GRID),
         Arm("SQLite", "docarray-sqlite", "flat", here=HERE,
             of={**MADE, "delete": "a delete writes the order of all rows again"},
             grows=("delete",), unlike=COUNTED),

@@ -96,7 +96,7 @@ def _on_reference(part: Part) -> Part:
     return part.substitute("longbow", _FLAT, "reference", "the reference server")
 
 
-def _built() -> Part:
+def _graph_part() -> Part:
     """The smaller sizes once more, built as a graph: 50,000 rows of it take minutes."""
     sizes = (3_000, 10_000)
     put = _put(128)
@@ -261,7 +261,7 @@ REPORT = Reproduction(
     machine="MacBook Pro with Apple silicon, loopback, one run of each",
     scale=0.2,
     server_memory="1GB",  # 4 GB in a stress test, without saying which figures are of it
-    parts=(*_PARTS, *map(_on_reference, _PARTS), _built()),
+    parts=(*_PARTS, *map(_on_reference, _PARTS), _graph_part()),
     claims=(
         Claim(
             "A filter brings 25 % more searches per second",

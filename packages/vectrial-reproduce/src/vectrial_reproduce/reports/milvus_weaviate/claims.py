@@ -50,7 +50,7 @@ def _weaviate(
     )
 
 
-def _ahead(text: str, metric: str, one: ClaimSide, other: ClaimSide, note: str = "") -> Claim:
+def _lead_claim(text: str, metric: str, one: ClaimSide, other: ClaimSide, note: str = "") -> Claim:
     """A claim that Milvus' figure over Weaviate's is larger on one side than on the other."""
     sides = [
         replace(side, stores=stores) for side in (one, other) for stores in (_MILVUS, _WEAVIATE)
@@ -99,7 +99,7 @@ CLAIMS = (
         "Milvus loads many rows with columns faster than Weaviate", "throughput", "ingest",
         {**_HM, "rows": 105_100},
     ),
-    _ahead(
+    _lead_claim(
         "Weaviate's loads slow down more with their size than Milvus'", "throughput",
         ClaimSide("ingest", {"rows": _FULL}), ClaimSide("ingest", {"rows": _SMALL}),
     ),
@@ -189,7 +189,7 @@ CLAIMS = (
         "With eight clients Weaviate answers more on word vectors", "qps", "concurrency",
         {**_GLOVE, "clients": 8}, note=_AT_EQUAL_EF,
     ),
-    _ahead(
+    _lead_claim(
         "Milvus' lead in searches per second grows with the dimensions", "qps",
         ClaimSide("concurrency", {**_ARXIV, "rows": 2_138_591, "k": 10}),
         ClaimSide("concurrency", {**_GLOVE, "rows": 1_183_514, "k": 100}),
@@ -283,7 +283,7 @@ CLAIMS = (
         "In two shards Milvus loads 100,000 rows and more faster than Weaviate", "throughput",
         "sharded_ingest", {"rows": (100_000, 1_183_514)},
     ),
-    _ahead(
+    _lead_claim(
         "In two shards Weaviate's loads slow down more with their size", "throughput",
         ClaimSide("sharded_ingest", {"rows": 1_183_514}),
         ClaimSide("sharded_ingest", {"rows": 10_000}),

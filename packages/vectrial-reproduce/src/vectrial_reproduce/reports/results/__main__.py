@@ -28,7 +28,7 @@ from vectrial.util import formatting, interrupts
 from vectrial_reproduce.reports import committed, conclusions
 from vectrial_reproduce.reports.results import code, quiet, table
 from vectrial_reproduce.reports.results.declared import CommittedResult, chosen, read
-from vectrial_reproduce.reports.results.measure import Places, measure
+from vectrial_reproduce.reports.results.measure import ResultFolders, measure
 from vectrial_reproduce.reports.results.sealed import CommittedState
 from vectrial_reproduce.reports.results.sealed import committed as state_of
 
@@ -94,7 +94,7 @@ def _selection(options: argparse.Namespace) -> list[CommittedResult]:
 
 def _measure(options: argparse.Namespace) -> int:
     results = _selection(options)
-    places = Places(options.results, options.runs)
+    places = ResultFolders(options.results, options.runs)
     if changed := code.changes():
         _say(f"! what is measured now has changes that no commit holds: {', '.join(changed)}")
     failed = {}
@@ -104,7 +104,7 @@ def _measure(options: argparse.Namespace) -> int:
             if not options.all and not table.is_stale(state, options.older):
                 _say(f"{result.name}: measured by this code on {state.started:%Y-%m-%d}")
                 continue
-            _say(_announced(result, state))
+            _say(_status_line(result, state))
             wait = None if options.no_wait else partial(quiet.wait, _say)
             measure(result, places, wait=wait, accept_fewer=options.accept_fewer)
             _pages(result, options.results)
@@ -113,16 +113,16 @@ def _measure(options: argparse.Namespace) -> int:
             _say(f"{result.name}: {error}")
             continue
         _say(f"{result.name}: sealed into {options.results / result.name}")
-    return _ended(failed, results)
+    return _print_outcome(failed, results)
 
 
-def _announced(result: CommittedResult, state: CommittedState) -> str:
+def _status_line(result: CommittedResult, state: CommittedState) -> str:
     needs = f"; it needs {result.needs}" if result.needs else ""
     if state.started is None:
         return f"{result.name}: measured for the first time{needs}"
-    count = table.behind(state)
+    count = table.commits_behind(state)
     age = "by an unknown revision" if count is None else f"{formatting.plural(count, 'commit')} ago"
-    took = formatting.seconds(state.took.total_seconds())
+    took = formatting.seconds(state.duration.total_seconds())
     return f"{result.name}: measured {age}, in {took}; measuring again{needs}"
 
 
@@ -138,7 +138,7 @@ def _pages(result: CommittedResult, results: Path) -> None:
         _say(f"{result.name}: it has a bundle now; remove `pending` from its entry")
 
 
-def _ended(failed: dict[str, str], results: Sequence[CommittedResult]) -> int:
+def _print_outcome(failed: dict[str, str], results: Sequence[CommittedResult]) -> int:
     for name, why in failed.items():
         _say(f"failed: {name}: {why}")
     if failed:

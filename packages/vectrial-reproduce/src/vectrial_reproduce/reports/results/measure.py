@@ -19,7 +19,7 @@ from vectrial.util.children import python
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
 from vectrial_reproduce.reports.results.declared import CommittedResult
-from vectrial_reproduce.reports.results.sealed import Facts, bundles, committed, facts, runs
+from vectrial_reproduce.reports.results.sealed import RunOrigin, bundles, committed, facts, runs
 
 #: Name of a bundle in its folder.
 BUNDLE = f"run{SUFFIX}"
@@ -32,7 +32,7 @@ class NotMeasured(UserError):
 
 
 @dataclass(frozen=True)
-class Places:
+class ResultFolders:
     """Folders. results: of the committed results. runs: of the measurements, a folder for each."""
 
     results: Path
@@ -41,7 +41,7 @@ class Places:
 
 def measure(
     result: CommittedResult,
-    places: Places,
+    places: ResultFolders,
     *,
     wait: Callable[[], None] | None = None,
     accept_fewer: bool = False,
@@ -60,12 +60,12 @@ def measure(
     """
     own = places.runs / result.name
     own.mkdir(parents=True, exist_ok=True)
-    begun = unsealed(result, places)
+    begun = unsealed_run(result, places)
     if begun is None or not _is_complete(result, begun):
         if wait is not None:
             wait()
         _run(command(result, own, begun))
-        begun = unsealed(result, places)
+        begun = unsealed_run(result, places)
         if begun is None:
             raise NotMeasured("the command left no run", where=str(own))
         if wait is not None and result.is_run and disturbed_keys(load(begun)):
@@ -80,11 +80,11 @@ def command(result: CommittedResult, own: Path, begun: Path | None) -> list[str]
     form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
     if begun is None:
         return [*result.words, "--out", str(own), *form]
-    options = [] if result.is_reproduction else _repeated(result.words[1:])
+    options = [] if result.is_reproduction else _options_to_repeat(result.words[1:])
     return [result.words[0], "--resume", str(begun), *options, *form]
 
 
-def _repeated(words: Sequence[str]) -> list[str]:
+def _options_to_repeat(words: Sequence[str]) -> list[str]:
     """Options that a resumed run needs again, such as its stores."""
     found, skip = [], False
     for word in words:
@@ -94,7 +94,7 @@ def _repeated(words: Sequence[str]) -> list[str]:
     return found
 
 
-def unsealed(result: CommittedResult, places: Places) -> Path | None:
+def unsealed_run(result: CommittedResult, places: ResultFolders) -> Path | None:
     """The newest run of a result that is not committed and was begun by the current code.
 
     Raises:
@@ -114,7 +114,7 @@ def unsealed(result: CommittedResult, places: Places) -> Path | None:
         if sealed >= {one.started for one in parts.values()}:
             return None
         revisions = [revision for one in parts.values() for revision in one.revisions]
-        return folder if code.behind(result, revisions) == 0 else None
+        return folder if code.commits_since(result, revisions) == 0 else None
     return None
 
 
@@ -161,7 +161,7 @@ def seal_into(
 
 def _require_as_many(
     result: CommittedResult,
-    found: Mapping[str, Facts],
+    found: Mapping[str, RunOrigin],
     results: Path,
     run: Path,
     *,

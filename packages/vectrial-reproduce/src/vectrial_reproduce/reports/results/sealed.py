@@ -34,7 +34,7 @@ from gap
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunOrigin:
     """Facts about a run. revisions: revisions of the code that began it and of the code that
     continued it; None if unknown. changed: there were uncommitted changes. ended: end of its last
     trial. paused: total time of pauses before it was resumed. measured: trials with a result, out
@@ -56,7 +56,7 @@ class CommittedState:
     """A result's committed state. parts: facts by folder within its own; "" for a run's bundle."""
 
     result: CommittedResult
-    parts: dict[str, Facts]
+    parts: dict[str, RunOrigin]
 
     @property
     def revisions(self) -> tuple[str | None, ...]:
@@ -74,7 +74,7 @@ class CommittedState:
         return min((part.started for part in self.parts.values()), default=None)
 
     @property
-    def took(self) -> timedelta:
+    def duration(self) -> timedelta:
         """Total duration of the parts, without pauses."""
         spans = (part.ended - part.started - part.paused for part in self.parts.values())
         return sum(spans, timedelta())
@@ -90,7 +90,7 @@ class CommittedState:
         return "; ".join(dict.fromkeys(part.machine for part in self.parts.values()))
 
 
-def facts(run: Path) -> Facts:
+def facts(run: Path) -> RunOrigin:
     """Facts about a run, given as a folder or a bundle.
 
     Raises:
@@ -101,7 +101,7 @@ def facts(run: Path) -> Facts:
         trials = reader.rows(_TRIALS)[0]
     environment = record["environment"]
     ends = [one for one in (record["finished_at"], trials["ended"]) if one is not None]
-    return Facts(
+    return RunOrigin(
         record["started_at"],
         ends[0] if ends else record["started_at"],
         timedelta(seconds=trials["paused_s"]),

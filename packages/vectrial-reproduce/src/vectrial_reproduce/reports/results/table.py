@@ -34,7 +34,7 @@ def page(states: Sequence[CommittedState]) -> Report:
 
 
 def _row(state: CommittedState) -> Row:
-    about = described(state)
+    about = as_object(state)
     if state.started is None:
         cells = ["", "", "not yet", "", "", ""]
         words = [plain_cell(text) for text in (about["result"], *cells, about["command"])]
@@ -56,7 +56,7 @@ def _row(state: CommittedState) -> Row:
     )
 
 
-def described(state: CommittedState) -> dict[str, Any]:
+def as_object(state: CommittedState) -> dict[str, Any]:
     """A row as an object. behind: None if unknown, or if nothing is measured."""
     return {
         "result": state.result.name,
@@ -64,25 +64,25 @@ def described(state: CommittedState) -> dict[str, Any]:
         "needs": state.result.needs,
         "revisions": list(state.revisions),
         "changed": state.changed,
-        "behind": behind(state),
+        "behind": commits_behind(state),
         "measured": None if state.started is None else state.started.isoformat(),
-        "took_s": state.took.total_seconds() if state.parts else None,
+        "took_s": state.duration.total_seconds() if state.parts else None,
         "trials": state.measured,
         "machine": state.machine,
     }
 
 
-def behind(state: CommittedState) -> int | None:
+def commits_behind(state: CommittedState) -> int | None:
     """Commits since the result was measured; see `vectrial_reproduce.reports.results.code`."""
-    return code.behind(state.result, state.revisions) if state.parts else None
+    return code.commits_since(state.result, state.revisions) if state.parts else None
 
 
 def is_stale(state: CommittedState, older: int = 0) -> bool:
     """True if the result is missing, or of an unknown revision, or over `older` commits old."""
-    count = behind(state)
+    count = commits_behind(state)
     return count is None or count > older
 
 
 def objects(states: Sequence[CommittedState]) -> Iterator[dict[str, Any]]:
     """Each result as an object."""
-    return map(described, states)
+    return map(as_object, states)

@@ -173,5 +173,5 @@ class DocArrayElasticsearch(ServedDocumentArray):
     def _condition(self, where: vt.Filter) -> lucene_filters.Query:
         return lucene_filters.query(vt.coerce_values(where, self._schema), self._schema.columns)
 
-    def _declared(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _declared_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
         return to_declared_scores(scores, self._schema.metric)

@@ -152,14 +152,14 @@ def _query(where: Filter, *, holds: bool) -> str:
         case IsNull(name):
             return f"({'-' if holds else ''}@{name}:[-inf +inf])"
         case Eq(name, value):
-            return _compared(name, _equal(name, value), holds)
+            return _clause(name, _equal(name, value), holds)
         case In(name, values):
-            return _compared(name, " | ".join(_equal(name, value) for value in values), holds)
+            return _clause(name, " | ".join(_equal(name, value) for value in values), holds)
         case Range(name):
-            return _compared(name, range_query(name, where), holds)
+            return _clause(name, range_query(name, where), holds)
 
 
-def _compared(name: str, inside: str, holds: bool) -> str:
+def _clause(name: str, inside: str, holds: bool) -> str:
     return f"({inside})" if holds else f"(@{name}:[-inf +inf] -({inside}))"
 
 
