@@ -33,7 +33,7 @@ from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 from vectrial_web.site.questions import (
     QUESTIONS,
-    Baseline,
+    AnswerBaseline,
     Question,
     RankingTerms,
     column_terms_of,
@@ -271,7 +271,7 @@ class _Reader:
             return None
         return self._best(question, [p for p in same if key_of(against.by, p) == key])
 
-    def _common_terms(self, against: Baseline, point: Point) -> tuple[Any, ...]:
+    def _common_terms(self, against: AnswerBaseline, point: Point) -> tuple[Any, ...]:
         """The terms that a point and its baseline have in common."""
         key = against.by, point.phases[0].phase_id
         if key not in self._rests:

@@ -24,7 +24,7 @@ LARGE_ROWS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Baseline:
+class AnswerBaseline:
     """The baseline of an answer: the same store, index and load, except for some terms.
 
     varies: names of those terms. by: the term or metric by which the baseline is chosen. highest:
@@ -50,7 +50,7 @@ class Question:
     among: the metric with the total for the count in `metric`. Such an answer has a verdict and no
         rank: one count breaks a promise, and none proves nothing beyond an upper limit.
     at_least, at_most: limits of metrics. rows: the least number of rows.
-    only: values that a point's parameters must have. against: see `Baseline`.
+    only: values that a point's parameters must have. against: see `AnswerBaseline`.
     quiet: terms that make no table of their own, as (name, heading): they are columns.
     ignores: terms that do not affect the answer.
     priced: ranked by price, if a suite has prices.
@@ -69,7 +69,7 @@ class Question:
     at_most: Mapping[str, float] = field(default_factory=dict)
     rows: int = 0
     only: Mapping[str, str] = field(default_factory=dict)
-    against: Baseline | None = None
+    against: AnswerBaseline | None = None
     quiet: tuple[tuple[str, str], ...] = ()
     ignores: tuple[str, ...] = ()
     priced: bool = False
@@ -125,7 +125,7 @@ QUESTIONS = (
         ("qps", "recall_mean", "selectivity"),
         (("selectivity", "Keeps"), *_SEARCH),
         at_least={"recall_mean": _RECALL},
-        against=Baseline(
+        against=AnswerBaseline(
             ("selectivity", "predicate", "depth", "filter", "pivots", "payload_index"),
             "selectivity",
             "Against no filter",
@@ -166,7 +166,7 @@ QUESTIONS = (
         _SEARCH,
         role=Role.SEARCH,
         at_least={"recall_mean": _RECALL},
-        against=Baseline(("nodes",), "nodes", "Against the fewest nodes"),
+        against=AnswerBaseline(("nodes",), "nodes", "Against the fewest nodes"),
         quiet=(("nodes", "Nodes"),),
         empty="No run measures a store with several numbers of nodes.",
     ),
