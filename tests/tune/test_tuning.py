@@ -11,7 +11,7 @@ from vectrial.model.capabilities import IndexKind, Params
 from vectrial.questions.bench import conduct
 from vectrial.questions.builds import (
     Build,
-    BuildTry,
+    BuildRequest,
     Candidate,
     Measured,
     TriedBuild,
@@ -34,7 +34,7 @@ class Simulated:
     def __init__(self) -> None:
         self.asked: list[tuple[Build, int]] = []
 
-    def __call__(self, attempt: BuildTry) -> Measured:
+    def __call__(self, attempt: BuildRequest) -> Measured:
         build, rows = attempt.build, attempt.rows
         self.asked.append((build, rows))
         m, ef_construction = build.params["m"], build.params["ef_construction"]
@@ -117,16 +117,16 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
 )
 def test_how_far_beyond_the_limits(limits: TuneLimits, beyond: float) -> None:
     one = Candidate(Build("hnsw", {}), {}, 0.95, 1.0, 2000.0, 100.0)
-    assert one.beyond(limits) == pytest.approx(beyond)
-    assert (one.beyond(limits) == 0) == (one.fault(limits) is None)
+    assert one.distance_from_limits(limits) == pytest.approx(beyond)
+    assert (one.distance_from_limits(limits) == 0) == (one.fault(limits) is None)
     unknown = Candidate(Build("hnsw", {}), {}, 0.95, 1.0, 2000.0, None)
-    assert unknown.beyond(TuneLimits(0.9, memory_bytes=1.0)) == 0.5
+    assert unknown.distance_from_limits(TuneLimits(0.9, memory_bytes=1.0)) == 0.5
 
 
 def test_what_a_store_settles_itself_is_left_to_it_first() -> None:
     asked: list[tuple[Build, int]] = []
 
-    def evaluate(attempt: BuildTry) -> Measured:
+    def evaluate(attempt: BuildRequest) -> Measured:
         asked.append((attempt.build, attempt.rows))
         qps = 10.0 * attempt.rows
         return Measured([Candidate(attempt.build, {"nprobe": 4}, 0.99, qps, 1.0, None)])
@@ -153,7 +153,7 @@ def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
     assert all(id(one.build) not in whole for one in pruned)
     before: list[float] = []
     for one in tried:
-        on_a_share = best_of(Simulated()(BuildTry(one.build, 1000)), TuneLimits(0.95))[1]
+        on_a_share = best_of(Simulated()(BuildRequest(one.build, 1000)), TuneLimits(0.95))[1]
         if one.state == "pruned":
             assert one.value == on_a_share < statistics.median(before)
         elif one.state == "complete":
@@ -166,9 +166,9 @@ def test_no_build_is_measured_twice() -> None:
     kinds = {"hnsw": (Choices("m", (2, 4)),)}
     asking = search(kinds, first, TuneLimits(0.5), steps=(100,), budget=6, seed=1)
 
-    def whole(attempt: BuildTry) -> Measured:
+    def whole(attempt: BuildRequest) -> Measured:
         params = {**attempt.build.params, "ef_construction": 50}
-        return simulated(BuildTry(Build("hnsw", params), attempt.rows))
+        return simulated(BuildRequest(Build("hnsw", params), attempt.rows))
 
     tried = conduct(asking, whole)
     assert len(simulated.asked) <= 2

@@ -28,8 +28,8 @@ app = typer.Typer(
 )
 
 
-def _version(given: bool) -> None:
-    if given:
+def _version(requested: bool) -> None:
+    if requested:
         # Imported here: it runs git.
         from vectrial import __version__
 

@@ -180,7 +180,7 @@ def _print_steps(trial: Trial) -> None:
             "—" if p99 is None else f"{p99 / 1e3:,.4g}",
             "—" if recall is None else f"{recall:.4f}",
             f"{step.figure('errors') or 0:,.0f}",
-            values.listed(step.setting),
+            values.parameter_text(step.setting),
             step.purpose,
             step.verdict,
         )

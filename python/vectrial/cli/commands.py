@@ -37,7 +37,7 @@ class LazyCommand(TyperCommand):
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
         )
         run = getattr(imported, self.function)
-        alone.command(self.name, help=unwrapped(run.__doc__ or ""))(run)
+        alone.command(self.name, help=unwrap(run.__doc__ or ""))(run)
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
@@ -56,7 +56,7 @@ def _summary(module: str, function: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     """Help text with one line per paragraph, which the terminal wraps. Blocks that begin with
     ``\\b``, such as examples, keep their lines."""
 

@@ -110,7 +110,7 @@ def forecast(
     limit_us = values.milliseconds(p99, "--p99") * 1e3
     memory = None if node_memory is None else _size(node_memory)
     loaded = load(run)
-    found = _of_stores(curves(loaded, recall), store or (), loaded)
+    found = _select_stores(curves(loaded, recall), store or (), loaded)
     smallest, largest = _measured_sizes(found, run)
     at = asked or [largest * 10.0]
     if not check and min(at) < smallest:
@@ -272,7 +272,7 @@ class _Result:
         }
 
 
-def _of_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[Curve]:
+def _select_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[Curve]:
     for name in stores:
         if name not in run.stores:
             known = ", ".join(run.stores)

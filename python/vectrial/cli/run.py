@@ -174,7 +174,7 @@ def run(
         say(console, f"! {text}")
     if dry_run:
         _warn_cores(plan, console)
-        left = plan if resume is None else left_of(plan, resume, console, disturbed)
+        left = plan if resume is None else remaining_plan(plan, resume, console, disturbed)
         _print_plan(left, form)
         return
     folder = resume.resolve() if resume is not None else new_folder(out, source.suite)
@@ -202,12 +202,12 @@ def run(
         outcome = measured(plan, source)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
-        loaded = _loaded(folder, own=resume is None)
+        loaded = _load(folder, own=resume is None)
         if remeasure and not remeasure_disturbed and outcome.measured:
             part, keys = worth_again(plan, loaded, console)
             if keys:
                 measured(part, source, keys)
-                loaded = _loaded(folder, own=resume is None)
+                loaded = _load(folder, own=resume is None)
         _print_summary(loaded, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
@@ -230,7 +230,7 @@ def check_resume(resume: Path | None, out: Path) -> None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
 
 
-def left_of(
+def remaining_plan(
     plan: Plan, folder: Path, console: Console, again: frozenset[str] = frozenset()
 ) -> Plan:
     """The part of a plan that the run in `folder` has not measured, or must measure again; prints
@@ -332,7 +332,7 @@ def measurer(
     return measure_plan
 
 
-def _loaded(folder: Path, *, own: bool) -> RunData:
+def _load(folder: Path, *, own: bool) -> RunData:
     """Load a run. own: this process has begun it."""
     from vectrial.analysis.run_data import load  # takes a while, and measuring does not need it
 

@@ -97,7 +97,7 @@ def up(
         }
         words = [str(x) for pair in arguments.items() if pair[1] is not None for x in pair]
         words += ["--allow-exposed"] if allow_exposed else []
-        _show(_detached(store, words), form, foreground=False)
+        _show(_start_detached(store, words), form, foreground=False)
         return
     console = stderr_console()
     try:
@@ -155,7 +155,7 @@ def _recipe(name: str) -> Recipe:
     return recipe
 
 
-def _detached(store: str, words: list[str]) -> RunningServer:
+def _start_detached(store: str, words: list[str]) -> RunningServer:
     """Start another process that runs the server; returns when the server is ready.
 
     words: further arguments of `vectrial up`.
@@ -204,22 +204,22 @@ def _failure(store: str, code: int, text: str) -> VectrialError:
     return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")
 
 
-def _show(one: RunningServer, form: Format, *, foreground: bool) -> None:
-    facts = _facts(one)
+def _show(server: RunningServer, form: Format, *, foreground: bool) -> None:
+    facts = _facts(server)
     if form is Format.JSONL:
         print_json([facts])
         return
-    lines = [f"{one.store} is up ({one.provider}), at {one.host}"]
-    if one.nodes:
-        lines += _table_of(one.nodes)
+    lines = [f"{server.store} is up ({server.provider}), at {server.host}"]
+    if server.nodes:
+        lines += _table_of(server.nodes)
     else:
-        lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
-        lines += [f"  {'log':<12} {one.log}", f"  {'data':<12} {one.data}"]
+        lines += [f"  {name:<12} {port}" for name, port in server.ports.items()]
+        lines += [f"  {'log':<12} {server.log}", f"  {'data':<12} {server.data}"]
     lines += ["", "a run in another terminal uses it after"]
     lines += [f"  {line}" for line in facts["export"].splitlines()]
     if facts["snippet"]:
         lines += ["", "in Python"] + [f"  {line}" for line in facts["snippet"].splitlines()]
-    lines += ["", "Ctrl-C ends it" if foreground else f"end it with: vectrial down {one.store}"]
+    lines += ["", "Ctrl-C ends it" if foreground else f"end it with: vectrial down {server.store}"]
     print("\n".join(lines), flush=True)
 
 
@@ -235,26 +235,28 @@ def _table_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["  " + "  ".join(row).rstrip() for row in padded]
 
 
-def _facts(one: RunningServer) -> dict[str, Any]:
-    recipe = _recipe(one.store)
+def _facts(server: RunningServer) -> dict[str, Any]:
+    recipe = _recipe(server.store)
     name = variable_name(recipe, "address")
-    reading = {key: f"open({file!r}).read()" for key, file in one.secrets.items()}
+    reading = {key: f"open({file!r}).read()" for key, file in server.secrets.items()}
     secrets = {**dict.fromkeys(recipe.secrets, "None"), **reading}
-    snippet = recipe.snippet.format(host=one.host, **one.ports, **secrets) if one.ready else ""
-    exports = {name: one.listed()}
-    exports |= {f"{variable_name(recipe, key)}_FILE": file for key, file in one.secrets.items()}
+    snippet = (
+        recipe.snippet.format(host=server.host, **server.ports, **secrets) if server.ready else ""
+    )
+    exports = {name: server.listed()}
+    exports |= {f"{variable_name(recipe, key)}_FILE": file for key, file in server.secrets.items()}
     return {
-        "store": one.store,
-        "provider": one.provider,
-        "ready": one.ready,
-        "host": one.host,
-        "ports": dict(one.ports),
-        "nodes": list(one.nodes),
-        "pid": one.pid,
-        "log": one.log,
-        "data": one.data,
+        "store": server.store,
+        "provider": server.provider,
+        "ready": server.ready,
+        "host": server.host,
+        "ports": dict(server.ports),
+        "nodes": list(server.nodes),
+        "pid": server.pid,
+        "log": server.log,
+        "data": server.data,
         "export": "\n".join(f"export {key}={shlex.quote(value)}" for key, value in exports.items())
-        if one.ready
+        if server.ready
         else "",
         "snippet": snippet,
     }

@@ -258,11 +258,11 @@ def _list_identities(identities: Iterable[tuple[str, str]]) -> str:
 
 
 def _subject(
-    a: Side, b: Side, one: tuple[str, str], other: tuple[str, str], title: str
+    a: Side, b: Side, identity_a: tuple[str, str], identity_b: tuple[str, str], title: str
 ) -> ComparedStore:
     return ComparedStore(
-        tuple(t for t in a.run.trials if _identity(t) == one),
-        tuple(t for t in b.run.trials if _identity(t) == other),
+        tuple(t for t in a.run.trials if _identity(t) == identity_a),
+        tuple(t for t in b.run.trials if _identity(t) == identity_b),
         a.run,
         b.run,
         title,

@@ -54,8 +54,9 @@ class Context:
         None: to what it was started with. For a store without a server, the limit of this process,
         if it has limits; else None. Raises `Unsupported` if the server was started without a limit
         or cannot run with so little.
-    empty_disk: bytes by kind in `data_dirs` before this load (see `telemetry.disk.on_disk`): the
-        server's own files, and what earlier loads of the same server have left.
+    empty_disk: bytes by kind in `data_dirs` before this load (see
+        `telemetry.disk.store_bytes_by_kind`): the server's own files, and what earlier loads of the
+        same server have left.
     progress: called with (done, of, what) outside timed samples.
     show: called equally often with what a long phase is doing right now.
     truth: exact neighbours for k under a filter.

@@ -83,10 +83,10 @@ class Placement(ExactModel):
 
     @field_validator("server_memory", "data_disk")
     @classmethod
-    def _check_size(cls, given: str | None) -> str | None:
-        if given is not None:
-            size_bytes(given)
-        return given
+    def _check_size(cls, size: str | None) -> str | None:
+        if size is not None:
+            size_bytes(size)
+        return size
 
     def facts(self) -> dict[str, Any]:
         """The settings as plain data, for the identity of trials; client machines and disk only if

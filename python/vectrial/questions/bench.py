@@ -167,7 +167,7 @@ def index_of(store: type[Store], name: str | None) -> str:
 
 
 def suite_of(
-    asked: str,
+    name: str,
     store: type[Store],
     *,
     dataset: str,
@@ -181,14 +181,14 @@ def suite_of(
 ) -> Suite:
     """The suite by which a question is answered: one store on one dataset.
 
-    asked: name of the question. indexes: kinds of index with their build parameters. variants:
+    name: name of the question. indexes: kinds of index with their build parameters. variants:
         names of the store's variants, which take turns.
     """
     order = {"order": "turns"} if variants else {}
-    own = [{"variant": name} for name in variants] or [{}] * len(indexes)
+    own = [{"variant": variant} for variant in variants] or [{}] * len(indexes)
     lanes = {} if lane is None else {"lane": lane}
     plain: dict[str, Any] = {
-        "name": f"{asked}-{store.name}",
+        "name": f"{name}-{store.name}",
         "k": k,
         "repeats": repeats,
         **order,
@@ -199,4 +199,4 @@ def suite_of(
         ],
         "experiments": list(experiments),
     }
-    return validated(Suite, plain, f"vectrial {asked}")
+    return validated(Suite, plain, f"vectrial {name}")

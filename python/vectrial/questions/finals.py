@@ -48,7 +48,7 @@ class Finalist:
     verdict: Verdict | None
 
     @property
-    def of_fastest(self) -> tuple[float, float, float] | None:
+    def ratio_to_fastest(self) -> tuple[float, float, float] | None:
         """The finalist's QPS relative to the fastest, with the ends of the interval; None if it is
         the fastest, or they cannot be compared."""
         effect = None if self.verdict is None else self.verdict.effect
@@ -59,9 +59,9 @@ class Finalist:
         """Comparison with the fastest, as text."""
         if self.verdict is None:
             return "the fastest"
-        if self.of_fastest is None:
+        if self.ratio_to_fastest is None:
             return f"not compared: {self.verdict.reason}"
-        ratio, low, high = self.of_fastest
+        ratio, low, high = self.ratio_to_fastest
         ends = f"{ratio:.3g} of the fastest ({low:.3g} to {high:.3g})"
         said = {
             VerdictKind.TIE: f"a tie, within {THRESHOLD:.0%}: ",

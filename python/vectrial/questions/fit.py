@@ -29,7 +29,7 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import DATASET, Bench, conduct, question
 from vectrial.questions.fit_suites import Baseline, FitRequirements, FitSubject, FitSuites
-from vectrial.questions.least import LimitsTry, Reply, seek
+from vectrial.questions.least import LimitsRequest, Reply, seek
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import RESOLVED, toml_of
 from vectrial.servers.limits import why_no_limits
@@ -157,7 +157,9 @@ class _Steps:
         baseline = Baseline(suites.subject.search)
         for store in suites.stores:
             _check_limits(store)
-            suites.plan(store, LimitsTry(LimitsPurpose.WHOLE, *_whole(store)), 1, baseline)
+            suites.plan(
+                store, LimitsRequest(LimitsPurpose.WHOLE, *_whole_machine(store)), 1, baseline
+            )
         resumed = self.bench.resumed(suites.is_own)
         if resumed is None:
             self.folder = self.bench.new_folder(suites.suite(suites.stores, []))
@@ -174,7 +176,7 @@ class _Steps:
         suites, began = self.suites, time.monotonic()
         baseline, trials = Baseline(suites.subject.search), list[Trial]()
 
-        def reply(attempt: LimitsTry) -> Reply:
+        def reply(attempt: LimitsRequest) -> Reply:
             nonlocal baseline
             trial, fresh = self._step(store, attempt, len(trials) + 1, baseline)
             trials.append(trial)
@@ -190,7 +192,7 @@ class _Steps:
             return _reply(step)
 
         limits = seek(
-            *_whole(store),
+            *_whole_machine(store),
             resolution=suites.options.resolution,
             confirmations=suites.options.confirmations,
         )
@@ -198,7 +200,7 @@ class _Steps:
         self.bench.progress(f"{store.name}: {_sentence(trials)}")
 
     def _step(
-        self, store: type[Store], attempt: LimitsTry, number: int, baseline: Baseline
+        self, store: type[Store], attempt: LimitsRequest, number: int, baseline: Baseline
     ) -> tuple[Trial, bool]:
         """The trial of a step, and whether it was measured now."""
         plan = self.suites.plan(store, attempt, number, baseline)
@@ -233,7 +235,7 @@ class _Steps:
         replace_text(self.folder / RESOLVED, toml_of(suite))
 
 
-def _whole(store: type[Store]) -> tuple[int, float]:
+def _whole_machine(store: type[Store]) -> tuple[int, float]:
     """The machine's memory in bytes, and the number of processors that a store may use."""
     if lanes_of(store)[0] == "embedded" or store.server is None:
         cores = len(os.sched_getaffinity(0))

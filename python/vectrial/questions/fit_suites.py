@@ -11,7 +11,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import index_of, suite_of
-from vectrial.questions.least import LimitsTry
+from vectrial.questions.least import LimitsRequest
 from vectrial.run.prepare import plan_of
 from vectrial.suite.model import ExperimentRef, Prices, Suite
 from vectrial.util import formatting
@@ -93,7 +93,9 @@ class FitSuites:
     options: FitRequirements
     subject: FitSubject
 
-    def plan(self, store: type[Store], attempt: LimitsTry, number: int, baseline: Baseline) -> Plan:
+    def plan(
+        self, store: type[Store], attempt: LimitsRequest, number: int, baseline: Baseline
+    ) -> Plan:
         """The plan of one step.
 
         Raises:

@@ -26,11 +26,11 @@ from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import END_S, REPEATS, QuickOptions, QuickPlan, quick_plan
 from vectrial.questions.bench import DATASET, Bench, question
 from vectrial.questions.contenders import (
-    Skipped,
+    SkippedStore,
     check_shape,
     contenders,
+    dataset_of_file,
     default_dataset,
-    imported,
     is_file,
     named_shape,
 )
@@ -74,7 +74,7 @@ class QuickChoice:
     plan: QuickPlan
     options: QuickOptions
     shape: DatasetShape
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedStore, ...]
     text: str
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class QuickAnswer:
     folder: Path
     run: RunData
     ranking: Ranking
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedStore, ...] = ()
     succeeded: bool = True
 
     @cached_property
@@ -217,14 +217,14 @@ def choose(
         )
     options = QuickOptions(minutes * 60, bool(stores), rows, k, clients)
     plan = quick_plan(able, shape, options)
-    skipped += [Skipped(name, _no_time(plan, minutes)) for name in plan.left_out]
+    skipped += [SkippedStore(name, _why_no_time(plan, minutes)) for name in plan.left_out]
     return QuickChoice(
         plan, options, shape, tuple(skipped), commented(plan.suite, EXPERIMENTS, _HEAD)
     )
 
 
 def measure_choice(
-    choice: QuickChoice, asked: QuickQuestion, began: float, bench: Bench
+    choice: QuickChoice, question: QuickQuestion, began: float, bench: Bench
 ) -> QuickAnswer:
     """Measure a choice within its time, and rank the stores.
 
@@ -241,8 +241,8 @@ def measure_choice(
     plan = plan_of(suite, "vectrial quick")
     outcome = bench.run(plan, folder, choice.text, within=RunTimeLimit(limit, began))
     run = load(folder, own=True)
-    ranking = rank(run, asked.recall, asked.clients)
-    return QuickAnswer(asked, folder, run, ranking, choice.skipped, outcome.succeeded)
+    ranking = rank(run, question.recall, question.clients)
+    return QuickAnswer(question, folder, run, ranking, choice.skipped, outcome.succeeded)
 
 
 def _shape(
@@ -256,14 +256,14 @@ def _shape(
         return named_shape(dataset)
     if dataset is not None:
         progress = fetching or (lambda done, of, what: None)
-        found = imported(Path(dataset), metric_of(metric), progress, bench.progress)
+        found = dataset_of_file(Path(dataset), metric_of(metric), progress, bench.progress)
         return named_shape(found.name)
     if fetching is None:
         return named_shape(DATASET)
     return named_shape(default_dataset(fetching, bench.progress))
 
 
-def _no_time(plan: QuickPlan, minutes: float) -> str:
+def _why_no_time(plan: QuickPlan, minutes: float) -> str:
     every = (len(plan.left_out) + len(plan.suite.stores)) / len(plan.suite.stores)
     more = f"{minutes * every + 0.5:.0f}"
     return f"{minutes:g} minutes are too short for it: --minutes {more}, or name it"

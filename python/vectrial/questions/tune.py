@@ -27,7 +27,7 @@ from vectrial.plan.estimate import load_s
 from vectrial.questions.bench import DATASET, Bench, conduct, index_of, question, suite_of
 from vectrial.questions.builds import (
     Build,
-    BuildTry,
+    BuildRequest,
     Candidate,
     Measured,
     TriedBuild,
@@ -260,7 +260,7 @@ class _Builds:
             self._complete.append(tried.build)
             replace_text(self.folder / RESOLVED, toml_of(self.sweep(self._complete, self.rows)))
 
-    def measure(self, attempt: BuildTry) -> Measured:
+    def measure(self, attempt: BuildRequest) -> Measured:
         """Load a build once and search it at every value of the search parameter.
 
         Raises:

@@ -71,7 +71,7 @@ class TrialRecord:
 class RunWriter:
     """The one writer of a run folder. Use as a context manager.
 
-    Every method that writes raises `NotWritten` if the disk is full or failing; earlier data is
+    Every method that writes raises `RunNotWritten` if the disk is full or failing; earlier data is
     kept.
     """
 

@@ -152,7 +152,7 @@ class Preparation:
     note: str = ""
 
 
-def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation:
+def _prepare(job: Job, provider: Provider | None, watcher: Watcher) -> Preparation:
     """Make the store's own environment, install its packages, and fetch its server's program."""
     store, choice, folder, note = job.store, None, None, ""
     try:
@@ -164,7 +164,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation
             note = f"{job.name}: measured with the packages {packages.text}"
         recipe = recipe_of(store)
         if recipe is not None:
-            choice = prepare(recipe, watcher.note, wanted, nodes=job.nodes)
+            choice = prepare(recipe, watcher.note, provider, nodes=job.nodes)
             watcher.note(f"{job.name}: server by provider '{choice.provider}': {choice.why}")
     except VectrialError as error:
         return Preparation(str(error))

@@ -133,11 +133,11 @@ def _with_link_targets(path: Path) -> Iterator[Path]:
         yield resolved
 
 
-def _closed_folder(path: Path, below: Path | None = None) -> Path | None:
-    """The outermost folder above `path` (and below `below`) that only its owner or group may
+def _closed_folder(path: Path, outer: Path | None = None) -> Path | None:
+    """The outermost folder above `path` (and below `outer`) that only its owner or group may
     enter."""
     for folder in reversed(path.parents):
-        if below is not None and (folder == below or not folder.is_relative_to(below)):
+        if outer is not None and (folder == outer or not folder.is_relative_to(outer)):
             continue
         try:
             if not folder.stat().st_mode & _OTHERS_ENTER:

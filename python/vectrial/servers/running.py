@@ -273,10 +273,10 @@ def stop(server: RunningServer, stop_s: float) -> bool:
     return True
 
 
-def _holder(one: RunningServer) -> psutil.Process | None:
+def _holder(server: RunningServer) -> psutil.Process | None:
     """The process that holds a server; None if it has ended, even if another process now has its
     id."""
-    return same_process(one.pid, one.began)
+    return same_process(server.pid, server.began)
 
 
 def _start_time(pid: int) -> float:
@@ -297,13 +297,13 @@ def _refuse_second(store: str) -> None:
             )
 
 
-def _reserve(note: Path, one: RunningServer) -> None:
+def _reserve(note: Path, server: RunningServer) -> None:
     """Write the note that a server is about to be up; there must be none yet."""
     try:
         with note.open("x") as file:
-            json.dump(asdict(one), file)
+            json.dump(asdict(server), file)
     except FileExistsError as error:
-        raise UserError(f"{one.store} is being started already") from error
+        raise UserError(f"{server.store} is being started already") from error
 
 
 def _forget(note: Path, pid: int) -> None:

@@ -62,7 +62,9 @@ def add_server_metrics(
             at_s = (phase.started_ns - started_ns) / 1e9
             inside = [row for row in own if row["phase"] == ordinal]
             if inside:
-                _add_usage(phase, own, inside, at_s, alone=starts.count(phase.started_ns) == 1)
+                _add_usage(
+                    phase, own, inside, at_s, starts_alone=starts.count(phase.started_ns) == 1
+                )
 
 
 def _add_usage(
@@ -71,10 +73,10 @@ def _add_usage(
     samples_inside: Sequence[Mapping[str, Any]],
     at_s: float,
     *,
-    alone: bool,
+    starts_alone: bool,
 ) -> None:
-    """Add the usage of one server process tree to the phase's. alone: no other phase began at the
-    same moment; phases of operations that are sent in turns do."""
+    """Add the usage of one server process tree to the phase's. starts_alone: no other phase began
+    at the same moment; phases of operations that are sent in turns do."""
     last = samples_inside[-1]
     span_s = last["at_s"] - at_s
     _add_metric(phase, "server_cpu_s", cpu_between(rows, at_s, last))
@@ -85,7 +87,7 @@ def _add_usage(
             phase.metrics["server_cores"] = total / span_s
         else:
             phase.missing["server_cores"] = "shorter than processor time is told in"
-        if count and alone:
+        if count and starts_alone:
             phase.metrics["server_cpu_us_per_op"] = total / count * 1e6
         elif count:
             phase.missing["server_cpu_us_per_op"] = "its operations took turns with others"

@@ -270,10 +270,14 @@ class _Clients:
     """Running clients and their records; each client has its own recorders."""
 
     def __init__(
-        self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int
+        self,
+        requests: Any,
+        streams: Sequence[Stream],
+        search_arguments: tuple[int, Params],
+        length_ns: int,
     ) -> None:
         self._next, self._streams, self._length_ns = requests, streams, length_ns
-        self._asked = asked  # k and the search parameters
+        self._asked = search_arguments  # k and the search parameters
         self.seen = [_unknown_outcome(one) for one in streams]
         self.records: list[list[tuple[Recorder, Recorder]]] = []
         self.done: list[tuple[int, int]] = []  # (sent, done), ns from the start

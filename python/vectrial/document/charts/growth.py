@@ -136,14 +136,14 @@ def _lines(
     looks: Looks,
     width: int,
     with_legend: bool,
-    below: Sequence[Chart] = (),
+    background: Sequence[Chart] = (),
 ) -> dict[str, Any]:
-    """A chart of lines. below: marks drawn below the lines."""
+    """A chart of lines. background: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)
-    if below:
-        chart = layer(*below, chart).resolve_scale(stroke="independent")
+    if background:
+        chart = layer(*background, chart).resolve_scale(stroke="independent")
     return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
 
@@ -158,13 +158,15 @@ class Forecasts:
     ahead: Sequence[tuple[float, float, float, float]]
 
 
-def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks) -> _Spec:
+def forecasts(
+    series_forecasts: Sequence[Forecasts], title: str, scale: float, looks: Looks
+) -> _Spec:
     """Measured values over the rows, and forecasts with their intervals beyond them.
 
     title: title of the values, which are multiplied by `scale`.
     """
     points, bands = [], []
-    for one in drawn:
+    for one in series_forecasts:
         name = {"series": looks.labels[one.series], "line": f"{one.series} {one.index}"}
         for rows, value in one.measured:
             said = description(
@@ -179,9 +181,12 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
             )  # fmt: skip
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        every = [value * scale for one in drawn for _, value in one.measured]
+        every = [value * scale for one in series_forecasts for _, value in one.measured]
         every += [
-            end * scale for one in drawn for _, _, low, high in one.ahead for end in (low, high)
+            end * scale
+            for one in series_forecasts
+            for _, _, low, high in one.ahead
+            for end in (low, high)
         ]
         log = Settings(type="log", padding=12, nice=False)
         x = channel(
@@ -189,7 +194,7 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
         )
         axis = Settings(format=",.6~r", values=log_ticks(every))
         y = channel("value:Q", title=f"{title} (log)", scale=log, axis=axis)
-        series = [one.series for one in drawn]
+        series = [one.series for one in series_forecasts]
         colours, shapes, _ = looks.scales(series)
         key = legend(with_legend, width, len(series))
         colour = channel("series:N", scale=colours, legend=key)

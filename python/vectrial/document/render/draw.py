@@ -50,12 +50,12 @@ def standalone_svg(figure: Figure) -> str:
     )
 
 
-def is_drawn(drawn: str) -> bool:
+def is_drawn(svg_text: str) -> bool:
     """True if an SVG text shows its figure rather than the reason why there is none."""
-    return _FAILED not in drawn
+    return _FAILED not in svg_text
 
 
-def png(drawn: str) -> bytes:
+def png(svg_text: str) -> bytes:
     """An SVG text as PNG, at twice its size.
 
     Raises:
@@ -64,7 +64,7 @@ def png(drawn: str) -> bytes:
     import vl_convert  # here: 100 MB that only what draws needs
 
     try:
-        return bytes(vl_convert.svg_to_png(drawn, scale=2))
+        return bytes(vl_convert.svg_to_png(svg_text, scale=2))
     except _REFUSALS as error:
         raise UserError(f"the figure cannot be drawn: {_first_line(error)}") from error
 

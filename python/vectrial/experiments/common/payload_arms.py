@@ -35,23 +35,23 @@ def own_columns(schema: Schema, types: Iterable[FieldType], count: int) -> list[
     return names[:count]
 
 
-def load_arm(context: Context, arm: str, columns: pa.Table) -> Phase:
+def load_arm(context: Context, arm_name: str, columns: pa.Table) -> Phase:
     """The phase "arm": the context's rows with these columns, loaded into a separate empty store
     until they are ready.
 
-    arm: "none", "off", "on" or "fixed".
+    arm_name: "none", "off", "on" or "fixed".
     """
     rows = context.dataset.rows
-    table = pa.table({}) if arm == "none" else columns
+    table = pa.table({}) if arm_name == "none" else columns
     dataset = generated_columns.with_columns(context.dataset, table)
-    schema = generated_columns.schema_of(context, table, indexed=arm != "off")
+    schema = generated_columns.schema_of(context, table, indexed=arm_name != "off")
     started = perf_counter_ns()
-    with context.second_store(f"payload-{arm}") as store:
+    with context.second_store(f"payload-{arm_name}") as store:
         load, steps = generated_columns.load_collection(context, store, dataset, schema)
         count = store.count()
     phase = Phase("arm", started, perf_counter_ns())
     phase.params = {
-        "payload_index": arm,
+        "payload_index": arm_name,
         "fields": len(schema.fields),
         "batch_rows": context.batch_rows,
     }

@@ -107,10 +107,10 @@ def split_non_neighbours(context: Context, count: int) -> tuple[Context, NDArray
     return context, rows
 
 
-def _queries_within(truth: Truth, most: int) -> int:
-    """Number of first queries that together have at most `most` neighbours."""
+def _queries_within(truth: Truth, neighbours: int) -> int:
+    """Number of first queries that together have at most `neighbours` neighbours."""
     _, first = np.unique(truth.accept_ids, return_index=True)
     of = np.searchsorted(truth.accept_offsets, first, side="right") - 1
     queries = len(truth.accept_offsets) - 1
     together = np.cumsum(np.bincount(of, minlength=queries))
-    return int(np.searchsorted(together, most, side="right"))
+    return int(np.searchsorted(together, neighbours, side="right"))

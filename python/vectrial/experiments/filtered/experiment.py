@@ -292,7 +292,7 @@ class Filtered(Experiment):
                     yield from self._searches(there, asked, arm, one)
 
     def _conditions(
-        self, context: Context, made: PredicateColumns, arm: str
+        self, context: Context, columns: PredicateColumns, arm: str
     ) -> Iterator[_Condition]:
         """The conditions of searches in an arm's store, after the search without a filter."""
         yield _data_condition(context, 1.0)
@@ -301,12 +301,12 @@ class Filtered(Experiment):
                 yield _data_condition(context, wanted)
         for name in self._made_columns:
             for share in self._selectivities:
-                each = PREDICATES[name](made, share)
-                yield _Condition(name, share, each, {"pivots": made.pivots})
+                each = PREDICATES[name](columns, share)
+                yield _Condition(name, share, each, {"pivots": columns.pivots})
         share = self.depth_selectivity
         for shape in dict.fromkeys(self.shapes):
             for depth in sorted(set(self.depths)):
-                where = shape_filter(made, shape, depth, share)
+                where = shape_filter(columns, shape, depth, share)
                 yield _Condition(shape, share, where, {"depth": depth})
 
     def _searches(

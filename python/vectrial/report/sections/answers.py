@@ -136,11 +136,11 @@ class _Questions:
         found: _Candidates,
         show: Callable[[float], str],
         what: str = "",
-        said: str = "",
+        remark: str = "",
     ) -> Answer | None:
         """The first candidate, or all that are not shown to be worse.
 
-        show: formats a value. what: text after the answer's value. said: remark on the first one,
+        show: formats a value. what: text after the answer's value. remark: remark on the first one,
             before the bounds of the claim.
         """
         if not found.spreads:
@@ -150,7 +150,7 @@ class _Questions:
         source = source_of(found.points[first], metric=found.metric)
 
         def card(bound: str) -> Answer:
-            return Answer(question, labels[first], value + what, f"{said}{bound}", first, source)
+            return Answer(question, labels[first], value + what, f"{remark}{bound}", first, source)
 
         if not found.rivals:
             return card(_no_rival_remark(found))
@@ -172,10 +172,10 @@ class _Questions:
         decisions = dict(zip(family, decide([*family.values()], THRESHOLD), strict=True))
         level = [first, *(s for s, one in decisions.items() if one.kind is not VerdictKind.WORSE)]
         behind = [s for s, one in decisions.items() if one.kind is VerdictKind.WORSE]
-        said += _reason([decisions[series] for series in level[1:]])
+        remark += _reason([decisions[series] for series in level[1:]])
         if behind:
             best = show(found.spreads[behind[0]].median)
-            said += f" Shown to be behind: {labels[behind[0]]}, {best}."
+            remark += f" Shown to be behind: {labels[behind[0]]}, {best}."
         names = [labels[series] for series in level]
         if len(names) > _NAMED:
             names[_NAMED:] = [f"{len(names) - _NAMED} more"]
@@ -185,7 +185,7 @@ class _Questions:
             question,
             " or ".join(names),
             (low if low == high else f"{low} to {high}") + what,
-            " ".join([said, *_unjudged_sentence(labels, found, family)]),
+            " ".join([remark, *_unjudged_sentence(labels, found, family)]),
             source=source,
         )
 

@@ -187,22 +187,22 @@ def _implausible_speedups(run: RunData) -> str | None:
     )
 
 
-def _raised_parameter(less: Point, more: Point) -> str | None:
-    """The one parameter that is greater in `more`, if two searches differ in nothing else and
-    `more` has no lower recall; otherwise None."""
-    if less.index_params != more.index_params or less.params.keys() != more.params.keys():
+def _raised_parameter(first: Point, second: Point) -> str | None:
+    """The one parameter that is greater in `second`, if two searches differ in nothing else and
+    `second` has no lower recall; otherwise None."""
+    if first.index_params != second.index_params or first.params.keys() != second.params.keys():
         return None
-    differ = [name for name, value in more.params.items() if value != less.params[name]]
-    if len(differ) != 1 or (more.value("recall_mean") or 0) < (less.value("recall_mean") or 0):
+    differ = [name for name, value in second.params.items() if value != first.params[name]]
+    if len(differ) != 1 or (second.value("recall_mean") or 0) < (first.value("recall_mean") or 0):
         return None
-    low, high = less.params[differ[0]], more.params[differ[0]]
+    low, high = first.params[differ[0]], second.params[differ[0]]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high))
     return differ[0] if numbers and low < high else None
 
 
-def _speedup(less: Point, more: Point) -> float:
-    """Least ratio of the speed of `more` to that of `less`, by the spread of both."""
-    slow, fast = less.spread("qps"), more.spread("qps")
+def _speedup(first: Point, second: Point) -> float:
+    """Least ratio of the speed of `second` to that of `first`, by the spread of both."""
+    slow, fast = first.spread("qps"), second.spread("qps")
     return fast.low / slow.high if slow and fast and slow.high else 0.0
 
 

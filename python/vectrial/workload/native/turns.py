@@ -19,7 +19,7 @@ from vectrial.workload.turn_load import LoadRemainder, Piece
 
 
 class NativeTurns:
-    """A `Taker` of the engine's clients, which are connected and warm once it is constructed.
+    """A `TurnSender` of the engine's clients, which are connected and warm once it is constructed.
 
     Args:
         queries: float32 (q, d), the dataset's queries. judge: judge of their truth.
@@ -59,7 +59,7 @@ class NativeTurns:
         self._session.__enter__()
 
     def send(self, length_ns: int) -> Piece:
-        """Send for this long; see `Taker.send`."""
+        """Send for this long; see `TurnSender.send`."""
         outcome = self._session.take(length_ns)
         (record,) = outcome["classes"]
         if self._warmup is None:
@@ -78,7 +78,7 @@ class NativeTurns:
         )
 
     def end(self) -> LoadRemainder:
-        """Stop sending; see `Taker.end`."""
+        """Stop sending; see `TurnSender.end`."""
         self._session.__exit__()
         warmup = self._warmup if self._warmup is not None else Recorder(self._judge)
         return LoadRemainder(warmup, sum(count for _, count, _ in warmup.errors()), AnswerLog())

@@ -43,7 +43,7 @@ class _ClientTurn:
 
 
 class PoolTurns:
-    """A `Taker` of clients in this process, which are warm once it is constructed.
+    """A `TurnSender` of clients in this process, which are warm once it is constructed.
 
     Raises:
         StoreError: an answer cannot be judged.
@@ -68,7 +68,8 @@ class PoolTurns:
         return _ClientPosition(_blocks(pool, pool.passes(client, begins, rng)), iter(()))
 
     def send(self, length_ns: int, begin_ns: int = 0) -> Piece:
-        """Send for this long, see `Taker.send`; from `begin_ns` on, or now if that has passed."""
+        """Send for this long, see `TurnSender.send`; from `begin_ns` on, or now if that has
+        passed."""
         while (left_ns := begin_ns - perf_counter_ns()) > 0:
             time.sleep(left_ns / 1e9)
         begin_ns = begin_ns or perf_counter_ns()
@@ -102,7 +103,7 @@ class PoolTurns:
         return _ClientTurn((started, pool.ended[client]), first, later)
 
     def end(self) -> LoadRemainder:
-        """Stop sending; see `Taker.end`."""
+        """Stop sending; see `TurnSender.end`."""
         self._crew.close()
         pool = self._pool
         gains = None if pool.scorer is None else pool.scorer.all()

@@ -48,7 +48,8 @@ class PackedRemainder:
 
 
 class SdkTurns:
-    """A `Taker` of clients in other processes, which are connected and warm once it is constructed.
+    """A `TurnSender` of clients in other processes, which are connected and warm once it is
+    constructed.
 
     Args:
         whole: the combined share of all processes. judge: judge of its truth.
@@ -69,7 +70,7 @@ class SdkTurns:
             self._opened = opened.pop_all()
 
     def send(self, length_ns: int) -> Piece:
-        """Send for this long; see `Taker.send`."""
+        """Send for this long; see `TurnSender.send`."""
         begin_ns = perf_counter_ns() + _LEAD_NS
         for pipe in self._pipes:
             pipe.send((begin_ns, length_ns))
@@ -88,7 +89,7 @@ class SdkTurns:
         return merge(Recorder.unpack(one, self._judge) for one in packed)
 
     def end(self) -> LoadRemainder:
-        """Stop sending; see `Taker.end`."""
+        """Stop sending; see `TurnSender.end`."""
         if self._rest is None:
             with self._opened:
                 for pipe in self._pipes:

@@ -282,7 +282,7 @@ def _remaining_plan(plan: Plan, part: PartPlan, folder: Path | None) -> Plan:
     """The plan of a part without the trials that `folder` has; without a folder, the whole plan."""
     if folder is None:
         return plan
-    return run_command.left_of(plan, folder / part.part.name, stderr_console())
+    return run_command.remaining_plan(plan, folder / part.part.name, stderr_console())
 
 
 def _part_objects(

@@ -150,24 +150,24 @@ def _section(slug: str, run: RunData) -> list[Block]:
     return found
 
 
-def _searchable(name: str, one: MeasuredPart) -> list[Table]:
-    run = one.run
+def _searchable(name: str, part: MeasuredPart) -> list[Table]:
+    run = part.run
     return _without_series(
         searchable.table(
             f"searchable-{name}",
-            f"When a load is acknowledged, found and indexed: {one.dataset}",
+            f"When a load is acknowledged, found and indexed: {part.dataset}",
             run.points_named("searchable"),
             run,
         )
     )
 
 
-def _kinds(name: str, one: MeasuredPart) -> list[Table]:
-    run = one.run
+def _kinds(name: str, part: MeasuredPart) -> list[Table]:
+    run = part.run
     return _without_series(
         storage.table(
             f"storage-kinds-{name}",
-            f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
+            f"Bytes on disk by kind of file, and beside the raw bytes: {part.dataset}",
             list({p.series: p for p in run.points_named("settled")[::-1]}.values())[::-1],
             run,
         )

@@ -80,9 +80,9 @@ class ReportTable:
         return tuple(note for note in line.cells[metric].notes if note not in column)
 
 
-def system(store: str, here: str) -> str:
+def system(store: str, measured_store: str) -> str:
     """'Longbow → reference server': a system, and what was measured in its place."""
-    return f"{store} → {here}" if here else store
+    return f"{store} → {measured_store}" if measured_store else store
 
 
 def section_of(experiment: str) -> str:

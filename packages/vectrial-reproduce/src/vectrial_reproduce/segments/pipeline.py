@@ -62,14 +62,14 @@ class StepOutcome:
     resumed: list[int] = field(default_factory=list)
     most_bytes: int = 0
 
-    def raise_failed(self, step: str, of: int) -> None:
+    def raise_failed(self, step: str, total: int) -> None:
         """Raise `StoreError` if any segment failed; the message names each."""
         if not self.failed:
             return
         said = [f"segment {number}: {why}" for number, why in sorted(self.failed.items())]
         more = f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else ""
         raise StoreError(
-            f"{step}: {len(said)} of {of} segments failed: {'; '.join(said[:_MOST_SAID])}{more}"
+            f"{step}: {len(said)} of {total} segments failed: {'; '.join(said[:_MOST_SAID])}{more}"
         )
 
 
@@ -210,9 +210,9 @@ class Pipeline:
             for key in self._objects.keys(kind):
                 self._objects.delete(key)
 
-    def show(self, done: int, of: int) -> None:
+    def show(self, done: int, total: int) -> None:
         """Show how many indexes are finished."""
-        self._progress(done, of, "indexing segments")
+        self._progress(done, total, "indexing segments")
 
     @property
     def settings(self) -> PipelineSettings:

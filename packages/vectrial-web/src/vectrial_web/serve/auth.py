@@ -80,9 +80,9 @@ class Access:
             return False
         return address.is_loopback or not self.local
 
-    def is_right_token(self, given: str) -> bool:
+    def is_right_token(self, token: str) -> bool:
         """True if the token is right, in a time that does not reveal how much of it is right."""
-        return self.token is not None and hmac.compare_digest(_hash(given), _hash(self.token))
+        return self.token is not None and hmac.compare_digest(_hash(token), _hash(self.token))
 
     def has_too_many_failures(self) -> bool:
         """True if too many wrong tokens were tried in the last minute."""
@@ -118,9 +118,9 @@ class Access:
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "") if self.token else ""
         return hmac.new(self._form_key, _hash(session), hashlib.sha256).hexdigest()
 
-    def has_form_token(self, headers: Headers, given: str) -> bool:
+    def has_form_token(self, headers: Headers, token: str) -> bool:
         """True for a form with the token of its session."""
-        return hmac.compare_digest(_hash(given), _hash(self.form_token(headers)))
+        return hmac.compare_digest(_hash(token), _hash(self.form_token(headers)))
 
     def admits(self, headers: Headers) -> bool:
         """True for a request with a session, or with the token itself."""

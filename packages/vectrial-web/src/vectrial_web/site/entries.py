@@ -152,7 +152,7 @@ class _Reader:
     # -- one answer ------------------------------------------------------------------------------
 
     def _answer(
-        self, question: Question, like: RankingTerms, points: list[Point]
+        self, question: Question, terms: RankingTerms, points: list[Point]
     ) -> StoreEntry | None:
         metric = all_metrics()[question.metric]
         base = None
@@ -162,7 +162,7 @@ class _Reader:
                 return None
         best = self._best(question, points)
         if best is None:
-            return self._unranked_entry(question, like, points)
+            return self._unranked_entry(question, terms, points)
         values = {} if question.among else self._values(best, metric.name)
         share = None
         if question.among:
@@ -176,7 +176,7 @@ class _Reader:
             why = "; ".join(filter(None, (_NO_PRICES, why)))
         if base is not None and not why:
             why = self._why_unranked(question, base, self._values(base, metric.name))
-        entry = self._entry(question, like, best, self._cells(question, best, base), why)
+        entry = self._entry(question, terms, best, self._cells(question, best, base), why)
         base_values = {} if base is None else self._values(base, metric.name)
         return replace(entry, values=values, base=base_values, share=share)
 
@@ -187,7 +187,7 @@ class _Reader:
         return max(able, key=lambda p: sign * (p.value(metric.name) or 0.0), default=None)
 
     def _unranked_entry(
-        self, question: Question, like: RankingTerms, points: list[Point]
+        self, question: Question, terms: RankingTerms, points: list[Point]
     ) -> StoreEntry:
         """The answer of a series without a point that counts."""
         state: Tone
@@ -210,7 +210,7 @@ class _Reader:
         count = len(question.shown) + (question.against is not None)
         count += len(_PRICES) if question.priced else 0
         cells = (head, *[absent_cell()] * (count - 1))
-        return self._entry(question, like, first, cells, why, state)
+        return self._entry(question, terms, first, cells, why, state)
 
     def _cells(self, question: Question, point: Point, base: Point | None) -> tuple[Cell, ...]:
         cells = [self._metric_cell(point, name) for name, _ in question.shown]
@@ -236,7 +236,7 @@ class _Reader:
     def _entry(
         self,
         question: Question,
-        like: RankingTerms,
+        terms: RankingTerms,
         point: Point,
         cells: tuple[Cell, ...],
         why: str,
@@ -245,9 +245,9 @@ class _Reader:
         trial = self._trials[point.phases[0].phase_id]
         quiet = tuple(plain_cell(one) for one in column_terms_of(question, point))
         label = label_of(self._run, point.series)
-        setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
+        setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(terms.terms)))
         return StoreEntry(
-            question.name, self._facts, like, point.series.store, trial.store_version or "", label,
+            question.name, self._facts, terms, point.series.store, trial.store_version or "", label,
             point.series, setting, (*quiet, *cells), {}, {}, None, point.repeats, tone, why,
             self._address(source_of(point, metric=question.metric)),
         )  # fmt: skip
@@ -271,14 +271,14 @@ class _Reader:
             return None
         return self._best(question, [p for p in same if key_of(against.by, p) == key])
 
-    def _common_terms(self, against: AnswerBaseline, point: Point) -> tuple[Any, ...]:
+    def _common_terms(self, baseline: AnswerBaseline, point: Point) -> tuple[Any, ...]:
         """The terms that a point and its baseline have in common."""
-        key = against.by, point.phases[0].phase_id
+        key = baseline.by, point.phases[0].phase_id
         if key not in self._rests:
             trial = self._trials[point.phases[0].phase_id]
             terms = measured_terms(self._run, trial, {**trial.params, **point.params})
-            fixed = {k: str(v) for k, v in terms.items() if k not in against.varies}
-            several = NODES in against.varies
+            fixed = {k: str(v) for k, v in terms.items() if k not in baseline.varies}
+            several = NODES in baseline.varies
             series = replace(point.series, nodes=0) if several else point.series
             arm = None if several else point.params.get("payload_index")
             self._rests[key] = (
@@ -332,12 +332,12 @@ class _Reader:
                 why = "its resources are not known"
             yield replace(self._entry(question, like, point, cells, why), values=values)
 
-    def _price_cells(self, one: PricedStore) -> tuple[Cell, ...]:
-        due = one.due
+    def _price_cells(self, priced: PricedStore) -> tuple[Cell, ...]:
+        due = priced.due
         return (
-            one.processors,
-            self._linked(one.memory),
-            self._linked(one.disk),
+            priced.processors,
+            self._linked(priced.memory),
+            self._linked(priced.disk),
             amount(None if due is None else due.per_million),
             amount(None if due is None else due.month),
         )

@@ -110,11 +110,11 @@ def _column_term_count(entry: StoreEntry) -> int:
     return next(len(q.quiet) for q in QUESTIONS if q.name == entry.question)
 
 
-def _ranking(question: Question, like: RankingTerms, entries: Sequence[StoreEntry]) -> TermRanking:
+def _ranking(question: Question, terms: RankingTerms, entries: Sequence[StoreEntry]) -> TermRanking:
     if question.against is not None:
-        return TermRanking(question, like, tuple(_verdicts_against_baseline(question, entries)))
+        return TermRanking(question, terms, tuple(_verdicts_against_baseline(question, entries)))
     if question.among:
-        return TermRanking(question, like, tuple(_by_broken_share(entries)))
+        return TermRanking(question, terms, tuple(_by_broken_share(entries)))
     metric = _PRICE if question.priced else all_metrics()[question.metric]
     able = [e for e in entries if not e.why]
     better = _better_pairs(metric, able)
@@ -130,7 +130,7 @@ def _ranking(question: Question, like: RankingTerms, entries: Sequence[StoreEntr
     places.sort(key=lambda place: (place.rank or 0, _rank_sort_key(metric, place.entry)))
     rest = [RankedEntry(entry) for entry in entries if entry.why]
     rest.sort(key=lambda p: ({"ok": 0, "absent": 1}.get(p.entry.tone, 2), p.entry.label))
-    return TermRanking(question, like, (*places, *rest))
+    return TermRanking(question, terms, (*places, *rest))
 
 
 def _by_broken_share(entries: Sequence[StoreEntry]) -> list[RankedEntry]:

@@ -50,10 +50,12 @@ def _weaviate(
     )
 
 
-def _lead_claim(text: str, metric: str, one: ClaimSide, other: ClaimSide, note: str = "") -> Claim:
+def _lead_claim(
+    text: str, metric: str, first: ClaimSide, second: ClaimSide, note: str = ""
+) -> Claim:
     """A claim that Milvus' figure over Weaviate's is larger on one side than on the other."""
     sides = [
-        replace(side, stores=stores) for side in (one, other) for stores in (_MILVUS, _WEAVIATE)
+        replace(side, stores=stores) for side in (first, second) for stores in (_MILVUS, _WEAVIATE)
     ]
     return Claim(text, metric, sides[0], sides[1], (sides[2], sides[3]), note=note)
 

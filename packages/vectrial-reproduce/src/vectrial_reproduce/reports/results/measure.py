@@ -74,14 +74,14 @@ def measure(
     seal_into(result, begun, places.results, accept_fewer=accept_fewer)
 
 
-def command(result: CommittedResult, own: Path, begun: Path | None) -> list[str]:
+def command(result: CommittedResult, folder: Path, run: Path | None) -> list[str]:
     """The words after `vectrial` that measure a result into its folder of runs, or complete a
     run."""
     form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
-    if begun is None:
-        return [*result.words, "--out", str(own), *form]
+    if run is None:
+        return [*result.words, "--out", str(folder), *form]
     options = [] if result.is_reproduction else _options_to_repeat(result.words[1:])
-    return [result.words[0], "--resume", str(begun), *options, *form]
+    return [result.words[0], "--resume", str(run), *options, *form]
 
 
 def _options_to_repeat(words: Sequence[str]) -> list[str]:
