@@ -13,7 +13,7 @@ from vectrial.analysis.fit import LimitsOutcome, fits
 from vectrial.analysis.run_data import load
 from vectrial.cli.fit import without_folders
 from vectrial.questions import fit as fit_question
-from vectrial.questions import least
+from vectrial.questions import least_limits
 from vectrial.report.build import build
 from vectrial.suite.model import read_suite
 
@@ -74,8 +74,8 @@ def test_a_library_in_a_process_with_limits(home: Path) -> None:
 @pytest.mark.server("redis-search")
 @pytest.mark.usefixtures("possible")
 def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(least, "_LEAST_CPUS", 0.5)  # fewer steps
-    monkeypatch.setattr(least, "_LEAST_BYTES", least.MIB)  # it has few rows
+    monkeypatch.setattr(least_limits, "_LEAST_CPUS", 0.5)  # fewer steps
+    monkeypatch.setattr(least_limits, "_LEAST_BYTES", least_limits.MIB)  # it has few rows
     words = ("fit", "redis-search", *SMALL, *QUICK, "--format", "jsonl")
     done = call(*words)
     assert done.code == 0, done.err

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
-from vectrial.questions.least import MIB, LeastLimits, LimitsRequest, Reply, seek
+from vectrial.questions.least_limits import MIB, LeastLimits, LimitsRequest, Reply, seek
 
 TOTAL = 64 * 2**30
 #: More steps than any search takes.

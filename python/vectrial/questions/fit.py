@@ -29,7 +29,7 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import DATASET, Bench, conduct, question
 from vectrial.questions.fit_suites import Baseline, FitRequirements, FitSubject, FitSuites
-from vectrial.questions.least import LimitsRequest, Reply, seek
+from vectrial.questions.least_limits import LimitsRequest, Reply, seek
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import RESOLVED, toml_of
 from vectrial.servers.limits import why_no_limits

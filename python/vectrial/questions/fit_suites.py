@@ -11,7 +11,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import index_of, suite_of
-from vectrial.questions.least import LimitsRequest
+from vectrial.questions.least_limits import LimitsRequest
 from vectrial.run.prepare import plan_of
 from vectrial.suite.model import ExperimentRef, Prices, Suite
 from vectrial.util import formatting

@@ -17,9 +17,9 @@ from synthetic_runs import STORES, write_run
 from vectrial.model.errors import UserError
 from vectrial.results.database import DATABASE
 from vectrial_reproduce.reports import REPRODUCTIONS
-from vectrial_reproduce.reports.results import code, declared, measure, sealed, table
+from vectrial_reproduce.reports.results import code, declarations, measure, sealed, table
 from vectrial_reproduce.reports.results.__main__ import main
-from vectrial_reproduce.reports.results.declared import CommittedResult
+from vectrial_reproduce.reports.results.declarations import CommittedResult
 from vectrial_reproduce.reports.results.measure import NotMeasured, ResultFolders
 from vectrial_reproduce.reports.results.sealed import CommittedState
 
@@ -46,7 +46,7 @@ def listed(tmp_path: Path, content: str) -> Path:
     """A folder of results with this list."""
     results = tmp_path / "docs" / "results"
     results.mkdir(parents=True)
-    (results / declared.LIST).write_text(content)
+    (results / declarations.LIST).write_text(content)
     return results
 
 
@@ -57,12 +57,12 @@ def suite(tmp_path: Path, seconds: float = 0.1) -> Path:
 
 
 def test_every_bundle_has_an_entry_and_every_entry_its_bundle() -> None:
-    entries = declared.read(RESULTS)
+    entries = declarations.read(RESULTS)
     assert {one.name for one in entries if not one.pending} == sealed.folders(RESULTS)
 
 
 def test_every_suite_and_every_report_is_measured_by_an_entry() -> None:
-    entries = declared.read(RESULTS)
+    entries = declarations.read(RESULTS)
     words = {word for one in entries for word in one.words}
     files = (*ROOT.glob("suites/*.toml"), *ROOT.glob("packages/*/src/*/suites/*.toml"))
     suites = {path.relative_to(ROOT).as_posix() for path in files}
@@ -316,15 +316,15 @@ def test_what_was_never_measured_is_stale() -> None:
 )
 def test_an_invalid_list_is_refused(tmp_path: Path, entry: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
-        declared.read(listed(tmp_path, f"[a]\n{entry}\n"))
+        declarations.read(listed(tmp_path, f"[a]\n{entry}\n"))
 
 
 def test_a_result_is_chosen_by_its_name_or_its_folder(tmp_path: Path) -> None:
     names = ("demo", "durability/milvus", "durability/libraries")
     every = [CommittedResult(name, ("run", "a.toml")) for name in names]
-    assert declared.chosen(every, []) == every
-    assert declared.chosen(every, ["durability"]) == every[1:]
-    assert declared.chosen(every, ["demo"]) == every[:1]
+    assert declarations.chosen(every, []) == every
+    assert declarations.chosen(every, ["durability"]) == every[1:]
+    assert declarations.chosen(every, ["demo"]) == every[:1]
     with pytest.raises(UserError, match="no result 'dem'"):
-        declared.chosen(every, ["dem"])
+        declarations.chosen(every, ["dem"])
     assert main([str(tmp_path)]) == 2

@@ -25,7 +25,7 @@ from vectrial.util.file_names import slug
 from vectrial.util.version import version
 from vectrial_web.serve.files import DATA, table_file, tables_of
 from vectrial_web.site.entries import RunFacts, StoreEntry, entries_of
-from vectrial_web.site.measured import FrontPoint, Glance, fronts_of, glances_of
+from vectrial_web.site.glances import FrontPoint, Glance, fronts_of, glances_of
 from vectrial_web.site.places import SitePlace, run_page
 from vectrial_web.site.questions import machine_of
 from vectrial_web.site.values import Values

@@ -26,7 +26,7 @@ from vectrial.stats.verdict import THRESHOLD
 from vectrial.util import formatting
 from vectrial_web.site import tables
 from vectrial_web.site.entries import StoreEntry
-from vectrial_web.site.measured import Glance
+from vectrial_web.site.glances import Glance
 from vectrial_web.site.pages import SHEETS, Site
 from vectrial_web.site.places import dataset_page, question_page, store_page
 from vectrial_web.site.questions import QUESTIONS, Question

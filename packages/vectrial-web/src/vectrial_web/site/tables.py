@@ -22,7 +22,7 @@ from vectrial.stats.verdict import VerdictKind
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 from vectrial_web.site.entries import RunFacts, StoreEntry, price_columns
-from vectrial_web.site.measured import POINTS, FrontPoint, Glance
+from vectrial_web.site.glances import POINTS, FrontPoint, Glance
 from vectrial_web.site.places import dataset_page, store_page
 from vectrial_web.site.questions import Question
 from vectrial_web.site.ranking import RankedEntry, TermRanking

@@ -36,7 +36,7 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.queries import draw_queries
-from vectrial_reproduce.experiments.index_pipeline import imported
+from vectrial_reproduce.experiments.index_pipeline import bulk_import
 from vectrial_reproduce.experiments.index_pipeline.embedding import text_embedder
 from vectrial_reproduce.experiments.index_pipeline.metrics import METRICS
 from vectrial_reproduce.experiments.index_pipeline.phases import phase_of, span_phases
@@ -184,7 +184,7 @@ class IndexPipeline(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.store.capabilities.bulk_import is not None:
-            yield from imported.run(context, point, self.part_mb << 20, self.concurrency)
+            yield from bulk_import.run(context, point, self.part_mb << 20, self.concurrency)
             load = ClosedLoop(1, min_s=self.min_s, max_s=self.max_s)
             model = context.store.capabilities.indexes[context.index.kind].search
             for setting in search_settings(model, self.search):

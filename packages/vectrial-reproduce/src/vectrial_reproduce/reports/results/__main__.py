@@ -27,7 +27,7 @@ from vectrial.report.pages import save
 from vectrial.util import formatting, interrupts
 from vectrial_reproduce.reports import committed, conclusions
 from vectrial_reproduce.reports.results import code, quiet, table
-from vectrial_reproduce.reports.results.declared import CommittedResult, chosen, read
+from vectrial_reproduce.reports.results.declarations import CommittedResult, chosen, read
 from vectrial_reproduce.reports.results.measure import ResultFolders, measure
 from vectrial_reproduce.reports.results.sealed import CommittedState
 from vectrial_reproduce.reports.results.sealed import committed as state_of

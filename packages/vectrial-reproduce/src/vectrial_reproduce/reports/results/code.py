@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from vectrial_reproduce.reports.results.declared import CommittedResult
+from vectrial_reproduce.reports.results.declarations import CommittedResult
 
 #: The checkout of this package.
 _HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from vectrial.results.database import RunBeingWritten
 from vectrial.util.children import python
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
-from vectrial_reproduce.reports.results.declared import CommittedResult
+from vectrial_reproduce.reports.results.declarations import CommittedResult
 from vectrial_reproduce.reports.results.sealed import RunOrigin, bundles, committed, facts, runs
 
 #: Name of a bundle in its folder.

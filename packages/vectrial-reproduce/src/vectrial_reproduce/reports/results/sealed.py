@@ -12,7 +12,7 @@ from vectrial.results.database import DATABASE
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial_reproduce.reports.folder import MANIFEST
-from vectrial_reproduce.reports.results.declared import CommittedResult
+from vectrial_reproduce.reports.results.declarations import CommittedResult
 
 #: Trials follow each other within the start of a server: a longer gap is a run that stood still,
 #: to be resumed later.
