@@ -1,4 +1,4 @@
-"""What grows with the rows in a run that measured several sizes of a dataset, and its forecasts."""
+"""Quantities that grow with the rows, in a run that measured several sizes, and their forecasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slices say of two stores that took turns."""
+"""Comparison of two stores that took turns, by their slices."""
 
 from __future__ import annotations
 

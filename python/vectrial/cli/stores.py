@@ -107,7 +107,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
 
 
 def _remedy(store: type[Store], available: Availability) -> str:
-    """How to make a store work, or how to prepare it before its first use."""
+    """A hint on how to make a store work, or how to prepare it before its first use."""
     if available.works or available.remedy or store.server is None:
         return available.remedy
     if available.works is None:

@@ -1,4 +1,4 @@
-"""What `vectrial tune` prints."""
+"""The output of `vectrial tune`."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_l
 @dataclass(frozen=True)
 class Target:
     """A store with an index, the data it is loaded with, and the lane of its requests: everything
-    that a plan knows of the place where an experiment runs. nodes: of its cluster; hosts: each on
-    a host of its own."""
+    that a plan knows of the place where an experiment runs. nodes: number of nodes of its cluster;
+    hosts: each node is on a host of its own."""
 
     store: type[Store]
     index: Index

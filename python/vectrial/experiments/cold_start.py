@@ -69,8 +69,8 @@ class ColdStart(Experiment):
     """Search a warm server, stop it, start it again and search at once; then once more with nothing
     of its files in the page cache, which needs `data_disk` in [placement].
 
-    search: search parameters; lists are grids. clients: of the closed loop. duration_s: of each
-    phase.
+    search: search parameters; lists are grids. clients: closed-loop clients. duration_s: seconds of
+    each phase.
     """
 
     name: ClassVar[str] = "cold_start"

@@ -79,8 +79,8 @@ class MemoryCeiling(Experiment):
     `[placement]`: a group that is made later would not hold what was loaded before.
 
     ceilings: falling shares of the resident memory.
-    clients: of the closed loop, in the native lane. search: search parameters; lists are grids.
-    duration_s: of each step; at most three seconds, so that what a server did before it
+    clients: closed-loop clients, in the native lane. search: search parameters; lists are grids.
+    duration_s: seconds of each step; at most three seconds, so that what a server did before it
         ended is reported before the trial is given up.
     """
 

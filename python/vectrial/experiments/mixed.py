@@ -342,8 +342,8 @@ def _judge(
 class _Script:
     """Operations in their order, made before the clock starts.
 
-    subjects: of a search the query's number, else the row's id.
-    versions: of every row that a write touches, in order; the first is the dataset's own.
+    subjects: for a search the query's number, else the row's id.
+    versions: vectors of every row that a write touches, in order; the first is the dataset's own.
     rows: id → position in the dataset of the row whose metadata it has.
     """
 

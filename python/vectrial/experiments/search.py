@@ -100,7 +100,8 @@ class Search(Experiment):
     arrivals: "poisson" (seeded), "constant", or "trace".
     trace: arrival times in seconds, ascending: a list, or the path of a file with one in each
         line. It is played at its own pace, or stretched to each of `rates` where these are given.
-    duration_s: of each phase, after the warm-up (10 s); a trace ends earlier when it is over.
+    duration_s: seconds of each phase, after the warm-up (10 s); a trace ends earlier when it is
+        over.
     in_flight: requests in flight at most; an arrival that finds no room waits, and is counted. In
         the sdk lane, clients: at most 64, in threads of as many processes as there are cores; in
         the embedded lane, 64 threads of one process, or one where a store allows no more.

@@ -94,10 +94,12 @@ class SearchDuringBuild(Experiment):
     of them are there. If too few are left over, the last queries of the dataset are not asked.
 
     added: shares of all rows that are inserted while searching; the others are there before.
-    clients: of the closed loop, in the native lane. search: search parameters; lists are grids.
-    duration_s: of the idle phases. max_s: the searches end then, even if the index is not built.
-    warmup_queries: of each client before each phase, for at most five seconds: a server that
-        compiles its code while it runs is slow at first, and would seem faster while it builds.
+    clients: closed-loop clients, in the native lane. search: search parameters; lists are grids.
+    duration_s: seconds of the idle phases. max_s: the searches end then, even if the index is not
+        built.
+    warmup_queries: warm-up of each client before each phase, for at most five seconds: a server
+        that compiles its code while it runs is slow at first, and would seem faster while it
+        builds.
     """
 
     name: ClassVar[str] = "search_during_build"

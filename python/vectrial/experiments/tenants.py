@@ -72,7 +72,7 @@ _SHEET = Sheet(
 
 
 class Isolation(StrEnum):
-    """What keeps the tenants apart."""
+    """Ways to separate the tenants."""
 
     COLLECTION = "collection"
     PARTITION = "partition"
@@ -99,8 +99,8 @@ class Tenants(Experiment):
 
     isolation: "collection", "partition" (where the store has them) or "filter". tenants: how many.
     added: share of the largest tenant's rows that come while the other is searched. search:
-    search parameters; lists are grids. clients: of the closed loop. duration_s: of the phase
-    alone. max_s: of the other, at most.
+    search parameters; lists are grids. clients: closed-loop clients. duration_s: seconds of the
+    phase alone. max_s: longest time of the other phase.
     """
 
     name: ClassVar[str] = "tenants"

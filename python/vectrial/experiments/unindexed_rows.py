@@ -74,9 +74,9 @@ class UnindexedRows(Experiment):
     A search that sees every earlier write comes before the timed ones.
 
     unindexed: shares of the rows that are inserted last; 0: none, as a baseline.
-    clients: of the closed loop. search: search parameters; lists are grids.
-    duration_s: of each phase. warmup_queries: of each client before each phase, for at most five
-        seconds: a server that compiles its code while it runs is slow at first.
+    clients: closed-loop clients. search: search parameters; lists are grids.
+    duration_s: seconds of each phase. warmup_queries: warm-up of each client before each phase, for
+        at most five seconds: a server that compiles its code while it runs is slow at first.
     """
 
     name: ClassVar[str] = "unindexed_rows"

@@ -85,7 +85,7 @@ class Subject:
 
     make: creates a new store of the same kind in a folder.
     queries: (q, d). judge: knows their true neighbours among `rows`, for `k`.
-    at_node: of each node of a cluster, opens the loaded store there.
+    at_node: for each node of a cluster, a function that opens the loaded store there.
     read_only: somebody else made the collection: nothing is made beside it in its server, and
         searches leave its settings as they are.
     """

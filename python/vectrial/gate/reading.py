@@ -143,7 +143,7 @@ def check_answers(subject: Subject, report: GateResults) -> float:
 
 
 def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
-    """How coarsely the store, as it declares, compares distances. The result is the power of the
+    """The declared rounding with which the store compares distances. The result is the power of the
     distance that it compares, and a function of the query's length that gives the largest
     difference it cannot tell apart. None if distances are as fine as any float32 sum."""
     score = subject.can.scores[subject.schema.metric]

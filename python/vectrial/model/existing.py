@@ -71,7 +71,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Attaching:
-    """How a store reads collections that somebody else made.
+    """A store's declaration of how it reads collections that somebody else made.
 
     settings: search parameters that are settings of the collection there: searches use the values
         that it has.

@@ -27,8 +27,8 @@ def serial(seconds: float, ran_s: float, waited_s: float) -> bool:
 
 @dataclass(frozen=True)
 class TurnTime:
-    """How long a load takes turns: `seconds` of all its slices together, and the least time of each
-    slice that counts."""
+    """Time for which a load takes turns: `seconds` of all its slices together, and the least time
+    of each slice that counts."""
 
     seconds: float
     slice_s: float = SLICE_S

@@ -44,7 +44,7 @@ class Measurer(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """Where and how a question is measured.
+    """The settings under which a question is measured.
 
     out: folder in which each run has a folder of its own; by default `runs`. resume: the run folder
         of a question that goes on; the question must be the same.

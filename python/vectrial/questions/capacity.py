@@ -1,4 +1,4 @@
-"""How much load a store sustains: the highest QPS with p99, recall and errors within limits."""
+"""The highest QPS that a store sustains with p99, recall and errors within limits."""
 
 from __future__ import annotations
 

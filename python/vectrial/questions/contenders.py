@@ -1,4 +1,4 @@
-"""Which stores and which data of this machine are compared unless somebody says."""
+"""The stores and the data of this machine that are compared by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How small a machine holds a store: the least memory and processor time within limits."""
+"""The smallest machine for a store: the least memory and processor time within limits."""
 
 from __future__ import annotations
 
@@ -99,9 +99,10 @@ def fit(
         rate: searches per second, on a schedule (open loop). clients: in its place, clients that
             wait for each answer (closed loop).
         index, params, search, lane, k: as in `capacity`.
-        seconds: duration of the searches that count. warmup_seconds: of those before them.
-        confirm_seconds: of those that confirm the answer, in so many `confirmations`, each with a
-            new load.
+        seconds: duration of the searches that count. warmup_seconds: duration of the searches
+            before them.
+        confirm_seconds: duration of the searches that confirm the answer, in `confirmations` steps,
+            each with a new load.
         resolution: the search ends when the least memory that holds and the greatest that does not
             are this close, as a share.
         prices: adds the cost per month.

@@ -63,7 +63,7 @@ class FitRequirements:
 
 @dataclass(frozen=True)
 class FitSubject:
-    """What is measured: the data, the index and the search of every store."""
+    """The subject of the question: the data, the index and the search of every store."""
 
     dataset: str
     rows: int | None

@@ -65,7 +65,7 @@ class QuickQuestion:
 
 @dataclass(frozen=True)
 class QuickChoice:
-    """What is measured in the time there is.
+    """The choice of what to measure in the time available.
 
     options: the time and what was asked for. shape: the whole dataset. skipped: stores that are not
         measured. text: the suite as TOML, with comments.
@@ -165,8 +165,8 @@ def quick(
     Args:
         stores: names of stores; by default those that work here in process, as many as fit.
         dataset: name of a dataset, or a file of vectors, which is imported; word vectors unless
-            given. metric: of a file: "cosine", "l2" or "ip". rows: the first of the dataset; by
-            default as many as fit.
+            given. metric: metric of a file: "cosine", "l2" or "ip". rows: the first rows of the
+            dataset; by default as many as fit.
         recall: mean recall at which stores are compared. k: neighbours per query. clients: that
             search at once. minutes: time for everything.
         bench: where and how to measure.
@@ -195,7 +195,7 @@ def choose(
     fetching: Progress | None,
     bench: Bench,
 ) -> QuickChoice:
-    """What `quick` would measure; see there for the arguments.
+    """The choice that `quick` would measure; see there for the arguments.
 
     fetching: progress of a dataset that is fetched or imported; None: nothing is fetched unless it
         is a file.

@@ -1,4 +1,4 @@
-"""Which settings are fastest: index and search parameters of a store at a recall, within limits.
+"""The fastest index and search parameters of a store at a recall, within limits.
 
 Builds are measured one after the other, all into one run folder, and the last candidates in turns,
 into another.
@@ -86,7 +86,7 @@ def tune(
         memory_bytes: limit on the growth of resident memory while loading.
         indexes: kinds of index to try; by default the first that trades recall for speed.
         budget: number of builds. last: number of the best builds that are loaded again and measured
-            in turns. seconds: duration of a step. seed: of the search.
+            in turns. seconds: duration of a step. seed: seed of the search.
         lane, k: as in `capacity`.
         bench: where and how to measure.
 

@@ -139,7 +139,7 @@ class JobRunner:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a store needs to run here.
+    """The preparations that a store needs to run here.
 
     lacks: the reason why it cannot run; empty if it can. choice: the provider of its server.
     packages: folder of packages that its measuring process uses in place of the installed ones.
@@ -270,7 +270,7 @@ def _measure_job(
 
 
 def _turn_times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
-    """How long each waiting trial takes turns."""
+    """The time for which each waiting trial takes turns."""
     return {key: trial.experiment.turn_time(trial.point) for key, trial in waiting.items()}
 
 

@@ -42,7 +42,7 @@ class View(Watcher, Protocol):
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """How a plan is measured.
+    """Settings with which a plan is measured.
 
     same: fingerprints that datasets must have, by name and rows. allow_exposed: also measure
     servers that others on the network can reach. on: where to measure; see `vectrial.run.place`.

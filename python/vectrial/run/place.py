@@ -1,4 +1,4 @@
-"""Where a run is measured: on this machine, or on the machines of a cluster."""
+"""The place where a run is measured: this machine, or the machines of a cluster."""
 
 from __future__ import annotations
 

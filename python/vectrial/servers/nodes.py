@@ -32,7 +32,7 @@ class StartedCluster(Server, Generic[N]):
 
     Args:
         recipe, nodes, folder, log, cores, progress: see `LocalCluster`.
-        limits: of each node.
+        limits: limits of each node.
 
     provider: its name in facts.
     """

@@ -1,4 +1,4 @@
-"""Whether so few samples can hold a quantile: the one rule for every figure that is one."""
+"""The rule for how many samples a quantile needs, for every figure that is a quantile."""
 
 from __future__ import annotations
 

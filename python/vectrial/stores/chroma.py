@@ -24,7 +24,7 @@ _MISSING = "␀ no value"
 
 
 class ChromaBuild(vt.Params):
-    """m (`max_neighbors`), ef_construction: of the graph."""
+    """m (`max_neighbors`), ef_construction: parameters of the graph."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=1, le=100_000)

@@ -31,7 +31,7 @@ _FUNCTION = {
 
 
 class VssBuild(vt.Params):
-    """m, ef_construction: of the graph; the lowest layer has 2·m links."""
+    """m, ef_construction: parameters of the graph; the lowest layer has 2·m links."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=128, ge=1, le=100_000)

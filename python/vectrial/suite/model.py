@@ -99,7 +99,7 @@ class StoreRef(_Part):
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
     durability: as the suite's, for this store; "default" leaves it to the store.
     provider: source of the store's server; the first available unless set.
-    nodes: of the cluster that is started; a list measures each size.
+    nodes: number of nodes of the cluster that is started; a list measures each size.
     existing: a collection of a running server that is measured as it is: nothing is created,
         written or dropped. `index` and `params` then say which index it has.
     """
@@ -173,8 +173,8 @@ class Prices(_Part):
 
 @dataclass(frozen=True)
 class Rules:
-    """What a suite says of all its jobs alike; see `Suite`. providers: of stores' servers, by the
-    name of store and variant, where the suite names one."""
+    """The settings of a suite that apply to all its jobs; see `Suite`. providers: providers of
+    stores' servers, by the name of store and variant, where the suite names one."""
 
     k: int
     seed: int
@@ -190,11 +190,11 @@ class Rules:
 class Suite(_Part):
     """A whole suite file.
 
-    k: neighbours per query. repeats: of every trial; at least 3 for an interval.
-    order: of the stores within a repeat: as in the "suite"; "interleaved": every other repeat
+    k: neighbours per query. repeats: repeats of every trial; at least 3 for an interval.
+    order: order of the stores within a repeat: as in the "suite"; "interleaved": every other repeat
         backwards, so that a drift of the machine affects all stores alike; or "turns": all stores
         are loaded, and their searches take turns of a moment, so that they meet the same machine.
-    batch_rows: rows per insert when loading. seed: of every random choice.
+    batch_rows: rows per insert when loading. seed: seed of every random choice.
     durability: of acknowledged writes: "synced", "buffered" or "memory"; each store's default
         unless set.
     repeat_queries: timed searches repeat the dataset's queries exactly, which a store may cache;
@@ -367,7 +367,7 @@ def faults_of(
 
 
 def expected(message: str) -> str:
-    """What a value should be, from pydantic's message about it."""
+    """The values that are valid, in words, from pydantic's message about one that is not."""
     return message.removeprefix("Value error, ")
 
 

@@ -1,4 +1,4 @@
-"""Usage of a control group: of a server in a container, or one with limits.
+"""Usage of the control group of a server that is in a container or has limits.
 
 A group counts what every process in it has used, those included that came and went between two
 looks. Only a group that a process does not share with us is asked.

@@ -1,4 +1,5 @@
-"""What processes had of the processors: time that their threads ran, and that they waited to."""
+"""Scheduling of processes: the time that their threads ran, and the time that they waited to
+run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a trial ends: measured, invalid, or failed, and whose fault that is.
+"""The end of a trial: measured, invalid, or failed, and whose fault that is.
 
 At its time limit a signal of the parent ends it where it stands, and it keeps what it has measured.
 

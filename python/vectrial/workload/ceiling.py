@@ -53,8 +53,8 @@ def in_flight_for(clients: int | None, machines: int = 0) -> int:
 @dataclass(frozen=True)
 class Searches:
     """Searches whose ceiling is measured. protocol: one of `FAMILIES`. dialect: which of its
-    searches; see `Store.dialect`. dim: of the queries. k: rows of an answer. in_flight: requests at
-    once."""
+    searches; see `Store.dialect`. dim: dimension of the queries. k: rows of an answer. in_flight:
+    requests at once."""
 
     protocol: str
     dim: int
@@ -90,7 +90,7 @@ def measure(searches: Searches, placement: Placement) -> Ceiling:
 
 def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None:
     """Write into a phase of the native lane how near to its limits the client was, and mark the
-    phase if the client exceeded one. clients: of a closed loop; None for an open one."""
+    phase if the client exceeded one. clients: closed-loop clients; None for an open loop."""
     limits, placement = certificate.limits, certificate.placement
     metrics = phase.metrics
     seconds = (phase.ended_ns - phase.started_ns) / 1e9

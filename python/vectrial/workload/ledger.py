@@ -51,7 +51,7 @@ class ChangeOutcome:
 
 
 class RowLoss(StrEnum):
-    """How a row deviates from the last acknowledged change: some deviations are allowed."""
+    """Kinds of deviations of a row from the last acknowledged change; some are allowed."""
 
     LOST = "lost"  # acknowledged, promised, and not there
     OLD = "old"  # there as it was before a promised update
@@ -87,8 +87,8 @@ class BrokenRow:
 
 @dataclass
 class _Row:
-    """What is known of a row. base: the version that was found last. changes: later changes, each
-    with its version and the time of its acknowledgement; None: its outcome is unknown."""
+    """The known history of a row. base: the version that was found last. changes: later changes,
+    each with its version and the time of its acknowledgement; None: its outcome is unknown."""
 
     base: int = 0
     changes: list[tuple[int, int | None]] = field(default_factory=list)

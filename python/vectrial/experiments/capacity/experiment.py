@@ -57,8 +57,9 @@ class Capacity(Experiment):
         recall, that stays as it is. Else the least value is found that gives the recall.
     returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     arrivals: "poisson" (seeded) or "constant".
-    duration_s: of each phase while searching; more where the rate is low.
-    confirm_s: of each phase that confirms the answer. confirmations: how many of them must hold.
+    duration_s: seconds of each phase while searching; more where the rate is low.
+    confirm_s: seconds of each phase that confirms the answer. confirmations: number of phases that
+        must hold.
     resolution: how near the answer is to a rate that does not hold, as a share of it.
     most_rate: no greater rate is tried.
     """

@@ -57,7 +57,7 @@ def _settle(context: Context, settle_s: float) -> str | None:
 
 
 def size_phase(context: Context, name: str, started_ns: int) -> Phase:
-    """A phase with the bytes now: of the data, on disk, and as the store itself reports them."""
+    """A phase with the bytes of the data, on disk and as reported by the store, at this moment."""
     dataset, store = context.dataset, context.store
     metadata_bytes = 0 if dataset.metadata is None else dataset.metadata.nbytes
     phase = Phase(name, started_ns, started_ns)

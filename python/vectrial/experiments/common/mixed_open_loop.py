@@ -150,7 +150,7 @@ class OperationScript:
 
     A row is written at most once: inserted under a fresh id, or updated, or deleted, the latter two
     among the dataset's own. So no outcome depends on the order of two writes under way at once.
-    streams: of the kinds with a rate, in the order of `KINDS`. queries: of each search.
+    streams: one for each kind with a rate, in the order of `KINDS`. queries: query of each search.
     """
 
     def __init__(self, dataset: Dataset, mix: OpenLoopMix, seed: int) -> None:

@@ -236,8 +236,8 @@ class FilterProperties:
     """Properties of filters, on the rows and for the queries that they were used with.
 
     selectivity: share of the rows kept, for each query, (q,).
-    correlation: of a sample of the queries, of those whose filter keeps some rows and not all.
-    violations: of the answers looked at, those with a row that the filter does not keep.
+    correlation: correlation for a sample of the queries whose filter keeps some rows, but not all.
+    violations: number of checked answers with a row that the filter does not keep.
     """
 
     selectivity: NDArray[np.float64]

@@ -57,7 +57,7 @@ class TargetRows:
 class Crud(Experiment):
     """Create, read, update, delete, find by condition and find by vector.
 
-    samples: of each operation. max_s: an operation stops after so long, and says so.
+    samples: samples of each operation. max_s: an operation stops after this time, with a note.
     search: search parameters of find by vector (no lists).
     limit: most rows that find by condition asks for.
 

@@ -32,7 +32,7 @@ _STEP = 7919
 class RowMaker:
     """Makes rows out of a dataset's vectors, and recognises them.
 
-    history: of each row the versions that were ever asked for.
+    history: for each row, every version that was ever requested.
     """
 
     dataset: Dataset
@@ -95,7 +95,7 @@ def schema_of(dataset: Dataset, can: Capabilities, like: Schema) -> Schema:
 class Planner:
     """Chooses the changes of each round: `shares` of inserts, updates and deletes.
 
-    version: of the last change. next_id: of the next new row.
+    version: version of the last change. next_id: id of the next new row.
     """
 
     rng: np.random.Generator

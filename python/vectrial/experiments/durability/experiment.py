@@ -1,4 +1,4 @@
-"""What is kept through outages: rows inserted, updated and deleted while they come."""
+"""Durability under outages that come while rows are inserted, updated and deleted."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ class DurabilityExperiment(Experiment):
     disk of the store's own: `data_disk` in [placement]. So does `disk_full`; `out_of_memory` needs
     `server_memory` there, `node_kill` a cluster.
 
-    outages: kinds, each measured for itself. count: of each kind. rows: there before the first.
+    outages: kinds of outages, measured separately. count: outages of each kind. rows: rows that
+    exist before the first.
     rows_per_s: changed, `batch_rows` in one request. least_s, most_s: from the first change of a
     round to the outage. window_s: of buffered writes; unless given, what the store declares.
     """

@@ -68,7 +68,7 @@ class WritePace:
 
 @dataclass
 class OutageRecord:
-    """What came of all outages until now. broken: those after which a promise was broken, or the
+    """Results of all outages until now. broken: outages after which a promise was broken, or the
     store could not be read. answers_s, whole_s: after each, until something was read, and until
     all that was promised was."""
 
@@ -112,7 +112,7 @@ class OutageRecord:
 
 @dataclass(frozen=True)
 class _StoreReading:
-    """What a store holds after an outage. why: it could not be read."""
+    """The rows of a store after an outage. why: reason why they could not be read."""
 
     versions: Mapping[int, int]
     count: int = 0

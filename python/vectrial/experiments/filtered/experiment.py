@@ -119,7 +119,7 @@ class Filtered(Experiment):
         none unless given. shapes: "and", "or", "nested" (and and or in turn).
     pivots: of aligned and opposed predicates; as many distinct filters has each of the three.
     checks: queries that are asked once more, untimed, to look at every row of their answers.
-    search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
+    search: search parameters; lists are grids. clients: closed-loop clients, a number or a list.
     returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     min_s, max_s: as of search.
     """

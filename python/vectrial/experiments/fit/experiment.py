@@ -69,11 +69,11 @@ class Fit(Experiment):
         recall, that is set to the least value with a recall a little above `recall`.
     rate: searches per second, on a schedule that does not wait for answers (open loop).
     clients: in place of the schedule, clients that wait for each answer (closed loop).
-    duration_s: of the searches; more where the rate is low.
-    warmup_s: of searches at full speed before them, which do not count: of any store, within the
-        limits, in place of those that a store declares (`Capabilities.warm_up_s`).
+    duration_s: seconds of the searches; more where the rate is low.
+    warmup_s: seconds of searches at full speed before them, which do not count: of any store,
+        within the limits, in place of those that a store declares (`Capabilities.warm_up_s`).
     load_limit_s: a load may take so long, until every row is served by the index.
-    step, purpose: of the search that `vectrial fit` makes.
+    step, purpose: place in the search that `vectrial fit` makes.
     """
 
     name: ClassVar[str] = "fit"

@@ -52,7 +52,7 @@ class HybridSearch(Experiment):
     queries: rows taken out, at most. search: search parameters; lists are grids.
     sizes: fractions of the rows (at most 1), or numbers of rows, each measured for itself, and all
         of them as well; unless given, all alone. Rows that are taken out are counted among them.
-    clients: of the closed loop. min_s, max_s, warmup_queries: as of search, at each α.
+    clients: closed-loop clients. min_s, max_s, warmup_queries: as in `search`, at each α.
     """
 
     name: ClassVar[str] = "hybrid"

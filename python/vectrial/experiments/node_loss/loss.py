@@ -97,7 +97,8 @@ class Writes:
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What the nodes have. missing, returned: rows, the most of any node. counts: of each node."""
+    """The rows of the nodes after a fault. missing, returned: largest number of rows of any node.
+    counts: number of rows of each node."""
 
     missing: int
     returned: int

@@ -1,4 +1,4 @@
-"""What requests tell of the loss of a node: second by second, and in a few moments."""
+"""The effect of a lost node on requests, second by second and in a few moments."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ class RunbookExperiment(Experiment):
     - `reload`: all are deleted and inserted again, three times.
 
     script: the name of one of these, or the path of a file. search: search parameters; lists are
-    grids. clients: of the closed loop. min_s, max_s, warmup_queries: of each search.
-    steps: of a file, which are read when the run is planned.
+    grids. clients: closed-loop clients. min_s, max_s, warmup_queries: settings of each search.
+    steps: steps of a file, which are read when the run is planned.
     """
 
     name: ClassVar[str] = "runbook"

@@ -1,4 +1,4 @@
-"""Size on disk and in memory: of the loaded store, or on disk as the collection grows."""
+"""Size of the loaded store on disk and in memory, or its growth on disk with the collection."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Program(ABC):
 
     @abstractmethod
     def _first_use(self) -> str:
-        """What happens on first use, for messages.
+        """Description of what happens on first use, for messages.
 
         Raises:
             NoProgram: it cannot be fetched or built here.

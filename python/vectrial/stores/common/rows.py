@@ -38,7 +38,7 @@ Run = tuple[NDArray[np.int64], NDArray[np.int64]]  # ids ascending, their slots
 class Rows:
     """Rows of one collection.
 
-    schema: of the collection. keep_vectors: `vectors` holds one row per slot, dead ones too.
+    schema: schema of the collection. keep_vectors: `vectors` holds one row per slot, dead ones too.
     """
 
     def __init__(self, schema: Schema, *, keep_vectors: bool = False) -> None:

@@ -39,7 +39,7 @@ class SearchRequest:
 class ServerStore(Store):
     """A collection in a server, named after the store's folder: the same for the same folder.
 
-    collection_pattern: of that name, around 20 hexadecimal digits.
+    collection_pattern: pattern of that name, around 20 hexadecimal digits.
     native_port: the port that the native lane calls.
     """
 

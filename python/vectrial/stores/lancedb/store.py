@@ -45,7 +45,8 @@ class PqBuild(LanceIvfBuild):
 
 
 class LanceHnswBuild(LanceIvfBuild):
-    """m, ef_construction: of the graph inside each partition; the second is at least the first."""
+    """m, ef_construction: parameters of the graph inside each partition; the second is at least the
+    first."""
 
     m: int = Bound(default=20, ge=2, le=1024)
     ef_construction: int = Bound(default=300, ge=4, le=100_000)

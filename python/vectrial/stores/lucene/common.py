@@ -41,7 +41,7 @@ class SegmentParams(Spreading):
 
 
 class LuceneHnswBuild(SegmentParams):
-    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
+    """m, ef_construction: parameters of each segment's graph (the lowest layer has up to 2m links).
     segments: see `SegmentParams`."""
 
     m: int = Bound(default=16, ge=2, le=512)

@@ -34,7 +34,8 @@ _TYPES: Mapping[str, FieldType] = {
 
 @dataclass(frozen=True)
 class VectorField:
-    """A field of vectors. metric: None where each search says it. kind, params: of its index."""
+    """A field of vectors. metric: None where each search says it. kind, params: kind and parameters
+    of its index."""
 
     dim: int
     metric: Metric | None

@@ -43,8 +43,8 @@ class MilvusConsistency(StrEnum):
 
 
 class MilvusReads(Params):
-    """consistency: of the search. Milvus' own default is bounded. A strong search waits until
-    the clock of the query nodes has passed its own time, which ticks every 200 ms."""
+    """consistency: consistency level of the search. Milvus' own default is bounded. A strong search
+    waits until the clock of the query nodes has passed its own time, which ticks every 200 ms."""
 
     consistency: MilvusConsistency = MilvusConsistency.BOUNDED
 
@@ -60,8 +60,8 @@ class MilvusSpreading(Spreading):
 
 
 class MilvusHnswBuild(MilvusSpreading):
-    """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links).
-    shards, replication_factor: see `MilvusSpreading`."""
+    """m, ef_construction: parameters of the graph of each segment (the lowest layer has up to 2m
+    links). shards, replication_factor: see `MilvusSpreading`."""
 
     m: int = Bound(default=16, ge=2, le=2048)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
@@ -136,7 +136,7 @@ class IndexProgress:
     """Progress of the server with a collection.
 
     client: a `pymilvus.MilvusClient`. structure: whether the index of the vectors is something to
-        load: FLAT searches the rows. row_bytes: of the vector of a row.
+        load: FLAT searches the rows. row_bytes: bytes of a row's vector.
     """
 
     client: Any

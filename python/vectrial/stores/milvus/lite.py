@@ -33,7 +33,7 @@ _WRITE_ROWS = 1_000
 
 
 class LiteHnswBuild(vt.Params):
-    """m, ef_construction: of the graph of each segment."""
+    """m, ef_construction: parameters of the graph of each segment."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)

@@ -62,7 +62,8 @@ _LIMIT = 10
 
 @dataclass(frozen=True)
 class SearchTarget:
-    """What searches can compare with a query (see `TableNames`). metrics: those an index serves."""
+    """An expression that searches can compare with a query (see `TableNames`). metrics: metrics
+    that an index serves."""
 
     column: str
     expression: str

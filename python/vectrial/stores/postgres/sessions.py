@@ -25,7 +25,7 @@ JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'"""
 class Sessions:
     """The connections of one store. The first makes the extension where it is not there yet.
 
-    search_path: of every connection, where the extension is in no schema of the role's own path.
+    search_path: path of every connection, if the extension is outside the role's own path.
     """
 
     def __init__(self, address: Address) -> None:

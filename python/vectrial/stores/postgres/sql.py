@@ -64,8 +64,8 @@ class _Build(Params):
 
 
 class PgHnswBuild(_Build):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links); the latter is at
-    least 2m. memory_mb, workers: of building it."""
+    """m, ef_construction: parameters of the graph (the lowest layer has up to 2m links); the latter
+    is at least 2m. memory_mb, workers: of building it."""
 
     m: int = Bound(default=16, ge=2, le=100)
     ef_construction: int = Bound(default=64, ge=4, le=1000)

@@ -14,8 +14,9 @@ from vectrial.stores import common as vt
 
 
 class QdrantHnswBuild(vt.Params):
-    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
-    than this qualify (all rows of a segment, or those a filter keeps), they are scanned exactly."""
+    """m, ef_construction: parameters of the graph. full_scan_threshold_kb: where fewer kilobytes of
+    vectors than this qualify (all rows of a segment, or those a filter keeps), they are scanned
+    exactly."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=4, le=100_000)

@@ -56,7 +56,7 @@ class ServerBuild(QdrantHnswBuild):
 
 
 class QuantizedBuild(ServerBuild):
-    """quantization: of the vectors in memory."""
+    """quantization: compression of the vectors in memory."""
 
     quantization: Quantization = Quantization.SCALAR
 

@@ -24,8 +24,8 @@ _METRICS = {"L2": Metric.L2, "COSINE": Metric.COSINE, "IP": Metric.IP}
 
 @dataclass(frozen=True)
 class FoundIndex:
-    """An index. prefix: of its keys. stored_vector: the field of a hash that has the vector, or the
-    path to it in a document. documents: it is over these, and not over hashes."""
+    """An index. prefix: prefix of its keys. stored_vector: the field of a hash that has the vector,
+    or the path to it in a document. documents: it is over these, and not over hashes."""
 
     description: Description
     prefix: str

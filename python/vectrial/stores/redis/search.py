@@ -29,7 +29,7 @@ from vectrial.stores.redis.existing import as_text, index_info
 
 
 class QueryEngineBuild(vt.Params):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
+    """m, ef_construction: parameters of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=2, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=4096)

@@ -29,7 +29,7 @@ _QUANTIZATION = {"hnsw": "noquant", "int8_hnsw": "q8", "binary_hnsw": "bin", "fl
 
 
 class VectorSetBuild(vt.Params):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
+    """m, ef_construction: parameters of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=4, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=1_000_000)

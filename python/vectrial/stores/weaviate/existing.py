@@ -123,7 +123,7 @@ def _check_tenant(client: Any, existing: Existing, *, many: bool) -> None:
 
 
 def include_vector(vector: str) -> bool | list[str]:
-    """How a request includes the vector of this name; True if it has no name."""
+    """The argument that makes a request include the vector of this name; True if it has none."""
     return True if vector == UNNAMED else [vector]
 
 

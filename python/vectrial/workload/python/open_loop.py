@@ -272,7 +272,8 @@ def due_times(load: OpenLoop, seed: int) -> NDArray[np.int64]:
 
 
 def _logged_flags(arrivals: int) -> list[bool]:
-    """Whether each arrival's answer is logged, evenly spread over the arrivals of a process."""
+    """Flags that say whether each arrival's answer is logged, evenly spread over the arrivals of a
+    process."""
     every = max(1, arrivals // MIN_LOGGED)
     return [at % every == 0 for at in range(arrivals)]
 

@@ -25,7 +25,8 @@ _NEVER_NS = 1 << 62
 @dataclass
 class _ClientPosition:
     """A client's position among its requests. blocks: remaining blocks, each with whether its
-    queries are new. rest: remaining requests of the current block; first, log: of this block."""
+    queries are new. rest: remaining requests of the current block; first, log: those of this
+    block."""
 
     blocks: Iterator[tuple[list[Request], bool]]
     rest: Iterator[Request]

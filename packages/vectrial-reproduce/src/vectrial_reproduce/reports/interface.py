@@ -1,4 +1,4 @@
-"""What the client that a report called its systems through adds to their own."""
+"""The cost of the client through which a report called its systems, beyond their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which measured point belongs to a published figure."""
+"""The search for the measured point that belongs to a published figure."""
 
 from __future__ import annotations
 

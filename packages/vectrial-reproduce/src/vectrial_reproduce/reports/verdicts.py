@@ -1,4 +1,4 @@
-"""Whether a conclusion of a report is so here, judged by pairs of figures."""
+"""Verdicts on the conclusions of a report, from pairs of figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARE, _RECALL = 0.1, 0.01
 
 
 class ClaimVerdict(Enum):
-    """Whether the first value of a measured pair is the larger one."""
+    """Verdict on a measured pair: is the first value the larger one?"""
 
     YES = "yes"
     LESS = "yes, by less than the report says"

@@ -38,7 +38,8 @@ _MOST_SAID = 5
 @dataclass(frozen=True)
 class PipelineSettings:
     """Settings of a pipeline. workers: threads that build, each one segment at a time. prefetch:
-    segments fetched ahead, including one in flight. segment_rows: of each but the last."""
+    segments fetched ahead, including one in flight. segment_rows: rows of each segment but the
+    last."""
 
     workers: int
     prefetch: int

@@ -40,8 +40,9 @@ _LINES = 60
 class StartedProcess(BaseModel):
     """A process that a page started.
 
-    pid, created: of the process; created: seconds since 1970, which tells it from a later process
-        with the same pid. root: the folder served. log: its output. says: what it does.
+    pid, created: id and start of the process; created: seconds since 1970, which tells it from a
+        later process with the same pid. root: the folder served. log: its output. says: what it
+        does.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -190,7 +191,8 @@ class Launcher:
             return ""
 
     def end(self, started: StartedProcess) -> str:
-        """How the process ended; empty if it still runs, or if another process started it."""
+        """Description of how the process ended; empty if it still runs, or if another process
+        started it."""
         child = self._child
         code = None if child is None or child.pid != started.pid else child.poll()
         if code is None:

@@ -94,7 +94,7 @@ class ListedRun:
 
     @property
     def at(self) -> float:
-        """When the run began, in seconds since 1970, as far as known."""
+        """Start of the run, in seconds since 1970, as far as known."""
         return self.summary.started if self.summary else self.changed
 
 

@@ -1,4 +1,4 @@
-"""What one run answers of each question: entries, compact enough to keep those of many runs."""
+"""Answers of one run to each question, as entries compact enough to keep those of many runs."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class RunFacts:
 class StoreEntry:
     """One store's answer in one run.
 
-    question: name of the question. like: the terms. store, version, label: of the store; the label
-        has index and nodes. setting: build and search parameters. cells: cells of the question's
-        own columns, in order. values: values of the ranked metric, by repeat. base: the baseline's
-        values. share: (count, among). why: why it is not ranked; empty if it may be.
+    question: name of the question. like: the terms. store, version, label: names of the store; the
+        label has index and nodes. setting: build and search parameters. cells: cells of the
+        question's own columns, in order. values: values of the ranked metric, by repeat. base: the
+        baseline's values. share: (count, among). why: why it is not ranked; empty if it may be.
     """
 
     question: str

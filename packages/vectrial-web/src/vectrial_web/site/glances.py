@@ -1,4 +1,4 @@
-"""What one run leaves for the pages of stores and datasets: rows at a glance, and fronts."""
+"""Rows at a glance and fronts of one run, for the pages of stores and datasets."""
 
 from __future__ import annotations
 

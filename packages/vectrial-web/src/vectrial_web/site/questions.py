@@ -45,7 +45,8 @@ class Question:
 
     name: name of its page. title: the question as asked. lead: how it is answered.
     metric: metric by which stores are ranked, one of the points' metrics.
-    needs: metrics that a point must have. role: of the phases; None: any that has the metrics.
+    needs: metrics that a point must have. role: role of the phases; None: any phase with the
+        metrics.
     shown: metrics in its table, in order, as (metric, heading).
     among: the metric with the total for the count in `metric`. Such an answer has a verdict and no
         rank: one count breaks a promise, and none proves nothing beyond an upper limit.

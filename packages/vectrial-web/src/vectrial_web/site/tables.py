@@ -1,4 +1,4 @@
-"""Tables of the site's pages: of rankings, stores, datasets, versions and runs."""
+"""Tables of the site's pages: rankings, stores, datasets, versions and runs."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _verdict(place: RankedEntry) -> Cell:
 
 
 def glance_table(name: str, title: str, glances: Sequence[Glance], *, of_store: bool) -> Table:
-    """Rows at a glance: of one store by dataset, or of one dataset by store."""
+    """A table of rows at a glance: one store by dataset, or one dataset by store."""
     first = Column("sheet", "Dataset", numeric=False) if of_store else _STORE
     rows = []
     for one in glances[:MOST_ROWS]:

@@ -63,7 +63,7 @@ class Anomaly(Experiment):
     false_alarms: the share of normal things that may be announced. Thresholds are chosen for it on
         held-out normal queries, a `calibration` share of each class, which are not judged by them.
     fixed: a threshold that is the same for all, judged beside the chosen ones.
-    search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
+    search: search parameters; lists are grids. clients: closed-loop clients, a number or a list.
     returns: what the timed searches bring of each row found; min_s, max_s: as of search.
     timed: the queries of the timed searches: "all", or "anomalies". copies: so often each stands
         among them, as the queries of a published report do. Neither changes what is judged.

@@ -80,7 +80,7 @@ class IndexPipeline(Experiment):
         before a segment is cut; empty: none. They are MiniLM's, on this machine's processors.
     search: search parameters, as of the experiment `search`; each index is searched with them.
     merged: one index of all rows is built and searched as well, at the first point.
-    min_s, max_s: of each search, as of the experiment `search`, by one client.
+    min_s, max_s: times of each search by one client, as in the experiment `search`.
 
     Phases: `put` (embed, segment, put), `index` (get, check, build, write back), `load`, `search`,
     and of one index of all rows `merged` and `search_merged`; of a server `import` comes between

@@ -1,4 +1,4 @@
-"""What the paper concludes from its figures."""
+"""Conclusions of the paper."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ class NotMeasured(UserError):
 
 @dataclass(frozen=True)
 class ResultFolders:
-    """Folders. results: of the committed results. runs: of the measurements, a folder for each."""
+    """Folders of results and runs. results: folder of the committed results. runs: folder of the
+    measurements, with a folder for each."""
 
     results: Path
     runs: Path

@@ -1,4 +1,4 @@
-"""What runs say of themselves: revision, date, duration, machine, how much was measured."""
+"""The origin of runs: revision, date, duration, machine, and number of measured trials."""
 
 from __future__ import annotations
 

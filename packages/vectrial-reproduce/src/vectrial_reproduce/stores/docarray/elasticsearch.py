@@ -35,7 +35,8 @@ _MOST_ROWS = 1_000_000
 
 
 class ElasticsearchArrayHnswBuild(vt.Params):
-    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links)."""
+    """m, ef_construction: parameters of each segment's graph (the lowest layer has up to 2m
+    links)."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=100, ge=2, le=3200)

@@ -148,7 +148,7 @@ class IndexedDocumentArray(DocumentArrayStore):
 class ServedDocumentArray(IndexedDocumentArray):
     """A DocumentArray over a server: the one that the database's own store declares.
 
-    collection_pattern: of the collection's name, around 20 hexadecimal digits.
+    collection_pattern: pattern of the collection's name, around 20 hexadecimal digits.
     """
 
     kind = "server"

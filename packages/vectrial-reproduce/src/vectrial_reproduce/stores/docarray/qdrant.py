@@ -44,8 +44,8 @@ _WORDS = ConditionConstructors(
 
 
 class QdrantArrayHnswBuild(vt.Params):
-    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
-    than this qualify, they are scanned exactly; None leaves it to the server."""
+    """m, ef_construction: parameters of the graph. full_scan_threshold_kb: where fewer kilobytes of
+    vectors than this qualify, they are scanned exactly; None leaves it to the server."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=4, le=100_000)

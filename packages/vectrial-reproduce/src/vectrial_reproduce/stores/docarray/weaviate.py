@@ -36,7 +36,7 @@ _OPPOSITE = {
 
 
 class WeaviateArrayHnswBuild(vt.Params):
-    """m, ef_construction: of the graph."""
+    """m, ef_construction: parameters of the graph."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)
