@@ -58,7 +58,7 @@ def test_an_answer_with_its_run_and_its_suite(inside: Inside, tmp_path: Path) ->
     assert f"run: runs/{folder.name}\n" in done.out
     text = (folder / "suite.toml").read_text()
     assert text.startswith("# The suite of `vectrial quick`.")
-    assert "# repeats: of every trial" in text
+    assert "# repeats: repeats of every trial" in text
     with RunReader(folder) as run:
         bad = run.rows("select store, experiment, reason from trial where status <> 'ok'")
         assert bad == []

@@ -194,7 +194,7 @@ def test_each_key_is_explained_by_its_model_once() -> None:
         }
     )
     text = commented(suite, EXPERIMENTS)
-    assert text.startswith('name = "t"\n# repeats: of every trial')
+    assert text.startswith('name = "t"\n# repeats: repeats of every trial')
     assert text.count(f"# {field_texts(StoreRef)['index']}\n") == 1
     assert text.count("# min_s, max_s: whole passes over the queries") == 1
     assert f"# {Search.title}.\n[[experiments]]" in text

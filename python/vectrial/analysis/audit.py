@@ -96,7 +96,7 @@ def _copied_phases(trials: Sequence[Trial]) -> Iterator[Doubt]:
             )
 
 
-#: How it begins where figures contradict what was recorded with them.
+#: Beginning of the reason if figures contradict what was recorded with them.
 UNBELIEVED = "it contradicts other recorded values"
 #: Counts of wrong answers, with the sentence for each.
 _WRONG = {

@@ -20,16 +20,16 @@ from vectrial.util import formatting
 OTHER_CORES_SHARE = 0.1
 STEAL_SHARE = 0.01
 THROTTLED_SHARE = 0.01
-#: Of repeats of the same work, the slowest clock over the fastest.
+#: Ratio of the slowest to the fastest clock in repeats of the same work.
 SLOWER_CLOCK = 0.9
 #: Less processor time than this is not told: several counters that go in steps of 10 ms make it up.
 LEAST_S = 0.05
 #: A figure of a report has an outlier worth a word where a repeat is so far from the median, as a
 #: share; what is nearer shows in its spread.
 FIGURE_SHARE = 0.5
-#: What a phase is for, the first that it has. A phase without one waits or weighs.
+#: Main metrics; the first that a phase has is its figure. A phase without one waits or weighs.
 FIGURES = ("sustained_qps", "ready_s", "qps", "latency_p50")
-#: So many places are named.
+#: Largest number of places that are named.
 NAMED = 3
 
 Place = tuple[Trial, PhaseResult]

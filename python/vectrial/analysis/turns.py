@@ -18,7 +18,7 @@ from vectrial.stats.quantiles import LATENCY
 from vectrial.stats.turns import Estimate, Prior
 from vectrial.stats.verdict import Evidence
 
-#: Of one repeat: the phases whose logarithms make its value, each with its weight.
+#: Weights of one repeat: the phases whose logarithms make its value, each with its weight.
 Weights = Mapping[int, float]
 
 

@@ -28,7 +28,7 @@ _ROWS = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)")
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 #: More rows are nobody's, and logarithms of forecasts have an end.
 _MOST_ROWS = 1e15
-#: Beyond so many times the largest size that was measured, a forecast is a guess.
+#: Factor beyond the largest measured size from which a forecast is a guess.
 _FAR = 100
 
 

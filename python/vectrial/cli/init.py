@@ -28,7 +28,7 @@ from vectrial.util.suggest import suggestion
 _EXPERIMENTS = ("ingest", "storage", "search")
 #: Stores of a suite that names none.
 _STORES = 3
-#: What is written to, instead of a file.
+#: Name that means stdout instead of a file.
 _STDOUT = Path("-")
 
 

@@ -30,7 +30,7 @@ TARGETS = (0.9, 0.95, 0.99)
 RECALL_TOLERANCE = 0.005
 #: The answer of `capacity`. Its other figures are those of a load of its own.
 _ANSWER = "sustained_qps"
-#: How good answers are, which is compared as it is and not at equal recall.
+#: Metrics of the quality of answers, which are not compared at equal recall.
 _QUALITIES = ("recall", "fusion_agreement", "ndcg")
 
 

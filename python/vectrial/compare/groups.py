@@ -29,14 +29,14 @@ _COMMON = {
     "batch_rows": "rows per batch",
     "concurrency": "clients",
 }
-#: What a measurement with no such parameter has all the same.
+#: Values of parameters that a measurement does not record.
 _DEFAULTS = {"returns": "ids"}
 #: Parameters of a phase that are results and no settings: how a store knows that it is ready, and
 #: whether it kept its promise.
 _OUTCOMES = {"known_by", "verdict"}
 _GATE = "gate failed"
 NOT_RECORDED = "it was not recorded"
-#: What says how much of the right answer was found.
+#: Metrics that say how much of the right answer was found.
 JUDGED = ("recall_mean", "fusion_agreement")
 #: Terms that come with the trial, not with its parameters; first, since they weigh most.
 TRIAL_TERMS = {

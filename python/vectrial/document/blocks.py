@@ -344,7 +344,7 @@ def _cell(value: Any) -> Cell:
     return plain_cell(value, f"{value:,}" if is_count else None)
 
 
-#: Where a column's own footnotes are among those of its cells: above the first row.
+#: Row number of a column's own footnotes: above the first row.
 HEAD = -1
 #: Less is not seen in four decimals.
 _LEAST_RECALL_ERROR = 0.00005

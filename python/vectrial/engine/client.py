@@ -29,7 +29,7 @@ from vectrial.model.workload import IN_FLIGHT
 PROGRESS_S = 0.2
 _READY_POLL_S = 0.002
 WINDOW_NS = 1_000_000_000
-#: What a plan has unless it is told otherwise; see `LoadSettings`.
+#: Default settings of a plan; see `LoadSettings`.
 _SETTINGS: LoadSettings = {
     "duration_s": None,
     "warmup_s": None,

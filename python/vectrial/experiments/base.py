@@ -52,7 +52,7 @@ MOST_POINTS = 10_000
 Numbers = Annotated[tuple[Clients, ...], BeforeValidator(as_list), Bound(min_length=1)]
 #: A value of a search parameter, or a list of them: a grid.
 Values = list[int | float | str | bool] | int | float | str | bool
-#: What the searches of an experiment bring back: one, or a list to measure each.
+#: The parts of rows that searches return: one value, or a list to measure each.
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_length=1)]
 
 
@@ -120,7 +120,7 @@ class Experiment(ExactModel, ABC):
     only_with: ClassVar[Mapping[str, str]] = {}
     #: Metrics of this experiment, in addition to those of `model.results_schema.METRICS`.
     metrics: ClassVar[tuple[MetricName, ...]] = ()
-    #: Where its sections stand among those of other experiments: the lowest comes first.
+    #: Order of its sections among those of other experiments; the lowest comes first.
     place: ClassVar[int] = 100
     #: The module that makes its sections of a report: a function `sections` takes the run, the
     #: experiment's points in it, and the looks of series in figures (None: no figures). It is named
@@ -128,7 +128,7 @@ class Experiment(ExactModel, ABC):
     report: ClassVar[str] = ""
     #: Its section of a report, where its figures fit one table; it comes after those of `report`.
     sheet: ClassVar[Sheet | None] = None
-    #: It looks at what was loaded before the gate has put its questions to it.
+    #: It measures the loaded store before the gate has sent requests to it.
     before_gate: ClassVar[bool] = False
     #: It searches before what counts by itself: the server is not warmed up for it.
     warms_up: ClassVar[bool] = False

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.metric import Metric
 
-#: Of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
+#: Constant of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
 RANK_CONSTANT = 60
 #: The constants that Weaviate, Lucene and LanceDB have, unless told otherwise.
 K1, B = 1.2, 0.75

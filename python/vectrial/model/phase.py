@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-#: What counts of a slice, unless it has to be longer.
+#: Length of the part of a slice that counts, unless it has to be longer.
 SLICE_S = 0.05
 #: A slice by which lengths are found is sent in so many parts.
 PARTS = 10
-#: What counts of a slice is slower than at its end by at most this share.
+#: The part of a slice that counts is slower than its end by at most this share.
 COLDER = 0.01
 #: Threads that run for longer than this share of the time ran side by side.
 _SERIAL = 1.05

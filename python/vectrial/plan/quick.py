@@ -40,7 +40,7 @@ _GRAPH = {"m": 16, "ef_construction": 128}
 START_S, END_S = 6.0, 4.0
 #: Seconds of the trials of one job beside its load and its searches.
 _OTHERS_S = 1.0
-#: How many times as long as estimated a load may take.
+#: Factor by which a load may take longer than estimated.
 _SLOWER = 2.0
 #: Seconds of one search setting and repeat, which turns need for their rounds.
 _SEARCH_S = 0.8

@@ -18,7 +18,7 @@ from vectrial.util import formatting
 
 #: Seconds that a load may take in any case, and that a step may take beside its load.
 _LEAST_LOAD_S, _BESIDE_S = 5.0, 60.0
-#: Of the first step of a store, which nothing is known about.
+#: Timeout of the first step of a store, about which nothing is known.
 _FIRST_TIMEOUT_S = 3600.0
 
 

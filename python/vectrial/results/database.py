@@ -34,7 +34,7 @@ _READING: dict[str, str | bool | int | float | list[str]] = {
 }
 #: The name of a run's database in queries over what is read.
 ATTACHED = "results"
-#: What DuckDB says if a database is open: in another process, or in this one.
+#: DuckDB's messages for a database that is open in another process, or in this one.
 _OPEN = ("Could not set lock on file", "Unique file handle conflict")
 
 

@@ -109,7 +109,7 @@ class MeasuringProcess:
     _overdue: float | None = None
     #: The limit of a turn in seconds, once one has exceeded it.
     _stuck_s: float | None = None
-    #: Whether a server that ends, or answers no more, ends the current trial.
+    #: True if a server that ends or stops answering ends the current trial.
     watched = True
     #: The fault of the server, once it has one.
     _fault: str | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
     from vectrial.analysis.trial import Trial
 
-#: Of the time of a run, so much is spent on it.
+#: Share of a run's time that is spent on it.
 SHARE = 0.15
 #: Seconds of a job beside its loads and phases: a process starts, and a server may.
 JOB_S = 3.0

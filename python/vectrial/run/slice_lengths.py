@@ -20,7 +20,7 @@ LONGEST_S = 2.0
 REQUESTS, ROUNDS = 200, 100
 #: Rounds at least, whatever the time.
 LEAST_ROUNDS = 20
-#: What counts is so many times as long as what is left out, at least.
+#: Least ratio of the part of a slice that counts to the part that is left out.
 _BODY = 3.0
 #: At most so many parts are left out; where they do not suffice, the slice was too short to tell.
 #: Its end are so many.

@@ -24,7 +24,7 @@ from vectrial.servers.nodes import StartedCluster
 from vectrial.servers.server_network import ServerNetwork
 from vectrial.servers.services import ClusterServices
 
-#: How often ports are drawn until they are as a recipe needs them.
+#: Attempts to draw ports that satisfy a recipe.
 _DRAWS = 100
 
 

@@ -22,7 +22,7 @@ from vectrial.servers.base import ServerError
 from vectrial.servers.namespaces import Network
 from vectrial.util.child_environment import for_server
 
-#: Of what is measured on them, wherever it is printed.
+#: Note on everything that is measured on such hosts.
 LABEL = "simulated hosts on one machine"
 _NET = "127.18"
 #: The address at which hosts reach what is in the network that joins them.

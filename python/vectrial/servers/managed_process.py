@@ -34,7 +34,7 @@ _LOG_TAIL_LINES = 20
 _SUPERVISOR_ENDS_S = 10.0
 #: Bytes of a secret that is made here, written as twice as many letters.
 _SECRET_BYTES = 16
-#: How often a server is started, when others take the ports that were free a moment ago.
+#: Attempts to start a server if other programs take ports that were free a moment ago.
 _PORT_TRIES = 3
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 #: Seconds between two lines about a server that is not ready yet.

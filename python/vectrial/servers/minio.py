@@ -26,7 +26,7 @@ PROGRAM = GoProgram(
     variable="VECTRIAL_MINIO_BIN",
 )
 _ASK_S = 5.0
-#: What a server says to a user or a password that it does not know.
+#: Error codes of a server for an unknown user or a wrong password.
 _REFUSALS = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 REACTS_S = 5.0
 #: Seconds that the rest of its answer may take, and how much of it is read at once.
 _REST_S, _ANSWER_BYTES = 0.5, 65_536
-#: What every protocol answers, or hangs up on.
+#: Bytes that every protocol answers, or hangs up on.
 _GREETING = b"GET / HTTP/1.0\r\n\r\n"
 
 

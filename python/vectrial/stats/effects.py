@@ -19,7 +19,7 @@ import numpy as np
 from vectrial.stats import student
 from vectrial.stats.intervals import LEAST_REPEATS
 
-#: How often a comparison may be alarmed, over all its cells, where nothing differs.
+#: Share of comparisons that may raise an alarm, over all cells, although nothing differs.
 ALPHA = 0.05
 #: The chance with which the minimum effect would have been found.
 POWER = 0.8

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import histogram_merge, histogram_quantiles
 
-#: From this many repeats on their range is reported as an interval; with fewer there is none.
+#: Least number of repeats whose range is reported as an interval.
 LEAST_REPEATS = 3
 #: Up to this many values the bootstrap 95 % interval of the median is their range: more than 2.5 %
 #: of the resamples of five have the least value three times or more (5.8 %), of six 0.9 %.

@@ -76,7 +76,7 @@ QUANTILES: Mapping[str, Quantile] = {
     for sampled, counts in _COUNTS.items()
     for name, at in _NAMES.items()
 }
-#: Those of latency, as numbers.
+#: Quantiles of latency, as numbers.
 LATENCY: Mapping[str, float] = {f"latency_{name}": at for name, at in _NAMES.items()}
 
 

@@ -20,7 +20,7 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 
 _FILE = "rows.duckdb"
-#: Of a batch that is read.
+#: Bytes of a batch that is read.
 _READ_BYTES = 16 << 20
 _METRIC = {vt.Metric.L2: "l2sq", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _FUNCTION = {

@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 _MAX_READ = 4 << 20
 _ZIP = (b"PK\3\4", b"PK\5\6")
 _COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
-#: What the standard library raises on damaged archives.
+#: Errors that the standard library raises on damaged archives.
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,

@@ -11,7 +11,7 @@ from vectrial.stats.intervals import Spread
 
 NOTHING = "—"
 
-#: What follows the number in a value as it is read: " ms", "/s".
+#: The text after the number in a value as it is read: " ms", "/s".
 _UNIT_TOLD = re.compile(r"[ /].*$")
 
 

@@ -28,7 +28,7 @@ class Hardware:
     first: str
 
 
-#: By the names that `locks/<name>.needs` may hold.
+#: Kinds of hardware by the names that `locks/<name>.needs` may hold.
 HARDWARE = {
     "nvidia-gpu": Hardware("an NVIDIA GPU", "nvidia[0-9]*", "nvidia0"),
 }

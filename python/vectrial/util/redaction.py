@@ -32,7 +32,7 @@ _VARIABLE = re.compile(
 _LINE = 1 << 16
 #: Bytes that a program may write before anybody reads: it must not wait for us.
 _PIPE = 1 << 20
-#: What stands before a short secret where it is told as one.
+#: Text before a short secret where it is recognizable as one.
 _SAYS_SO = (
     r"(?i:\b(?:password|passwd|requirepass|secret|token|api[_-]?key|auth)\W{1,6})|://[^/\s:@]*:"
 )

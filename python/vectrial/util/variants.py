@@ -19,10 +19,10 @@ from vectrial.model.errors import UserError
 
 T = TypeVar("T")
 
-#: What a variant may be called.
+#: Names that a variant may have.
 PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 _AT, _MARK, _FILE = "@", "__", "_FILE"
-#: What says where a server comes from.
+#: Variables that say where a server comes from.
 _SOURCES = ("BIN", "ADDRESS", "PROVIDER")
 _LOCK = threading.RLock()
 _VARIABLE = re.compile(r"(?P<plain>VECTRIAL_[A-Z0-9_]*?[A-Z0-9])__(?P<variant>[A-Z0-9_]+)")

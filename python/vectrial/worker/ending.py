@@ -19,7 +19,7 @@ from vectrial.model.results_schema import MetricName, metrics_with
 from vectrial.model.trial import MACHINE_LACKED, Scope
 from vectrial.worker.messages import Finished
 
-#: What the machine lacks, and how the system and libraries say so.
+#: Things that the machine may lack, and the messages of the system and libraries for them.
 _LACKS = {
     "room on a disk": (
         "No space left on device",

@@ -76,7 +76,7 @@ class TurnTaking:
         self._arms: dict[str, _TrialArm] = {}
         #: When the last turn of any arm ended, and the store's processor seconds then.
         self._last: tuple[int, float | None] | None = None
-        #: Of the client and the store.
+        #: Processes of the client and the store.
         self._pids: Sequence[int] = ()
 
     @property

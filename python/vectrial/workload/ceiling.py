@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, str] = {
 #: Requests in flight at which the ceiling of open loops is taken, and of closed ones with more:
 #: beyond it the client gains nothing, since every system call carries several requests already.
 MOST_IN_FLIGHT = 32
-#: What a protocol wants to be told, as each calls it; the null server has no collections.
+#: Options that a protocol requires, by its names for them; the null server has no collections.
 _NOWHERE = {"collection": "null", "dataset": "null", "table": "null"}
 _QUERIES = 500
 _MARK = "client-bound"

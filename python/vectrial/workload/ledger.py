@@ -62,7 +62,7 @@ class RowLoss(StrEnum):
     UNACKNOWLEDGED = "unacknowledged"  # never acknowledged, yet there: allowed
 
 
-#: Those that break a promise.
+#: Deviations that break a promise.
 BROKEN = frozenset({RowLoss.LOST, RowLoss.OLD, RowLoss.RETURNED, RowLoss.TORN, RowLoss.FOREIGN})
 
 

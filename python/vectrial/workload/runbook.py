@@ -169,7 +169,7 @@ def _load(rows: int) -> Iterator[RunbookStep]:
     yield RunbookStep(Operation.SEARCH)
 
 
-#: By name, the steps on so many rows. Of `drift` the rows are ordered first.
+#: Runbooks by name: the function that makes the steps. `drift` orders the rows first.
 OWN: Mapping[str, Callable[[int], Iterator[RunbookStep]]] = {
     "sliding_window": sliding_window,
     "drift": sliding_window,

@@ -54,7 +54,7 @@ class LoadRemainder:
     gains: Gains | None = None
 
 
-#: What client and store had of the processors until now; None where nobody tells.
+#: Processor time of client and store until now; None if it is unknown.
 Spent = Callable[[], SchedulingTime | None]
 
 

@@ -47,7 +47,7 @@ SHAPES = (
 
 _DASHES: tuple[list[int], ...] = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
-#: What the charts are drawn with besides the stores' colours: name → (light, dark).
+#: Colours of the charts besides the stores' colours: name → (light, dark).
 INK = {
     "ink": ("#1b222c", "#e8ecf2"),
     "muted": ("#596473", "#a3adbb"),

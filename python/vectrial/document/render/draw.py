@@ -71,7 +71,7 @@ def png(svg_text: str) -> bytes:
 
 #: The renderer refuses a specification, or an SVG, by one of these.
 _REFUSALS = (ValueError, RuntimeError)
-#: What the SVG of a figure that could not be drawn is known by.
+#: Mark of the SVG of a figure that could not be drawn.
 _FAILED = 'class="not-drawn"'
 
 

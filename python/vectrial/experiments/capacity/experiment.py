@@ -40,7 +40,7 @@ _ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 #: Rates beyond these are not looked at (arrivals per second), nor those at which a phase would last
 #: more than `_LONGER` times `confirm_s` to confirm a p99.
 _LEAST, _MOST = 0.5, 1e6
-#: Of the rate of one client without a pause, where the search begins.
+#: The search begins at this share of the rate of one client that sends without a pause.
 _START_SHARE = 0.5
 _PASS_MAX_S = 30.0
 #: Name of a phase that confirms the answer.

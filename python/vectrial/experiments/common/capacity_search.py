@@ -12,7 +12,7 @@ from enum import StrEnum
 
 #: Rates are doubled, or halved, until one holds and another does not.
 _STRIDE = 2.0
-#: What two looks at a rate say alike is believed; where they differ, a third decides.
+#: Two looks at a rate decide if they agree; if they differ, a third one decides.
 _ALIKE = 2
 #: Steps down at the end, after which nothing is confirmed; they grow after each group of this size.
 MOST_STEPS = 12

@@ -43,7 +43,7 @@ SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete"
 _OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}
 #: Queries asked before the clock starts.
 WARMUP = 100
-#: What a query, or a moved row, is moved by: a share of the standard deviation of components.
+#: Distance by which a query or a row is moved, as a share of the components' standard deviation.
 NOISE = 0.05
 
 

@@ -142,7 +142,7 @@ def opposed_filters(columns: PredicateColumns, share: float) -> list[Filter]:
     return [Range(_rank_name(pivot), gte=rows - kept) for pivot in columns.pivot_of.tolist()]
 
 
-#: How filters of a predicate are made.
+#: The function that makes the filters of each predicate.
 PREDICATES = {
     "independent": independent_filters,
     "aligned": aligned_filters,

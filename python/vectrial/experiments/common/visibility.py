@@ -27,7 +27,7 @@ _FAR = 4
 _BLOCK = 65_536
 #: Rows that are out of place beyond which no further ones are judged.
 _SHOWN = 100
-#: How many rows are wrong, and what is wrong with them.
+#: Number of faulty rows, and their fault.
 _Fault = tuple[int, str]
 
 

@@ -19,7 +19,7 @@ from vectrial.model.inputs import PositiveSeconds, Seconds
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 
-#: Of this many outages one comes when the window of buffered writes has passed.
+#: One in this many outages comes after the window of buffered writes has passed.
 _LATE = 5
 METRICS = (
     MetricName("outages", "1", None, "outages that came while rows were written", "Outages"),

@@ -40,7 +40,7 @@ class Outage(StrEnum):
     NODE_KILL = "node_kill"
 
 
-#: Those that only a server suffers.
+#: Outages that only a server suffers.
 OF_SERVERS = frozenset({Outage.OUT_OF_MEMORY, Outage.PAUSE, Outage.NODE_KILL})
 
 

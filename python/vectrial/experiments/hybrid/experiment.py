@@ -34,7 +34,7 @@ from vectrial.workload.search import HybridQueries, SearchLoad
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
-#: What a weight has that was measured.
+#: Metrics of a weight that was measured.
 _FIGURES = ("qps", "latency_p50", "latency_p95", "latency_p99", "fusion_agreement", "ndcg")
 _EVEN = "it weighs both rankings alike at any α between 0 and 1"
 

@@ -183,7 +183,7 @@ def _ingest_table(
     return Table(f"loading-{facet.slug}", title, _INGEST, tuple(rows), notes, grouped_by=1)
 
 
-#: What the column of what writes are means.
+#: Footnote on the column with the durability of writes.
 _DURABILITY = (
     "What has become of a write when it is acknowledged is declared by the store's settings. It is "
     "tried where the experiment durability had outages, and read every row afterwards."

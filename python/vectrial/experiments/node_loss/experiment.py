@@ -88,7 +88,7 @@ METRICS = (
     ),
 )  # fmt: skip
 
-#: By name.
+#: The experiment's own metrics by name.
 OWN = {metric.name: metric for metric in METRICS}
 
 _SHEET = Sheet(

@@ -37,7 +37,7 @@ _LEAD = (
     " new collection at the end."
 )
 _MILLION = 1e6
-#: Of the two-sided 95 % interval.
+#: Quantile of the two-sided 95 % interval.
 _QUANTILE = 0.975
 #: Searches that a line needs: with two there is no interval.
 LEAST_SEARCHES = 3

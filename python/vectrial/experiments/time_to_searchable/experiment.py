@@ -45,7 +45,7 @@ METRICS = (
     ),
 )
 
-#: By name.
+#: The experiment's own metrics by name.
 OWN = {metric.name: metric for metric in METRICS}
 
 _SHEET = Sheet(

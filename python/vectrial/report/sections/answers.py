@@ -26,7 +26,7 @@ from vectrial.stats.verdict import THRESHOLD, Decision, Evidence, VerdictKind, d
 from vectrial.util import formatting
 
 _FIGURES_BELOW = "The tables below have the figures."
-#: So many stores are named that may be the best.
+#: Largest number of stores that are named as possibly the best.
 _NAMED = 3
 
 

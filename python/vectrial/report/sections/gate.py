@@ -10,7 +10,7 @@ from vectrial.document.blocks import Cell, Column, Row, Section, Table, columns,
 from vectrial.model.trial import CheckResult, Series
 from vectrial.util import formatting
 
-#: What is invalidated by checks on which every figure rests.
+#: Scope of the checks on which every figure depends.
 EVERYTHING = "everything"
 _GROUP = "Scope of the check"
 

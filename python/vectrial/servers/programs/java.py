@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vectrial.servers.base import NoProgram
 
-#: Where Debian and other systems install it.
+#: Folder in which Debian and other systems install it.
 _PLACES = Path("/usr/lib/jvm")
 
 

@@ -26,7 +26,7 @@ from vectrial.util.checksum import sha256_of
 
 #: Maven's own plugin that fetches artifacts.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-#: What to do where Maven is missing.
+#: Remedy if Maven is missing.
 _NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
 
 

@@ -196,7 +196,7 @@ class ServerStore(Store):
         )
 
 
-#: What changes a collection or its server.
+#: Methods that change a collection or its server.
 _WRITES = (
     *("create", "drop", "insert", "upsert", "delete", "flush", "build", "wait_indexed"),
     *("bulk_import", "import_files", "native_rows", "open"),

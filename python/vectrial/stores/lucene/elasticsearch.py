@@ -35,7 +35,7 @@ _SIMILARITIES = {
     vt.Metric.COSINE: "cosine",
     vt.Metric.IP: "max_inner_product",
 }
-#: What `num_candidates` may be.
+#: Largest `num_candidates`.
 _MOST_CANDIDATES = 10_000
 
 

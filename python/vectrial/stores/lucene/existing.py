@@ -20,7 +20,7 @@ from vectrial.model.schema import FieldType
 from vectrial.stores.lucene.common import parse_condition
 from vectrial.stores.lucene.filters import Query
 
-#: What rows are known by.
+#: Name of the row's id.
 ID = "_id"
 _BAD_REQUEST = 400
 _VECTORS = ("dense_vector", "knn_vector")

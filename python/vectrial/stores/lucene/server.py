@@ -43,9 +43,9 @@ from vectrial.servers.programs.maven import Artifact, MavenProgram
 from vectrial.servers.readiness import http_ready
 from vectrial.stores.lucene.common import authorization
 
-#: Of the heap, unless the environment says otherwise.
+#: Size of the heap, unless the environment says otherwise.
 HEAP = "1g"
-#: Of each node of a cluster; less is too little for the server itself.
+#: Size of the heap of each node of a cluster; less is too little for the server itself.
 NODE_HEAP = "512m"
 #: Versions of Elasticsearch with the checksums of their archives; the first is the default.
 VERSIONS: Mapping[str, str] = {

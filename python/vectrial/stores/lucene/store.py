@@ -51,7 +51,7 @@ _FORBIDDEN = 403
 #: Bytes of a request that writes, by estimate; servers take 100 MB.
 _REQUEST_BYTES = 20_000_000
 _BYTES_PER_NUMBER = 12
-#: How long a server keeps what is read page by page, from one page to the next.
+#: Time for which a server keeps a point in time between two pages.
 KEEP = "5m"
 _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.INT: "long",
@@ -60,7 +60,7 @@ _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.BOOL: "boolean",
 }
 
-#: What both servers can do; the indexes are each one's own.
+#: Capabilities of both servers; the indexes differ.
 COMMON = vt.Capabilities(
     scores=SCORES,
     score_error=SCORE_ERROR,

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from vectrial.servers.base import Cluster, Command, Node
 
-#: What the nodes need, see `vectrial.servers.base.Clustering`.
+#: Services that the nodes need; see `vectrial.servers.base.Clustering`.
 SERVICES = (
     "vectrial.servers.etcd:etcd",
     "vectrial.servers.kafka:kafka",
     "vectrial.servers.minio:minio",
 )
-#: Where the servers keep their files in it, and import from.
+#: The place in it where the servers keep their files and import from.
 BUCKET = "milvus"
 #: Roles of a process, as its flags name them.
 _COORDINATORS = ("rootcoord", "querycoord", "datacoord", "indexcoord")

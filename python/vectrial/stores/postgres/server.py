@@ -45,7 +45,7 @@ PROGRAM = WheelProgram(
     variable="VECTRIAL_POSTGRES_BIN",  # beside it is `initdb`
 )
 USER = DATABASE = "postgres"
-#: What differs from PostgreSQL's defaults, which are those of a machine of long ago.
+#: Settings that differ from PostgreSQL's defaults, which suit an old, small machine.
 SETTINGS: Mapping[str, str] = {
     "shared_buffers": "512MB",
     "max_wal_size": "4GB",
@@ -54,7 +54,7 @@ SETTINGS: Mapping[str, str] = {
     "fsync": "on",
     "full_page_writes": "on",
 }
-#: What nodes of a cluster differ in from a server alone.
+#: Settings in which nodes of a cluster differ from a single server.
 _STREAMING: Mapping[str, str] = {
     # A standby that was gone finds what it missed.
     "wal_keep_size": "4GB",

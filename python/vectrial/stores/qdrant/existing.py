@@ -17,7 +17,7 @@ from vectrial.model.existing import (
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
-#: What rows are known by.
+#: Name of the row's id.
 ID = "point"
 _METRICS = {"Euclid": Metric.L2, "Cosine": Metric.COSINE, "Dot": Metric.IP}
 _TYPES = {

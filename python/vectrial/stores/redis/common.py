@@ -32,9 +32,9 @@ _APPEND = {
     Durability.MEMORY: ("no", "everysec"),
 }
 _POLL_S = 0.02
-#: How long the server may take to write its data to the disk.
+#: Longest time for the server to write its data to the disk.
 _WRITING_S = 600.0
-#: How long an answer may take: a linear scan of a large set takes its time.
+#: Longest time of an answer: a linear scan of a large set takes a while.
 _ANSWER_S = 300.0
 _FLUSHED = "vectrial:flush"
 

@@ -35,7 +35,7 @@ from vectrial.model.filters import (
 from vectrial.model.schema import ARROW_TYPES, FieldType
 
 _NEVER = "1 == 0"
-#: What no expression can say, and what says it instead; as `vector_set.rs` writes it.
+#: Characters that no expression can hold, and their replacements, as in `vector_set.rs`.
 _UNSAID = re.compile(r'["\\%\x00-\x1f]')
 _SAID = re.compile(r"%([0-9A-F]{2})")
 #: Letters that a number of an expression may have.

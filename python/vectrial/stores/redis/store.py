@@ -24,7 +24,7 @@ from vectrial.stores.redis.common import DURABILITY, ROWS, RedisStore
 
 #: Candidates that a filter may look at: as many as there are, so that answers are full.
 _ALL_CANDIDATES = 1 << 62
-#: How vectors are kept: by index, as the protocol and the client call it.
+#: Formats of stored vectors by kind of index, as the protocol and the client call them.
 _QUANTIZATION = {"hnsw": "noquant", "int8_hnsw": "q8", "binary_hnsw": "bin", "flat": "noquant"}
 
 

@@ -20,7 +20,7 @@ from vectrial.stores import common as vt
 
 #: Ids bound in one statement; SQLite's own limit is 32,766 variables.
 _IDS_AT_ONCE = 500
-#: What an acknowledged write is, by the setting that makes it so.
+#: Durability of acknowledged writes, each with its setting.
 DURABILITY = {
     vt.Durability.BUFFERED: "WAL, synchronous=NORMAL: a commit is in the log, which is synced at"
     " checkpoints, as flush makes one",

@@ -13,7 +13,7 @@ from vectrial.model.schema import FieldType
 
 #: Objects of a page that is looked through for one with a vector.
 _PAGE = 20
-#: What rows are known by, and the name of the vector of a collection that names none.
+#: Name of the row's id, and of the vector in a collection that names none.
 ID, UNNAMED = "uuid", "default"
 _METRICS = {"l2-squared": Metric.L2, "cosine": Metric.COSINE, "dot": Metric.IP}
 #: A condition that names a tenant, and what the server calls one that can be read.

@@ -15,7 +15,7 @@ FILES: FileKinds = MappingProxyType(
     {
         "*/lsm/*.wal": FileKind.LOG,
         "*/lsm/objects/*": FileKind.ROWS,
-        # Of indexes without a graph, and of compressed vectors.
+        # Files of indexes without a graph, and of compressed vectors.
         "*/lsm/vectors*": FileKind.VECTORS,
         "*/lsm/property_*": FileKind.METADATA_INDEX,
         "*/lsm/dimensions*": FileKind.CATALOG,

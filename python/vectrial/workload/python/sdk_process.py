@@ -33,7 +33,7 @@ from vectrial.workload.python.client_pool import ClientPool
 
 T = TypeVar("T")
 
-#: From the last process that is ready to the common start.
+#: Time from the last process that is ready to the common start.
 _LEAD_NS = 20_000_000
 _POLL_S = 0.2
 

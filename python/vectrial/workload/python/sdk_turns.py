@@ -20,7 +20,7 @@ from vectrial.workload.python.sdk_process import Ready, expect, processes
 from vectrial.workload.python.sdk_search import ClientShare, split
 from vectrial.workload.turn_load import LoadRemainder, Piece
 
-#: From the giving of a turn to its start: every process hears of it before.
+#: Time between granting a turn and its start, so that every process knows of it before.
 _LEAD_NS = 2_000_000
 
 

@@ -17,12 +17,12 @@ from vectrial_reproduce.reports.model import Reproduction, Scalar
 from vectrial_reproduce.reports.planning import Settings
 from vectrial_reproduce.reports.tables import system
 
-#: Where not all of the report's rows were loaded.
+#: Note if not all of the report's rows were loaded.
 FEWER = (
     "Not all of the report's rows were loaded: searches of a small collection are faster and find"
     " more than those of a large one."
 )
-#: So many reasons why figures of a system may not be trusted are listed above the tables.
+#: Largest number of reasons that are listed above the tables for a system's invalid figures.
 _REASONS = 2
 
 

@@ -8,7 +8,7 @@ from vectrial_reproduce.reports.collect import ComparedFigure
 from vectrial_reproduce.reports.model import Scalar
 from vectrial_reproduce.reports.published import PublishedFigure
 
-#: What the figures are, for whom less is better, in words.
+#: Sentence on the direction in which figures are better.
 BETTER = "Of times, disk and overhead less than 1 is better, of rates more; of recalls, more."
 
 

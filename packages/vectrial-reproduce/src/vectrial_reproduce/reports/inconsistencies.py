@@ -32,7 +32,7 @@ _ALIKE = 0.03
 _UNSTEADY = 1.25
 #: A build that takes this much longer at most for whatever is built.
 _INDIFFERENT = 1.05
-#: So many values with the same four decimals are no chance.
+#: Number of values with the same four decimals that is no chance.
 _SHARED, _DECIMALS = 3, 4
 #: Settings of searches alone, on which no build depends.
 _OF_SEARCHES = frozenset({"ef_search", "clients", "queries"})

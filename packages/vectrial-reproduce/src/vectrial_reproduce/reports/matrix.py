@@ -24,10 +24,10 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.model import Reproduction
 
-#: What an experiment cannot do without a value for.
+#: Parameters that an experiment requires.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {}
 _ROWS, _DIM = 10_000, 64
-#: Of a store that has clusters, for experiments that need one.
+#: Number of nodes for experiments that need a cluster.
 _NODES = 3
 
 

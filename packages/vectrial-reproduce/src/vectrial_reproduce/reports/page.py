@@ -38,7 +38,7 @@ _TITLES = {
     "ef_sweep": "Sweep of ef",
     "result_files": "The report's result files",
 }
-#: How the tables of a part are read.
+#: Explanation of the tables of a part.
 _LEADS = {
     Layout.COLUMNS: "The published value, the value measured here, and the ratio of the two.",
     Layout.CELLS: "Each cell: published → measured (× ratio, or for recalls the difference; range"

@@ -27,7 +27,7 @@ from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction, Scalar
 from vectrial_reproduce.reports.tables import ReportTable, split_by_system, system
 
-#: By part of the report, the section of a run's report that its page has, too.
+#: Sections of a run's report that a page repeats, by part of the published report.
 _SECTIONS = {"anomaly": "anomaly", "scalar_index_overhead": "metadata-indexes"}
 
 

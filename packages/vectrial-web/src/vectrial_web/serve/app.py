@@ -339,7 +339,7 @@ def _crumb(run: ListedRun) -> tuple[str, str]:
     return run.title, run_address(run.id)
 
 
-#: What is offered beside a run's title.
+#: Links beside a run's title.
 _OFFERED = ("measurements.csv", "measurements.parquet", "measurements.jsonl", "suite.toml")
 _TRIAL_FILTERS = ("store", "experiment", "dataset", "status")
 _FILTERS: dict[str, Callable[[ListedRun], tuple[str, ...]]] = {

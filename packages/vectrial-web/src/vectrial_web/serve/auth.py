@@ -28,7 +28,7 @@ COOKIE = "vectrial-session"
 SESSION_S = 12 * 3600
 #: Wrong tokens a minute before nobody is heard.
 _TRIES = 10
-#: What is shown to whoever has not said the token.
+#: Paths that are shown without the token.
 _OPEN = ("/login", "/icon.svg")
 
 #: On every answer; a page brings a policy of its own, which names its style and its script.

@@ -49,7 +49,7 @@ class _Connection(H11Protocol):
     """A connection that is closed if its request does not arrive in time, or if there are too many
     connections and it has been without a request for the longest time."""
 
-    #: Those whose request has not arrived, the oldest first.
+    #: Connections whose request has not arrived, the oldest first.
     waiting: ClassVar[dict[_Connection, None]]
     most: ClassVar[int]
     request_s: ClassVar[float]

@@ -23,7 +23,7 @@ _MOST = 32
 _RUN_S, _ALL_S = 1.0, 3.0
 #: Seconds without news after which a sign of life is sent.
 _BEAT_S = 15.0
-#: What a page is told that is one too many: a refusal it would take for good, this it asks again.
+#: Answer to a page that is one too many; it asks again, which it would not after a refusal.
 _FULL = "retry: 30000\nevent: full\ndata: {}\n\n"
 
 

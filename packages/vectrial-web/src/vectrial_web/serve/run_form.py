@@ -100,7 +100,7 @@ def datasets() -> dict[str, str]:
     return found
 
 
-#: Where a fault is, in the messages of plans: an entry of the suite.
+#: Place of a fault in the messages of plans: an entry of the suite.
 _ENTRY = re.compile(r"\b(datasets|stores|experiments)\[\d+\]")
 
 

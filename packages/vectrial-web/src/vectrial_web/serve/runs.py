@@ -31,7 +31,7 @@ from vectrial.util.paths import home
 
 #: Folders between the root and a run.
 _DEPTH = 3
-#: What a run's folder holds that is no run.
+#: Folders in a run's folder that hold no run.
 _NOT_RUNS = ("work", "logs", "report")
 #: Runs that are read at once.
 _READERS = 2

@@ -31,7 +31,7 @@ from vectrial_web.serve.run_form import (
 )
 from vectrial_web.serve.runs import ListedRun, Runs, summary_of
 
-#: What is done with a form: the request, and the values of its fields.
+#: A function that handles a form, given the request and the values of its fields.
 _Act = Callable[[Request, Mapping[str, list[str]]], Response]
 _HOME = (("Runs", "/"),)
 #: Seconds after which a page that waits is loaded again.

@@ -14,7 +14,7 @@ from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial_web.serve.trial import finite, optional, tone_of
 
-#: How a figure came of the values that are shown.
+#: Sentence on how a figure was computed from the values that are shown.
 _MADE = (
     "The figure is the median of the valid ones, or of all where none is; a count, as of errors, is"
     " their sum."

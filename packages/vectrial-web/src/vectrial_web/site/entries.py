@@ -43,7 +43,7 @@ from vectrial_web.site.questions import (
 )
 
 _NO_PRICES = "the suite has no prices"
-#: Where values are shown: the origin of a value → an address below the root of the site.
+#: Addresses of values: the origin of a value → an address below the root of the site.
 Address = Callable[[Source], str]
 
 

@@ -30,7 +30,7 @@ from vectrial_web.site.places import SitePlace, run_page
 from vectrial_web.site.questions import machine_of
 from vectrial_web.site.values import Values
 
-#: What a run's folder holds that is no run.
+#: Folders in a run's folder that hold no run.
 _NOT_RUNS = ("work", "logs", "report")
 #: The name of a bundle that says nothing of the run: its folder does.
 _PLAIN = f"run{SUFFIX}"

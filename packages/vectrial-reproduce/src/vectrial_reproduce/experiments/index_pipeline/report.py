@@ -40,7 +40,7 @@ _PLACE = (
     Column("builders", "Builders"),
     Column("prefetch", "Prefetch"),
 )
-#: Of each phase its stages.
+#: Stages of each phase.
 _STAGES = {
     "put": (Stage.EMBED, Stage.SEGMENT, Stage.PUT),
     "import": (Stage.IMPORT,),

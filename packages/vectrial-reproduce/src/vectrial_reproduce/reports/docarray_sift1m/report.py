@@ -50,7 +50,7 @@ MEASURES = (
     Measure(("crud", "recall"), "search", "search", "recall_mean"),
 )  # fmt: skip
 
-#: What DocArray's own stores are here, and Elasticsearch.
+#: The release that is used here for DocArray's own stores, and for Elasticsearch.
 HERE = "DocArray 0.21"
 MADE = {"create": "with the time of making Documents out of rows, which theirs had made before"}
 _COUNTS = "AnnLite 0.5.10 counts all rows before each find, which is most of its time"

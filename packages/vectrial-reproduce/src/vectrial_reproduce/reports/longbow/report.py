@@ -19,7 +19,7 @@ from vectrial_reproduce.reports.model import (
 
 _ARMS = (Arm("Longbow", "longbow", "hnsw"),)
 _REFERENCE = "reference server"
-#: What stands in for Longbow where there is none.
+#: The stand-in where Longbow cannot run.
 _FLAT = Arm(
     "Longbow", "flight", "flat",
     note="the reference server of Arrow Flight that comes with Vectrial, one Python process"
@@ -44,11 +44,11 @@ _MADE_UP = "uniform vectors, and texts of ten of 5,000 made-up words, as uneven 
 _ONE_READ = {"min_s": 0.0}
 #: A tenth of the rows: theirs is not stated.
 _FILTERED = 0.1
-#: How many different filters the queries have: as many as there can be.
+#: Number of different filters of the queries: as many as possible.
 _FILTERS = 64
 
 
-#: What is known of the filter, by the predicate that was measured.
+#: Description of the filter, by the predicate that was measured.
 _FILTER_SAID: dict[Scalar, str] = {
     "independent": f"{_FILTERS} different filters, each for some of the queries; every one keeps"
     " exactly a tenth, theirs is not stated",

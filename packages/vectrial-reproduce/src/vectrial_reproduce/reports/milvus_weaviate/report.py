@@ -25,7 +25,7 @@ _ARMS = (
         of={"disk": "two thirds of it can be the graph's log of changes, which shrinks to a small"
                     " part when it is condensed: files of more rows may be smaller"}),
 )  # fmt: skip
-#: What a store does under filters alone, of the metrics that filtered searches have.
+#: Note on metrics of filtered searches, about what a store does under filters only.
 _FEW_KEPT = (
     "where a filter keeps fewer than 40,000 rows, these are compared one by one whatever ef is"
 )
@@ -145,7 +145,7 @@ def _loads(*sizes: int, weaviate: int | None = None) -> tuple[Ask, ...]:
     return (Ask("ingest", {"probes": 0, "settle_s": 10.0}, grown, faithful_of=own),)
 
 
-#: What the stand-in of the columns differs in.
+#: Differences of the columns' stand-in.
 _COLUMNS = (
     "the stand-in has 24 real columns, as theirs, but 384 dimensions instead of 2048: a row without"
     " indexes takes less time, so that the same indexes are a larger share of it; its columns are"

@@ -28,7 +28,7 @@ _SIMILARITIES = {
 }
 _COLUMNS = {vt.FieldType.INT: "long", vt.FieldType.FLOAT: "double", vt.FieldType.BOOL: "bool"}
 _REQUEST_S = 300.0
-#: What `num_candidates` may be; DocArray asks for as many unless it is told.
+#: Largest `num_candidates`, which is DocArray's default.
 _MOST_CANDIDATES = 10_000
 #: Rows that one answer may hold, of which the server's own 10,000 are too few.
 _MOST_ROWS = 1_000_000

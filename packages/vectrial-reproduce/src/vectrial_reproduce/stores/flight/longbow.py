@@ -30,7 +30,7 @@ from vectrial_reproduce.stores.flight.store import FlightStore, hits
 
 #: Ids are cut to so many bits in the answer to a search.
 _ID_BITS = 32
-#: What its client says of a stream without a schema.
+#: Message of its client for a stream without a schema.
 _NO_ROWS = "Server never sent a data message"
 _OPERATORS = frozenset({"and", "eq", "range"})
 

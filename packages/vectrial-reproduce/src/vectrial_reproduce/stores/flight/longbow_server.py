@@ -39,7 +39,7 @@ _SETTING = re.compile(r"LONGBOW_(MAX_MEMORY|HNSW_M|HNSW_EF_CONSTRUCTION|HNSW_SQ8
 #: Unless the user sets it. With 1 GiB, its own default, a put waits for ever after some twenty
 #: small datasets were made and dropped: what they took is not counted back.
 _MAX_MEMORY_BYTES = 4 << 30
-#: What Go writes into a program of the source that it was built from.
+#: The key under which Go records the source in a program.
 _REVISION = re.compile(rb"vcs\.revision=([0-9a-f]{7,40})")
 _MODIFIED = b"vcs.modified=true"
 

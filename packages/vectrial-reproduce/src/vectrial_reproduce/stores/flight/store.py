@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 #: Names that the protocol has for columns of its own, in puts and in answers.
 _RESERVED = frozenset({"id", "vector", "embedding", "score", "metadata"})
 _METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot_product"}
-#: What a search is to bring back, as members of its ticket.
+#: Parts of rows that a search returns, as members of its ticket.
 _RETURNING: Mapping[vt.Returning, Mapping[str, bool]] = {
     vt.Returning.IDS: {},
     vt.Returning.METADATA: {"include_metadata": True},
     vt.Returning.VECTORS: {"include_vectors": True},
 }
-#: How long a call may take.
+#: Longest time of a call.
 _ASK_S = 300.0
 
 

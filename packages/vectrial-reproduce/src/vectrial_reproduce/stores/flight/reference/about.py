@@ -16,7 +16,7 @@ from vectrial.model.store import Store
 from vectrial.stores.faiss import FaissStore
 from vectrial.stores.hnswlib import HnswlibStore
 
-#: What serves each kind of index, and the kind by which that store knows it.
+#: The store that serves each kind of index, and that store's name for the kind.
 ENGINES: Mapping[str, type[Store]] = {"hnsw": HnswlibStore, "flat": FaissStore}
 #: Metrics as Longbow names them in a schema's metadata.
 METRICS = {"euclidean": Metric.L2, "cosine": Metric.COSINE, "dot_product": Metric.IP}

@@ -43,7 +43,7 @@ SCORES = {
 #: Searches that are kept prepared, with the rows that their filter keeps.
 _PREPARED = 64
 _ABOUT = "dataset.json"
-#: Of the folder of a dataset, whose name may be "..".
+#: Prefix of the folder of a dataset, whose name may be "..".
 _PREFIX = "dataset-"
 
 
