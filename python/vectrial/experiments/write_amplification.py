@@ -61,12 +61,12 @@ _SHEET = Sheet(
 
 class WriteAmplification(Experiment):
     """Load an empty store, let it flush, index and come to rest, delete a share of the rows, and
-    let it come to rest again. After each step: what its process has written since the start, over
-    the bytes that were inserted, and what is on disk.
+    let it come to rest again. Each step records the bytes that the store's process has written
+    since the start, divided by the bytes that were inserted, and the bytes on disk.
 
-    A server's processes are counted, with those that they have started; of a library it is the
-    process that calls it. Compaction is what the store does when it is asked to flush and build,
-    and by itself until its folders no longer change.
+    For a server, its processes and those that they started are counted; for a library, the process
+    that calls it. Compaction is the work of the store during flush and build, and afterwards until
+    its folders no longer change.
 
     deleted: the share of the rows; 0: none. settle_s: longest wait until nothing has changed for
         two seconds; 0: no wait.

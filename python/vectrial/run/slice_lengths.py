@@ -1,7 +1,8 @@
-"""How long slices are, and how much of their start is left out: found in turns that do not count.
+"""The length of slices, and of the part at their start that is left out: both are found in turns
+that do not count.
 
-A store that comes back to a processor finds its data in none of its caches. How long it is slower
-then depends on both: 50 ms may lose 1 %, or half of the first 10 ms.
+A store that returns to a processor finds its caches empty. How long it is slower depends on store
+and processor: it may lose 1 % of 50 ms, or half of the first 10 ms.
 """
 
 from __future__ import annotations

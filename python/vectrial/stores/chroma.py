@@ -1,6 +1,6 @@
 """Chroma: its local persistent client, SQLite beside an HNSW index, in this process.
 
-Facts below are those of chromadb 1.5.9, read from its source and tried.
+The facts below hold for chromadb 1.5.9: they were read in its source and tested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DuckDB with its vector similarity extension (vss), in this process.
 
-Facts below are those of duckdb 1.5.5 and vss of the same release, tried. The extension's file
+The facts below were tested with duckdb 1.5.5 and vss of the same release. The extension's file
 comes in a Python package and is loaded from there: nothing is downloaded or installed.
 """
 

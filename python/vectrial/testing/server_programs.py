@@ -1,8 +1,8 @@
-"""Servers of which tests need the program: they are skipped where it cannot be had, and fail where
-the environment says that it must be there.
+"""Server programs that tests need. If one is unavailable the test is skipped, or fails if the
+environment says that the program must be there.
 
-VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`), or what else a
-test says that it needs: axe, the accessibility checker of pages.
+VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`), or other
+things that tests need: axe, the accessibility checker of pages.
 """
 
 from __future__ import annotations

@@ -59,10 +59,12 @@ class Limit(StrEnum):
 class FoundRate:
     """Result of a search.
 
-    rate: the greatest that was confirmed; None: none was.
-    low, high: before it was confirmed, the greatest that held (None: none did), and the least that
-        did not above it (None: every one did).
-    confirmations: looks at `rate` that all held. steps: how often it was lowered for them.
+    rate: greatest confirmed rate; None if none was confirmed.
+    low, high: greatest rate that held before the confirmation (None: none held), and the least
+        rate above it that did not hold (None: every rate held).
+    limit: what keeps the answer from being greater. confirmations: number of looks at `rate`,
+        which all held. steps: number of times that the rate was lowered to be confirmed.
+    less_than: least rate that did not hold while the client was within its limits.
     """
 
     rate: float | None
@@ -110,8 +112,8 @@ def seek(
 class _FailedRates:
     """Rates that did not hold, each below the one before.
 
-    rate: the least of those that narrowed; last: how the least of all was judged; less_than: the
-    least that did not hold while the client was within its limits.
+    rate: least rate that narrowed the search. last: verdict on the least rate of all.
+    less_than: least rate that did not hold while the client was within its limits.
     """
 
     rate: float | None = None

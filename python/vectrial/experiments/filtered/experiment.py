@@ -417,7 +417,7 @@ def _data_condition(context: Context, selectivity: float | str) -> _Condition:
 
 
 def _record_filters(phase: Phase, properties: FilterProperties, looked_at: int) -> None:
-    """Record in a phase what its filters were, and whether they held."""
+    """Record in a phase the properties of its filters, and whether its answers satisfy them."""
     timed, violated = (phase.metrics.get(one) or 0 for one in ("checked_answers", "violations"))
     phase.metrics |= {
         "checked_answers": timed + looked_at,

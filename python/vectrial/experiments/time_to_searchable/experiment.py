@@ -196,7 +196,7 @@ class _LoadWatch:
         return {**self.point, "batch_rows": self.context.batch_rows}
 
     def summary(self) -> Phase:
-        """Phase with the time of the look at which every row that is ever found was found."""
+        """The phase with the time of the first look at which all findable rows were found."""
         assert self.loaded_s is not None
         assert self.ready_s is not None
         phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._parameters())

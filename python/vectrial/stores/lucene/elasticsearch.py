@@ -1,7 +1,7 @@
 """Elasticsearch, driven by its official client; its server is in `server`.
 
-Facts below are those of server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3, from the reference
-of the field type `dense_vector` and of the kNN search, and tried.
+The facts below hold for server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3: they were read in the
+reference of the field type `dense_vector` and of the kNN search, and tested.
 """
 
 from __future__ import annotations

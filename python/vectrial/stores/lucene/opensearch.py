@@ -1,8 +1,8 @@
 """OpenSearch and its k-NN plugin, driven by the official client; its server is
 `vectrial.stores.lucene.server`.
 
-Facts below are those of server and plugin 3.5.0 and opensearch-py 3.2.0, from the plugin's
-reference of spaces, methods and scripts, and tried.
+The facts below hold for server and plugin 3.5.0 and opensearch-py 3.2.0: they were read in the
+plugin's reference of spaces, methods and scripts, and tested.
 
 Only the lucene engine is offered: the plugin's archive in the registry has no native libraries,
 and making an index of faiss or nmslib ends the node.

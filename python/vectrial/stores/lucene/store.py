@@ -96,7 +96,7 @@ class LuceneStore(vt.ServerStore):
     been loaded.
 
     vectors_in_columns: a search can return vectors from columns; else from documents.
-    text_boost: what scores by text are multiplied by to be those of BM25.
+    text_boost: factor that turns the server's text scores into BM25 scores.
     """
 
     collection_pattern = "vectrial_{}"  # lower case, as their names have to be

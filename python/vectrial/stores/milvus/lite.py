@@ -1,6 +1,7 @@
 """Milvus Lite: Milvus's interface over FAISS indexes, served within this process by gRPC.
 
-Facts below are those of milvus-lite 3.2.2 with pymilvus 3.0.2, read from their source and tried.
+The facts below hold for milvus-lite 3.2.2 with pymilvus 3.0.2: they were read in the sources and
+tested.
 """
 
 from __future__ import annotations

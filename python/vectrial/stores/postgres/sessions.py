@@ -23,7 +23,7 @@ JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'"""
 
 
 class Sessions:
-    """The connections of one store. The first makes the extension where it is not there yet.
+    """The connections of one store. The first creates the extension if it is missing.
 
     search_path: path of every connection, if the extension is outside the role's own path.
     """

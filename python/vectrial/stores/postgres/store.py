@@ -1,7 +1,7 @@
 """PostgreSQL with pgvector, driven by psycopg; the server is `vectrial.stores.postgres.server`.
 
-Facts below are those of PostgreSQL 18.6, pgvector 0.8.6, psycopg 3.3.9 and pgvector-python 0.5.1,
-read from their sources and tried.
+The facts below hold for PostgreSQL 18.6, pgvector 0.8.6, psycopg 3.3.9 and pgvector-python 0.5.1:
+they were read in the sources and tested.
 
 A collection is a table with the columns `id` (its primary key), `vector`, and `f0`, `f1`, … for
 the schema's fields in their order. Both lanes send the same SQL, with a filter's values written

@@ -1,7 +1,7 @@
 """The words of a text in PostgreSQL, and the SQL that fuses two rankings.
 
-Facts below are those of PostgreSQL 18.6. There is no BM25: `ts_rank` counts how often a word is in
-a row, and neither how rare it is nor how long the row.
+The facts below hold for PostgreSQL 18.6. It has no BM25: `ts_rank` counts how often a word occurs
+in a row, but considers neither how rare the word is nor how long the row is.
 """
 
 from __future__ import annotations

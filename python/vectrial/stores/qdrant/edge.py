@@ -1,6 +1,6 @@
 """Qdrant Edge: the storage and search engine of Qdrant as a library, one shard in this process.
 
-Facts below are those of qdrant-edge-py 0.9.0, read from its type stubs and tried.
+The facts below hold for qdrant-edge-py 0.9.0: they were read in its type stubs and tested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Redis' vector sets, driven by its official client; the server is `vectrial.stores.redis.server`.
 
-Facts below are those of Redis 8.2.3 and redis-py 8.1.0, read from their sources and tried.
+The facts below hold for Redis 8.2.3 and redis-py 8.1.0: they were read in the sources and tested.
 
 A collection is one vector set; its elements are named by the rows' ids in decimal. Metadata are
 the element's attributes, a JSON object with the columns as `f0`, `f1`, … in the order of the

@@ -1,7 +1,7 @@
 """Weaviate, driven by its official client; its server is `vectrial.stores.weaviate.server`.
 
-Facts below are those of server 1.35.2 and weaviate-client 4.23.1, read from their sources and
-tried.
+The facts below hold for server 1.35.2 and weaviate-client 4.23.1: they were read in the sources and
+tested.
 
 A row is known by a uuid there: a fixed first half, and its int64 id, big-endian, as the second,
 the same as `engine/src/protocols/weaviate/` makes and reads. Metadata columns are properties
