@@ -1,7 +1,7 @@
-"""Figures of a run held against what was recorded with them.
+"""Checks of a run's figures against what was recorded with them.
 
-A run keeps the histogram of every phase beside its figures, so that a reader need not believe what
-stands there: figures that were changed afterwards, or mixed up, are found.
+A run keeps the histogram of every phase beside its figures. So figures that were changed
+afterwards, or mixed up, are found.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Signs that something else than the store was measured: what the machine did beside, and repeats
-that stand out or drift. A report says them at its head, a comparison of each side."""
+"""Signs that something other than the store affected the measurement: other activity of the
+machine, and repeats that stand out or drift. A report shows them at its head, a comparison for each
+side."""
 
 from __future__ import annotations
 

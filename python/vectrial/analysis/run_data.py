@@ -35,9 +35,9 @@ from vectrial.util.formatting import plural
 class Point:
     """The repeats of one phase of one operating point.
 
-    state: 'ok'; 'wrong' if this build failed, in any repeat, a gate check that the experiment's
-        figures rest on; 'invalid' if no repeat may be trusted. `reason` says why it is not 'ok',
-        or, if it is, the faults of some repeats.
+    state: 'ok'; 'wrong' if this build, in any repeat, failed a gate check on which the experiment's
+        figures depend; 'invalid' if no repeat can be trusted. reason: why it is not 'ok'; if it is,
+        the faults of some repeats.
     phases: phases that the figures come from: the valid repeats, or all if none is valid.
     doubt: why the figures are in no headline and on no front although the state is 'ok'; None if
         nothing speaks against them.

@@ -1,8 +1,8 @@
-"""A comparison as JSON lines, and as JUnit XML, which continuous integration knows how to show.
+"""A comparison as JSON lines, and as JUnit XML, which continuous integration can show.
 
 In JUnit there is a suite per subject and dataset, and a case per cell: worse is a failure, better
-and tie pass. What is undecided or not comparable is skipped with its reason, and so is what one
-side has alone.
+and tie pass. Undecided and incomparable cells, and those that only one side has, are skipped with
+the reason.
 """
 
 from __future__ import annotations

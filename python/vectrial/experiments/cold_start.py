@@ -66,8 +66,8 @@ _SHEET = Sheet(
 
 
 class ColdStart(Experiment):
-    """Search a warm server, stop it, start it again and search at once; then once more with nothing
-    of its files in the page cache, which needs `data_disk` in [placement].
+    """Search a warm server, stop it, start it again and search at once. Then repeat this with a
+    page cache that holds none of its files, which needs `data_disk` in [placement].
 
     search: search parameters; lists are grids. clients: closed-loop clients. duration_s: seconds of
     each phase.

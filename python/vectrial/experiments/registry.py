@@ -1,7 +1,7 @@
-"""The experiments there are.
+"""The registry of experiments.
 
-An experiment announces itself with an entry point in the group `vectrial.experiments`, here and in
-other people's packages alike: see `vectrial.util.plugins`. The measuring process gets
+An experiment is registered by an entry point in the group `vectrial.experiments`, in Vectrial's
+package or in any other: see `vectrial.util.plugins`. The measuring process gets
 `reference(experiment)` and calls `resolve`, since a store's own environment has no entry points.
 """
 

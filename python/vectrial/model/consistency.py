@@ -1,7 +1,7 @@
 """Figures that contradict each other within one measurement, whatever its source.
 
-Every phase is held to it when it is recorded (`load.record`), every phase of a run that is kept
-when it is read (`report.audit`), and every published row (`published.doubts`).
+Every phase is checked when it is recorded (`workload.record`), every phase of a stored run when it
+is read (`analysis.audit`), and every published row in the reports (`inconsistencies`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Joining a ranking by vector and a ranking by text into one.
+"""The fusion of a ranking by vector and a ranking by text.
 
-α weighs the two: 1 is the vector alone, 0 the text alone. What a store does is declared in its
-`Hybrid`; what it should find is said by `fuse`, from the same formulas over exact scores. Of texts
-these are BM25's, to which stores' text searches are held.
+α weighs the two: 1 is the vector alone, 0 the text alone. A store declares its fusion in its
+`Hybrid`. `fuse` computes the expected result, from the same formulas over exact scores; for texts
+these are BM25 scores, by which stores' text searches are judged.
 """
 
 from __future__ import annotations

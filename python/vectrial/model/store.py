@@ -324,9 +324,8 @@ class Store(ABC):
         """
 
     def refresh(self) -> None:  # noqa: B027 - nothing to do is a valid answer
-        """Make every acknowledged write visible to later searches by searchers that were made
-        since, if it would otherwise become visible only after a while. Do nothing if a write is
-        visible once acknowledged, or a search itself waits for it."""
+        """Make every acknowledged write visible to searchers that are made afterwards. Do nothing
+        if writes are visible once acknowledged, or if a search itself waits for them."""
 
     def searcher_returning(
         self, returning: Returning, k: int, params: Params, where: Filter | None = None

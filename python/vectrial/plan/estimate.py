@@ -1,6 +1,6 @@
-"""Rough estimates of how long loads take, and how long a run still takes.
+"""Rough estimates of the time that loads take, and of the remaining time of a run.
 
-Loads decide: a graph of a million rows takes minutes, a search setting some seconds. Nine of ten
+Loads dominate: a graph of a million rows takes minutes, a search setting some seconds. Nine of ten
 loads of graphs in docs/results took between a third of their estimate and three times as long.
 """
 

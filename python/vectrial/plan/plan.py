@@ -1,8 +1,8 @@
 """The plan of a suite: jobs of trials with stable keys.
 
 A *job* is the task of one measuring process: one store with one index on the first `rows` of one
-dataset, once. It loads and builds once and then measures all its trials. What a store does not
-support is refused here, before anything is measured.
+dataset, once. It loads and builds once and then measures all its trials. Trials that a store does
+not support are refused here, before anything is measured.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The suite that answers within a given time which stores are faster at equal recall.
 
-Time is spent in this order: three repeats, since nothing is told apart with fewer; five search
-settings per store, which make a curve; then stores; then rows; then more repeats, since every
-further load tells more. What a time is too short for goes in the opposite order: rows shrink first,
-and three repeats last.
+Time is spent in this order: three repeats, since fewer show no difference; five search settings per
+store, which make a curve; then stores; then rows; then more repeats, since every further load adds
+evidence. If the time is too short, it is saved in the opposite order: rows shrink first, and the
+three repeats are given up last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The search over builds: which to try next, which to drop early, and which is best.
+"""The search over builds: it decides which build to try next, which to drop early, and which is
+best.
 
 The search is a generator: it yields the build to measure, on a number of rows, and is sent the
 candidates. Each build is measured at several values of its search parameter. Optuna (TPE, seeded)

@@ -1,9 +1,9 @@
 """The answer of tuning, and its last candidates: the builds that may be the fastest, at search
 settings by which they just reach the recall.
 
-One search of a second per setting does not tell builds apart that differ by a tenth, and a coarse
-grid of settings favours a build that happens to reach the recall just at one of them. So the best
-builds are loaded again and searched in turns, at settings around the one that each needs.
+A search of one second per setting cannot distinguish builds that differ by a tenth, and a coarse
+grid favours a build that just reaches the recall at one of its settings. So the best builds are
+loaded again and searched in turns, at settings around the one that each needs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The search for the least memory and processor time at which a store holds.
+"""The search for the least memory and processor time with which a store meets its requirements.
 
 The memory is halved until a limit does not hold, then the greatest that does not and the least that
 does are brought together. The processors are halved at the memory found. Then new steps have to
-confirm the answer, and one more looks just below it. While searching, a step that is slow or that
-says nothing is made again until two agree. The search is a generator: it yields the limits to try
-and is sent what happened there.
+confirm the answer, and one more looks just below it. While searching, a step that is slow or
+inconclusive is repeated until two agree. The search is a generator: it yields the limits to try and
+is sent the outcome.
 """
 
 from __future__ import annotations

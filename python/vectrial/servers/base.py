@@ -1,8 +1,8 @@
 """The one interface through which a store's server is run.
 
-A server is had from a provider: `external`, whose address is given and which is never started or
+A server comes from a provider: `external`, whose address is given and which is never started or
 stopped here, or `local`, a program that runs on this machine for as long as it is needed
-(`vectrial.servers.local`). What differs from one kind of server to the next is a `Recipe`.
+(`vectrial.servers.local`). A `Recipe` describes one kind of server.
 """
 
 from __future__ import annotations

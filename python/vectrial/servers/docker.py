@@ -1,5 +1,5 @@
 """A server in a container: the official image, on loopback and free ports, for as long as it is
-needed. The engine is Docker's, or what `VECTRIAL_DOCKER` names (`podman`)."""
+needed. The engine is Docker, or the one that `VECTRIAL_DOCKER` names (`podman`)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Hosts of our own on one machine: networks joined by links that can be slowed and cut.
+"""Simulated hosts on one machine: networks joined by links that can be slowed and cut.
 
-The hosts are on a bridge in the network of the processes that measure, so that no packet can leave
-the machine, also when a host is gone. Their addresses are of 127/8, since servers that are
-reachable from elsewhere make demands of the system (Elasticsearch wants more open files and
-mappings), and are carried over links all the same (route_localnet).
+The hosts are on a bridge in the network of the processes that measure, so no packet can leave the
+machine, even when a host is gone. Their addresses are in 127/8, since servers that other machines
+can reach make demands of the system (Elasticsearch requires more open files and mappings); links
+carry these addresses nevertheless (route_localnet).
 
-Everything is gone with the networks it is in, however the processes end.
+All of this vanishes with its networks, however the processes end.
 """
 
 from __future__ import annotations

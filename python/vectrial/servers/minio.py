@@ -1,7 +1,6 @@
 """MinIO, an object store that speaks S3, built from its Go module.
 
-Its root user and password are made anew for every server and known to nobody but whoever is given
-its address.
+Each server gets a new root user and password, known only to those who get its address.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A network of a run's own, with loopback alone: a server in it is reached by the processes that
-are in it too, and by nobody else, whatever address it listens on.
+"""A private network of a run, with loopback only. Only processes in this network reach a server in
+it, whatever address it listens on.
 
-Root may make one, and so may an ordinary user where the system lets users make namespaces.
+Root can make one; other users can if the system lets them make namespaces.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Choosing a store's server: one that the user runs, or one that is started here.
+"""The choice of a store's server: one that the user runs, or one that is started here.
 
-Where a server is, and the secrets it asks for, belong to a machine and not to a suite, which is
-published: they are read from the environment.
+A server's address and secrets belong to a machine, not to a suite, which is published. So they are
+read from the environment.
 
     VECTRIAL_WEAVIATE_ADDRESS=db.example:http=8080,grpc=50051
     VECTRIAL_WEAVIATE_PROVIDER=docker      external, docker or local; else the first available

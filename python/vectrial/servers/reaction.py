@@ -1,4 +1,4 @@
-"""Tells whether a server reacts on a port, whatever protocol it speaks.
+"""A program that says whether a server reacts on a port, whatever its protocol.
 
     python -I -S reaction.py HOST PORT…
 

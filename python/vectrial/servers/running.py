@@ -1,8 +1,8 @@
 """Servers that stay up until they are ended, and the notes about them.
 
-Each is held by a process of ours, which starts it, notes it in `home()/up/<store>.json`, and ends
-it when it is asked to end. A note names that process by its id and the time it began, so that
-another one that got the same id later is never taken for it.
+A process of ours holds each server: it starts the server, writes a note to
+`home()/up/<store>.json`, and ends the server on request. The note has the id and the start time of
+that process, so that a later process with the same id is not mistaken for it.
 """
 
 from __future__ import annotations

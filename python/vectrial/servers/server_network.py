@@ -1,9 +1,9 @@
-"""Servers in a network of a run's own: whether they are ready is asked from within.
+"""Servers in a private network of a run: their readiness is checked from within that network.
 
     python -m vectrial.servers.server_network        is told what to ask, and of whom, on standard
     input
 
-A process that has threads cannot enter a network as a whole, so another one does.
+A process with threads cannot enter a network, so another process does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Verdicts on two sides by their repeats: better, worse, tie, or undecided.
 
-All that is asked at once is one family: the chance that anything in it is called better or worse
-where nothing differs is at most `ALPHA`. A tie is a claim of its own: the whole interval of the
+All comparisons made at once are one family: if nothing differs, the chance that any of them is
+called better or worse is at most `ALPHA`. A tie is a claim of its own: the whole interval of the
 difference lies within the threshold.
 """
 

@@ -39,8 +39,8 @@ class ChromaSearch(vt.Params):
 class Chroma(vt.Store):
     """One collection without documents. Ids are decimal text, as Chroma wants text.
 
-    Every row has every metadata key: upserting leaves keys alone that it is not given, and no
-    operator asks whether one is there. A missing value is a text of its own in that key.
+    Every row has every metadata key, because upserting does not change keys that it does not
+    name, and no operator asks whether a key exists. A special text stands for a missing value.
     """
 
     name: ClassVar[str] = "chroma"

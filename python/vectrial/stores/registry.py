@@ -1,8 +1,8 @@
-"""The registered stores, and whether they work on this machine.
+"""The registered stores, and their availability on this machine.
 
-A store announces itself with an entry point in the group `vectrial.stores`, here and in other
-people's packages alike: see `vectrial.util.plugins`. A process in a store's own environment, which
-has no entry points, gets `reference(store)` and calls `resolve`.
+A store is registered by an entry point in the group `vectrial.stores`, in Vectrial's package or in
+any other: see `vectrial.util.plugins`. A process in a store's own environment, which has no entry
+points, gets `reference(store)` and calls `resolve`.
 """
 
 from __future__ import annotations

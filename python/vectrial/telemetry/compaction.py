@@ -1,9 +1,9 @@
 """The machine's memory in large pieces before each load.
 
-The pages of a process lie where free memory happens to be, and scattered ones cost a search more:
-on a virtual machine, where the processor looks every address up twice, the same index was 10 %
-slower after the machine had run for hours. What is loaded first takes the small pieces: it was 3 %
-slower than the same index loaded after it.
+The pages of a process lie where memory is free, and scattered pages slow a search down: on a
+virtual machine, whose processor looks every address up twice, the same index was 10 % slower after
+the machine had run for hours. The first load takes the small pieces: its index was 3 % slower than
+the same index loaded afterwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The facts about machine and software that a figure depends on, as kept in environment.json.
 
-What this platform does not tell is None. Nothing here identifies a person or a host.
+Facts that the platform does not report are None. Nothing here identifies a person or a host.
 """
 
 from __future__ import annotations

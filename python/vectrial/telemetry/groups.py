@@ -1,7 +1,7 @@
 """Usage of the control group of a server that is in a container or has limits.
 
-A group counts what every process in it has used, those included that came and went between two
-looks. Only a group that a process does not share with us is asked.
+A group counts the usage of all its processes, including those that began and ended between two
+samples. Groups that a process shares with us are not read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The rest of the machine while a phase was measured.
 
-Neighbours take a virtual machine's processors (steal), other processes of its own keep them busy,
-a quota stops them (throttling), heat slows them down (frequency). Each becomes a metric of the
-phase, so that interference can be told from the store. Values that the platform does not report
-are left out.
+Neighbours take processors from a virtual machine (steal), other processes keep them busy, a quota
+stops them (throttling), and heat slows them down (frequency). Each becomes a metric of the phase,
+so that interference can be told from the store. Values that the platform does not report are left
+out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Usage of processes: processor time, memory, I/O and disk, sampled once a second.
 
-A sample adds up a process and its descendants. What cannot be read (a platform that does not
-tell, a process that ended meanwhile) is None or left out, never guessed.
+A sample adds up a process and its descendants. Values that cannot be read, because the platform
+does not report them or the process has ended, are None or left out, never guessed.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class ProcessTree:
         )
 
     def _monotonic_sum(self, counter: str, values: Iterable[_Number | None]) -> _Number | None:
-        """The sum of a counter that the kernel adds to the parent's when it waits for its child: an
-        ended child is counted there, and must not be counted again. A child that nobody waited for
-        takes its share with it; the sum never falls all the same."""
+        """The sum of a counter, never less than before. When a parent waits for an ended child, the
+        kernel adds the child's counter to the parent's, so it must not be counted twice. A child
+        that nobody waited for would take its share away."""
         now = _sum_of_known(values)
         if now is not None:
             now = self._most[counter] = max(now, self._most.get(counter, now))

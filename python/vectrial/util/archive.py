@@ -1,8 +1,8 @@
-"""Unpacking of downloaded archives that are trusted with nothing.
+"""Unpacking of downloaded archives that are not trusted.
 
-Only regular files and folders come out, below the target folder, and no more bytes than an
-honest archive of that size could hold. Links, devices, absolute or climbing paths, names that
-occur twice and encrypted members end the unpacking, and nothing of it remains.
+Only regular files and folders come out, below the target folder, and no more bytes than an honest
+archive of that size could hold. Links, devices, absolute or climbing paths, names that occur twice
+and encrypted members end the unpacking, and nothing remains.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The environment variables that processes started by Vectrial get.
 
-They get what this list names, not everything that Vectrial has: a server, or the client of one
-store, has no use for the passwords of other stores or for the token of `vectrial serve`.
+They get the variables listed here, not all that Vectrial has: a server, or the client of one store,
+does not need the passwords of other stores or the token of `vectrial serve`.
 VECTRIAL_PASS=NAME,NAME names further variables for all of them.
 """
 

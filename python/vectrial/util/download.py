@@ -1,9 +1,8 @@
 """Files by URL: resumed, bounded, and verified before they get their name.
 
-While it comes, a file is `NAME.part` with `NAME.part.json` beside it, which remembers the
-server's validator; a later call goes on where the last one ended, provided that the server
-still has the same file. Checksums that nobody published are recorded on the first fetch and
-held against every later one.
+An incomplete file is `NAME.part`, with the server's validator in `NAME.part.json`; a later call
+continues it if the server still has the same file. If no checksum is published, it is recorded on
+the first fetch and verified on every later one.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Python environments for single stores, made by uv on demand.
 
-Some stores need versions of libraries that no other store can live with (AnnLite's search fails
-with numpy 2, for one). Such a store declares an `Environment`, and the process that measures it
-runs inside that environment, so that no call between processes lies inside a timed one.
+Some stores need versions of libraries that other stores cannot use (AnnLite's search fails with
+numpy 2, for example). Such a store declares an `Environment`, and the process that measures it runs
+inside that environment, so that a timed call is never a call between processes.
 
 An environment is made once from the lock file `locks/<name>.lock` of a package that brings one (see
 `plugins.packages`), in a folder of `paths.environments_dir()` named after the lock's hash. Neither
-Vectrial nor that package is installed into it: `command` makes these very copies importable there,
-and nothing that lies beside them.
+Vectrial nor that package is installed into it: `command` makes exactly these copies importable
+there, and nothing that lies beside them.
 
-Where `locks/<name>.needs` names hardware, a word a line (see `vectrial.util.hardware`), nothing is
+If `locks/<name>.needs` names hardware, one kind a line (see `vectrial.util.hardware`), nothing is
 installed on a machine that lacks it.
 """
 

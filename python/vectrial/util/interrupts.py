@@ -1,10 +1,10 @@
 """Ctrl-C, SIGTERM and SIGHUP end a command within seconds, at any moment.
 
-The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. Since that can
-be lost in a library, or come late where one computes, it is noted, too: loops that last ask
-`check`, and a thread ends the process when it takes too long, or another signal comes. One that
-Python itself drops, since it was raised in a callback of the garbage collector's, is raised again;
-one that a library turned into another error is raised by `unwrap_interruption`.
+The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. A library can
+lose the exception, or delay it while it computes. So it is also recorded: long loops call `check`,
+and a thread ends the process if the clean-up takes too long or another signal comes. If Python
+drops the exception, because it was raised in a callback of the garbage collector, it is raised
+again. If a library turned it into another error, `unwrap_interruption` raises it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Other releases of Python packages for the process that measures a store.
 
-VECTRIAL_FAISS_PACKAGES="faiss-cpu==1.11.0" names what faiss is measured with in place of what is
-installed: requirements as pip takes them, or files of wheels. They are installed into a folder of
-`paths.environments_dir()`, once, with everything else at the versions that are installed, so that
-nothing but these packages differs.
+VECTRIAL_FAISS_PACKAGES="faiss-cpu==1.11.0" names the packages with which faiss is measured instead
+of the installed ones: requirements as pip takes them, or files of wheels. They are installed into a
+folder of `paths.environments_dir()`, once, with everything else at the versions that are installed,
+so that nothing but these packages differs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Plug-ins: objects that packages, Vectrial's own among them, register through entry points.
 
-A group of entry points is a `Plugins`, a mapping from names to what they lead to. Names are read
-from installed metadata, and a plug-in is imported when it is asked for: one that is broken raises a
-`PluginError` then, and stands in nobody's way before. Where Vectrial runs from its source tree, the
-entry points of the packages of that tree are read from their `pyproject.toml`: their metadata are
-those of the last build.
+A group of entry points is a `Plugins`, a mapping from names to the registered objects. Names are
+read from installed metadata, and a plug-in is imported on request: a broken one raises a
+`PluginError` then, and disturbs nothing before. If Vectrial runs from its source tree, the entry
+points of the packages of that tree are read from their `pyproject.toml`: their metadata are those
+of the last build.
 
 A store's own environment has no such metadata. Processes there get a `reference` ("module:Name")
 and call `import_reference`.

@@ -1,7 +1,7 @@
 """Removal of secrets from text, as clients of servers write them.
 
-What is written to a log is redacted on its way: a run that is killed leaves none, and a page that
-shows a run under way has none.
+Logs are redacted while they are written, so neither a killed run nor the page of a run under way
+shows secrets.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A file system of its own for a store's data, of which a power cut can be made, and a full disk.
+"""A separate file system for a store's data, for simulated power cuts and full disks.
 
-It is an ext4 in a file, on a loop device. The content of the block device at one moment is what a
-power cut leaves: what programs wrote and nobody forced to the disk is in the page cache and not
-there, and the journal is replayed when it is mounted again. A disk with a write cache of its own
-may lose more; this one keeps every block that it was given.
+It is an ext4 in a file, on a loop device. A power cut leaves the content of the block device at one
+moment: data that were written but not synced are only in the page cache, and are lost. The journal
+is replayed when the file system is mounted again. A disk with its own write cache may lose more;
+this one keeps every block that it was given.
 
-It is mounted in a mount namespace that begins with the first volume of this process: it is seen by
-this process and those that it starts from then on, and gone with the last of them, however they
+It is mounted in a mount namespace that begins with the first volume of this process: this process
+and those that it starts from then on see it, and it vanishes with the last of them, however they
 end. Needs root.
 """
 

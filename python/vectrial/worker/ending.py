@@ -1,9 +1,10 @@
 """The end of a trial: measured, invalid, or failed, and whose fault that is.
 
-At its time limit a signal of the parent ends it where it stands, and it keeps what it has measured.
+At its time limit, a signal from the parent ends the trial at once; the phases measured so far are
+kept.
 
-A store is wrong only where it gave a wrong answer. What the machine lacked (room on a disk, file
-handles, memory, local ports) fails the trial, which `--resume` measures again.
+A store is wrong only if it gave a wrong answer. If the machine lacks something (disk space, file
+handles, memory, local ports), the trial fails, and `--resume` measures it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Judges what was answered under the clock by more than its recall, when the phase has ended.
+"""Checks of the timed answers beyond their recall, after the phase has ended.
 
-A store may answer otherwise when it is timed: shorter, twice the same, with rows that are not
-there, out of what it remembers. Each of these makes a phase invalid, or is said at its figures.
+Under load, a store may return shorter answers, repeated or missing rows, or cached answers. Each of
+these makes a phase invalid, or is noted with its figures.
 """
 
 from __future__ import annotations

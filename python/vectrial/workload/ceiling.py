@@ -1,8 +1,8 @@
-"""The honesty certificate: what the client alone could do, and how near to it a trial came.
+"""The client's ceiling: the rate that the client alone can reach, and how near to it a trial came.
 
-The native lane is driven against the null server, which answers at once, with requests and
-answers of the same size and as many in flight as a trial will have. What it reaches there is
-its ceiling: a store cannot be measured beyond it, and not well near it.
+The native lane is driven against the null server, which answers at once, with requests and answers
+of the same size and as many in flight as a trial will have. The rate that it reaches there is its
+ceiling: no store can be measured beyond it, nor well near it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows written by a process of its own, whose acknowledgements are noted here; see `crash_writer`.
 
-It can be stopped, made to stand still, and killed, at any moment: what it was told is known.
+The process can be stopped, frozen and killed at any moment; the changes that it was sent are known.
 """
 
 from __future__ import annotations

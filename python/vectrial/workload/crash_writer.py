@@ -1,7 +1,7 @@
-"""The process that writes rows to a store, and may be killed: what it wrote is then looked for.
+"""A process that writes rows to a store and may be killed; its rows are then looked for.
 
-Run by `vectrial.util.program` with FD PARENT; the pipe carries all its instructions,
-and what became of each change.
+Run by `vectrial.util.program` with FD PARENT; the pipe carries its instructions and the outcome of
+each change.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What must be in a store after a fault: every change that was asked for, and when it was
-acknowledged.
+"""The rows that a store must have after a fault, from every change that was sent and its
+acknowledgement.
 
 A row has a version, which grows with each change; 0: it is not there. One writer makes the changes
-one after the other, and changes no row again of whose last change it knows no outcome, so that the
-versions that a row may have after a fault follow from what was acknowledged alone.
+one after the other, and does not change a row again while the outcome of its last change is
+unknown. So the acknowledgements alone determine the possible versions of a row after a fault.
 """
 
 from __future__ import annotations

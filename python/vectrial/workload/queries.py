@@ -1,10 +1,11 @@
 """Queries of timed searches: ones that the store has not seen before.
 
-A store that remembers answers would be measured by how fast it remembers, if the same few queries
-came again and again. So each round of a phase asks every query of the dataset moved a little: too
-little to have other neighbours, and enough to be another vector. The warm-up has a round of its
-own, and the gate asks the dataset's own. Where a phase lasts longer than there are rounds, they
-come again. Who remembers what is almost the same is found by its latency: see `load.answers`.
+If the same few queries were repeated, a store that caches answers would be measured by the speed of
+its cache. So each round of a phase sends every query of the dataset slightly perturbed: too little
+to have other neighbours, but enough to be another vector. The warm-up has its own round, and the
+gate sends the dataset's own queries. If a phase needs more rounds than there are, they are
+repeated. A store that caches answers to similar queries is found by its latency: see
+`workload.answers`.
 """
 
 from __future__ import annotations

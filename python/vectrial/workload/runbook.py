@@ -1,8 +1,8 @@
 """Runbooks: rows inserted, deleted and replaced step by step, with searches in between.
 
-A row of the dataset is a vector; a tag is the id under which a store has it. A row that is inserted
-has itself as its tag; a tag that is replaced has another row from then on. This is what the
-streaming track of big-ann-benchmarks says, whose YAML is read as it is.
+A row of the dataset is a vector; a tag is the id under which a store has it. The tag of an inserted
+row is the row's own number; a replaced tag then has another row. These are the terms of the
+streaming track of big-ann-benchmarks, whose YAML files are read unchanged.
 """
 
 from __future__ import annotations

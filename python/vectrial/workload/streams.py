@@ -1,7 +1,7 @@
 """Several classes of requests at once, each on its own schedule: searches and writes of rows.
 
-What a class is recorded by is its own; what is known of when its requests were under way goes with
-it, so that answers can be judged afterwards against the rows that were alive.
+Each class has its own record, with the times at which its requests were in flight, so that answers
+can be judged afterwards by the rows that were then alive.
 """
 
 from __future__ import annotations

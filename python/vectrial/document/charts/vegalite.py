@@ -1,7 +1,7 @@
 """Vega-Lite specifications, written as plain dicts.
 
-What can be said, and what it means, is in Vega-Lite's documentation
-(https://vega.github.io/vega-lite/docs); names and values here are those of that language.
+Vega-Lite's documentation (https://vega.github.io/vega-lite/docs) explains the names and values that
+are used here.
 """
 
 from __future__ import annotations

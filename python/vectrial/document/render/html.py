@@ -1,9 +1,9 @@
 """The report as one HTML file that opens offline, and the same pages where they are served.
 
 Nothing is requested from anywhere: the page's policy forbids it, and allows no style or script but
-the two that are part of it, by their hashes. In a file the policy stands in its head, as does that
-no referrer is told; a page that is served has both in the answer's headers. All text is escaped by
-the template; drawings come from the chart library, which escapes what it draws.
+the two that are part of it, by their hashes. A file has this policy in its head, together with the
+rule to send no referrer; a served page has both in the headers of the answer. All text is escaped
+by the template; drawings come from the chart library, which escapes what it draws.
 """
 
 from __future__ import annotations

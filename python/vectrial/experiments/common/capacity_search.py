@@ -1,7 +1,7 @@
-"""Searching for the greatest rate that holds, where every look is noisy.
+"""The search for the greatest rate that holds, although every look is noisy.
 
-Whoever measures is asked for one rate after another and says whether it held. Nothing is known of
-stores here, so that the search is tried on simulated ones.
+The caller measures one rate after another and reports whether it held. This module knows nothing
+of stores, so the search is tested on simulated ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metadata columns made for an experiment, the same on every machine, and conditions on them.
 
-What a condition keeps is known exactly, and is independent of the vectors.
+The rows that a condition keeps are known exactly, and are independent of the vectors.
 """
 
 from __future__ import annotations

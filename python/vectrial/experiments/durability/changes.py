@@ -1,7 +1,7 @@
 """Changes to be made before a fault, and the rows that they write.
 
-The vector of a row follows from its id and its version, so that a row that is found tells which
-version it is, and a vector beside the columns of another version is recognised.
+The vector of a row follows from its id and its version. So a row that is found shows its version,
+and a vector with the columns of another version is recognised.
 """
 
 from __future__ import annotations

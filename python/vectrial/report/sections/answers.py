@@ -1,9 +1,10 @@
-"""Short answers: to each question the store that is shown to be the best, or those that may be it.
+"""Short answers: for each question the store that is shown to be the best, or all that may be the
+best.
 
-A store is named alone only where its repeats show that it is better than every other one. That
+A single store is named only if its repeats show that it is better than every other store. That
 claim needs no correction for the number of rivals: with the best chosen after the measurement, its
-test against the next one keeps its level (Gutmann & Maymin 1987). To leave a store out of those
-that may be the best does need one, after Holm. See docs/method.md, "Repeats and order".
+test against the next one keeps its level (Gutmann & Maymin 1987). Excluding a store from those that
+may be the best does need a correction (Holm). See docs/method.md, "Repeats and order".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Programs of servers, from package registries into the cache, once.
 
-A program stands in `home.servers_dir()` in a folder of its own with the checksum it had when it
-was made, which is held against it before every start. Those that Go builds are here; those that
-come in wheels are in `vectrial.servers.programs.wheels`, those from Maven in its `maven`.
+A program has its own folder in `paths.servers_dir()`, with the checksum that it had when it was
+made, which is verified before every start. This module has the programs that Go builds;
+`vectrial.servers.programs.wheels` has those in wheels, and `maven` those from Maven.
 """
 
 from __future__ import annotations

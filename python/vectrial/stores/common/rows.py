@@ -1,14 +1,14 @@
 """Ids, metadata and optionally vectors of rows, in memory, for indexes that hold bare vectors.
 
-FAISS, hnswlib and usearch keep vectors under integer keys and nothing else. `Rows` stands beside
-such an index and answers everything that is no question of distance: which ids exist, what their
-metadata is, which rows a filter keeps. It costs about 17 bytes per row and the metadata.
+FAISS, hnswlib and usearch keep vectors under integer keys and nothing else. `Rows` adds to such an
+index everything except distances: which ids exist, their metadata, and the rows that a filter
+keeps. It takes about 17 bytes per row, plus the metadata.
 
 Rows live in *slots*, numbered in the order they were added. A removed row leaves its slot dead,
 a replaced one moves to a new slot, and when dead slots exceed a quarter the rest moves together.
 Metadata and the id lookup are kept as a logarithmic number of sorted runs, each at least twice as
-long as the next (the "logarithmic method" of Bentley and Saxe, 1980), so that one row at a time
-and a million at once are both cheap to add.
+long as the next (the "logarithmic method" of Bentley and Saxe, 1980). So adding rows is cheap, one
+at a time or a million at once.
 """
 
 from __future__ import annotations

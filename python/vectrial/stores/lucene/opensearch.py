@@ -4,8 +4,8 @@
 The facts below hold for server and plugin 3.5.0 and opensearch-py 3.2.0: they were read in the
 plugin's reference of spaces, methods and scripts, and tested.
 
-Only the lucene engine is offered: the plugin's archive in the registry has no native libraries,
-and making an index of faiss or nmslib ends the node.
+Only the lucene engine is used: the plugin's archive in the registry has no native libraries, and
+making an index of faiss or nmslib ends the node.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The servers of Elasticsearch and of OpenSearch, which was forked from it, from the distributions
-that their makers publish in a Maven registry for integration tests.
+"""The servers of Elasticsearch and of OpenSearch, a fork of it. Both come from the distributions
+for integration tests that their makers publish in a Maven registry.
 
-Elasticsearch's has vector search and a handful of modules. The plugin that OpenSearch gets its
-vector search from has no native libraries there: the `lucene` engine works, and making an index of
-another one ends the node.
+Elasticsearch's has vector search and a handful of modules. OpenSearch's plugin for vector search
+has no native libraries there: the `lucene` engine works, but making an index of another engine ends
+the node.
 
-Both refuse to run as root, read their configuration from a folder that they write to as well, and
-keep what they say on standard output, which is the server's log.
+Both refuse to run as root, read their configuration from a folder to which they also write, and log
+to standard output.
 
 VECTRIAL_ELASTICSEARCH_VERSION chooses among the versions that are known here, and
 VECTRIAL_ELASTICSEARCH_HEAP (VECTRIAL_OPENSEARCH_HEAP) the size of the heap (1g). A full

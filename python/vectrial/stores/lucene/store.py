@@ -1,13 +1,13 @@
 """The base of Elasticsearch and OpenSearch as stores: documents, conditions, segments.
 
 A row is a document whose `_id` is its int64 id in decimal digits. The id is also the value of a
-field `id`, and metadata columns are the fields `f0`, `f1`, … in the order of the schema's, since
-names of fields allow less than names of columns; a missing value is a missing field. What a
-search returns is read from columns (doc values) where it can be, and not from the document's
-source, which holds the vector as text.
+field `id`. Metadata columns are the fields `f0`, `f1`, … in the schema's order, since fewer names
+are allowed for fields than for columns. A missing value is a missing field. Searches read their
+results from columns (doc values) if possible, not from the document's source, which holds the
+vector as text.
 
-What is written is seen by searches after a refresh. Nothing that writes asks for one; `flush`,
-`wait_indexed`, `refresh`, `count`, `scan` do, and making a searcher unless `auto_refresh` is off.
+Searches see writes after a refresh. Writes do not request one; `flush`, `wait_indexed`, `refresh`,
+`count` and `scan` do, and so does making a searcher, unless `auto_refresh` is off.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The words of a text in Elasticsearch and OpenSearch: how they are indexed, and hybrid searches.
+"""Full-text indexes and hybrid searches in Elasticsearch and OpenSearch.
 
-Both add the scores of a search by vector and of one by text in one request, each with a boost.
-Fusions by rank or by scaled scores are Elasticsearch's `retriever`s, which its basic licence does
-not allow, and OpenSearch's search pipelines, whose plugin is not in the server that is run.
+Both servers add the scores of a search by vector and of a search by text in one request, each with
+a boost. They also have fusions by rank or by scaled scores, which are not used: Elasticsearch's
+`retriever`s need more than its basic licence, and the plugin of OpenSearch's search pipelines is
+missing from the server used here.
 """
 
 from __future__ import annotations

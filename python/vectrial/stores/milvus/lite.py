@@ -61,8 +61,8 @@ class LiteIvfSearch(vt.Params):
 class MilvusLite(vt.Store):
     """One collection in one database folder, reached with `pymilvus.MilvusClient`.
 
-    What `describe_index` says of progress is not true here: it reports a finished index even for
-    a type that cannot be built. Known is the index by its file beside each data file.
+    `describe_index` is wrong about progress here: it reports a finished index even for a type that
+    cannot be built. The index file beside each data file shows that the index exists.
     """
 
     name: ClassVar[str] = "milvus-lite"

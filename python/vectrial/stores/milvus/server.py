@@ -1,11 +1,11 @@
 """Milvus standalone, one process with every role in it, from a wheel on PyPI.
 
-Version 2.3.5 is the newest that a package registry has for Linux. What the wheel holds is packed
-once more, and is unpacked here instead of by the wheel's own code, which is not executed. Files
-are kept on the local disk, the log in rocksmq, metadata in an etcd within the process.
+Version 2.3.5 is the newest that a package registry has for Linux. The wheel contains a packed
+archive, which is unpacked here; the wheel's own code for that is not executed. Files are on the
+local disk, the log is in rocksmq, and metadata are in an etcd within the process.
 
-All of its ports but etcd's listen on every interface, whatever address it is told: it runs in a
-network of its own.
+All ports but etcd's listen on every interface, whatever address is configured. So the server runs
+in a network of its own.
 """
 
 from __future__ import annotations

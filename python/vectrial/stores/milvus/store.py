@@ -3,7 +3,7 @@
 The facts below hold for server 2.3.5 and pymilvus 3.0.2: they were read in the sources and tested.
 
 Rows have int64 primary keys, which are their ids, and no dynamic fields. Metadata columns are
-fields `f0`, `f1`, … in the order of the schema's, since names of fields allow less than names of
+fields `f0`, `f1`, … in the schema's order, since fewer names are allowed for fields than for
 columns.
 """
 

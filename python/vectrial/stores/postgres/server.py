@@ -1,10 +1,10 @@
-"""PostgreSQL with pgvector, out of a wheel that brings both.
+"""PostgreSQL with pgvector, from a wheel that contains both.
 
-Of a cluster the first node takes writes, and the others are standbys that follow its log and answer
+In a cluster the first node takes writes; the others are standbys that follow its log and answer
 reads.
 
-It refuses to run as root. Its superuser `postgres` has a password that was made for this server; a
-server of one's own is asked with the user and password of the environment.
+The server refuses to run as root. Its superuser `postgres` has a password that was made for this
+server; for the user's own server, the environment gives user and password.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL: one for each thread and each set of settings that it searches with.
+"""Connections to PostgreSQL: one for each thread and each set of search settings.
 
-What a search is asked with, such as `hnsw.ef_search`, is a setting of a connection there. A
-connection of its own for each value leaves searches with different values beside each other
-alone, and costs nothing in the search itself.
+Search parameters such as `hnsw.ef_search` are settings of a connection. With one connection for
+each value, concurrent searches with different values do not affect each other, and the search
+itself costs no more.
 """
 
 from __future__ import annotations

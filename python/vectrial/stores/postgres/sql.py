@@ -87,9 +87,9 @@ class _Search(Params):
 
 
 class PgHnswSearch(_Search):
-    """ef_search: candidates held during the search. iterative_scan: whether it goes on for more;
-    None: strict_order under a filter, else off. It ends after max_scan_tuples candidates, and where
-    these take scan_mem_multiplier times the memory of work_mem."""
+    """ef_search: candidates held during the search. iterative_scan: whether the
+    search continues for more; None: strict_order under a filter, else off. It ends after
+    max_scan_tuples candidates, or when these take scan_mem_multiplier times work_mem."""
 
     ef_search: int = Bound(default=40, ge=1, le=1000)
     iterative_scan: HnswScan | None = None

@@ -1,6 +1,6 @@
 """Qdrant's server: the program of this name on the PATH, or the official image.
 
-It is in no package registry: what crates.io has under this name is an empty placeholder.
+No package registry has it: the crate of this name on crates.io is an empty placeholder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Qdrant, driven by its official client over gRPC; its server is `vectrial.stores.qdrant.server`.
 
-No package registry has the server, so this driver was tested with what Qdrant itself has beside
-it: the same filters in Qdrant Edge, every call in the client's own in-memory mode, every request
-of the native lane against the client's message types.
+No package registry has the server. So this driver was tested with Qdrant's other software: the same
+filters in Qdrant Edge, every call in the client's in-memory mode, and every request of the native
+lane against the client's message types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Indexes of Redis' query engine that somebody else made over hashes or JSON documents.
 
-Their rows are the documents of the index: of the keys under its prefix others can be no hashes,
-and a filter of the index leaves some out. A document without a vector is in no answer.
+Their rows are the documents of the index. Other keys under its prefix may not be hashes, or a
+filter of the index may leave them out. A document without a vector is in no answer.
 """
 
 from __future__ import annotations

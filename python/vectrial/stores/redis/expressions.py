@@ -1,10 +1,10 @@
 """Metadata as attributes of vector sets, and filters as their expressions.
 
-Facts of the language (Redis 8.2.3, `VSIM … FILTER`), read from its source and tried: an
-expression that names an attribute that is not there is false as a whole; null equals null, and is
-0 in comparisons of order; of booleans only the numbers 1 and 0 are left; numbers are float64,
-their exponents without a sign; strings have no escapes, so that some text cannot be said. What is
-stored fits: see `attributes`.
+Facts about the language (Redis 8.2.3, `VSIM … FILTER`), read in its source and tested: an
+expression that names a missing attribute is false as a whole; null equals null, and counts as 0 in
+comparisons of order; booleans become the numbers 1 and 0; numbers are float64, and their exponents
+have no sign; strings have no escapes, so some texts cannot be written. Rows are stored in a form
+that fits: see `attributes`.
 """
 
 from __future__ import annotations

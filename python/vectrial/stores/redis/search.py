@@ -1,8 +1,7 @@
 """Redis' query engine (`FT.CREATE`, `FT.SEARCH`), driven by its official client.
 
-It runs as the module RediSearch 2.10.5 in Redis 8.2.3, of different generations, which is what
-package registries have; in Redis' official image, where it is a part of the server; or on a server
-of the user's own.
+It runs as the module RediSearch 2.10.5 in Redis 8.2.3, since package registries have no closer
+versions; in Redis' official image, as a part of the server; or on the user's own server.
 
 A row is a hash under `KEY:ID`, with its vector in the field `vector` and metadata in `f0`, `f1`, …
 in the order of the schema's fields; a missing value is a missing field. An index of the name `KEY`

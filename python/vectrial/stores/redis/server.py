@@ -1,11 +1,11 @@
-"""Redis' server, out of a wheel that brings one beside a module of its own, which is not loaded.
+"""Redis' server, from a wheel that also contains a module, which is not loaded.
 
-It has vector sets and no query engine (`FT.SEARCH`). That is a module in another wheel, older than
-the server, which loads it all the same. A server started here asks for a password that was made for
-it, which is in a file that it reads, since every user sees command lines.
+The server has vector sets but no query engine (`FT.SEARCH`). The query engine is a module in
+another wheel, which is older than the server but can be loaded by it. A server started here has a
+password that was made for it. The server reads it from a file, since every user sees command lines.
 
-Of a cluster the first node takes writes, and the others are its replicas. (What Redis calls a
-cluster spreads keys over nodes; a vector set is one key.)
+In a cluster the first node takes writes, and the others are its replicas. (Redis' own clusters
+spread keys over nodes, but a vector set is one key.)
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 The facts below hold for Redis 8.2.3 and redis-py 8.1.0: they were read in the sources and tested.
 
-A collection is one vector set; its elements are named by the rows' ids in decimal. Metadata are
-the element's attributes, a JSON object with the columns as `f0`, `f1`, … in the order of the
-schema's fields, null where a value is missing, and text without what a filter cannot say (see
-`vectrial.stores.redis.expressions`): the same as `engine/src/protocols/redis` writes.
+A collection is one vector set; its elements are named by the rows' ids in decimal. Metadata are the
+element's attributes, a JSON object with the columns as `f0`, `f1`, … in the order of the schema's
+fields, null if a value is missing. Characters that a filter cannot express are replaced (see
+`vectrial.stores.redis.expressions`). `engine/src/protocols/redis` writes the same.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 The facts below hold for server 1.35.2 and weaviate-client 4.23.1: they were read in the sources and
 tested.
 
-A row is known by a uuid there: a fixed first half, and its int64 id, big-endian, as the second,
-the same as `engine/src/protocols/weaviate/` makes and reads. Metadata columns are properties
-`f0`, `f1`, … in the order of the schema's fields, since names of properties allow less than names
-of columns; a missing value is a missing property.
+A row is identified by a uuid: its first half is fixed, its second half is the int64 id, big-endian.
+`engine/src/protocols/weaviate/` makes and reads the same. Metadata columns are properties `f0`,
+`f1`, … in the schema's order, since fewer names are allowed for properties than for columns. A
+missing value is a missing property.
 """
 
 from __future__ import annotations

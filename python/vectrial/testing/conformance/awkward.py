@@ -1,5 +1,4 @@
-"""Rows of awkward but valid content: what people's files have, and what makes right stores look
-wrong.
+"""Rows of awkward but valid content, as in real files, which can make correct stores look wrong.
 
 Each dataset is small and has one thing that is odd. A store keeps it and answers right, or declares
 beforehand that it cannot.

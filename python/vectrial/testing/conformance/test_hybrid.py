@@ -1,4 +1,4 @@
-"""Searching by vector and text: the text index holds every row, and α says who decides.
+"""Searches by vector and text: the text index has every row, and α weighs the two rankings.
 
 The texts are of made-up words, so that the words of a text are the same to every store.
 """

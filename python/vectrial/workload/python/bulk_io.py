@@ -1,7 +1,7 @@
-"""Rows read out, and put in and read out by turns, by several clients at once.
+"""Bulk reads of all rows, and alternating bulk writes and reads, by several concurrent clients.
 
-A client is one of the store's SDK: in this process where there is one, else each in a process of
-its own, connected before the clock starts.
+A client uses the store's SDK. A single client runs in this process, several run in a process each,
+connected before the clock starts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Clients in this process that begin together, each with one request at a time.
 
-What lies inside a timed sample is the searcher's call and nothing else. Judging, recording,
-shuffling and progress happen between two samples of a client, where they cost throughput
-(measured in `bench/overhead.py`) but no latency.
+A timed sample contains the searcher's call and nothing else. Judging, recording, shuffling and
+progress happen between two samples of a client, where they cost throughput (measured in
+`bench/overhead.py`) but no latency.
 """
 
 from __future__ import annotations

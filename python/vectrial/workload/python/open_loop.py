@@ -1,8 +1,9 @@
 """The open loop of Python clients, whether they share a process with the store or not.
 
 One schedule is drawn before the clock starts. Clients (threads with a request each) take the next
-arrival in turn, wait until it is due, and search. Who is free takes an arrival ahead of its time;
-one that nobody is free for is sent late, and its latency counts from when it was due all the same.
+arrival in turn, wait until it is due, and search. A free client takes an arrival ahead of its time.
+If no client is free, an arrival is sent late, but its latency still counts from the time when it
+was due.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A process of the sdk lane: it connects, warms up, waits for the common start, and searches or
 inserts.
 
-`sdk_process` runs it by `vectrial.util.program` with FD PARENT; what it is to do comes over the
-pipe: a `ClientShare` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
+`sdk_process` runs it by `vectrial.util.program` with FD PARENT; its task comes over the pipe: a
+`ClientShare` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
 """
 
 from __future__ import annotations

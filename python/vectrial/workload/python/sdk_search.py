@@ -1,9 +1,9 @@
 """The sdk lane: searches by the store's official Python client, in processes and threads that are
 connected and warm before the clock starts.
 
-One Python process runs Python in one thread at a time, so that clients are spread over as many
-processes as there are cores for them. The schedule of an open loop is drawn before the clock starts
-and split between the processes. Each writes its own record; they are merged when all is over, and
+A Python process runs Python code in one thread at a time, so clients are spread over as many
+processes as they have cores. The schedule of an open loop is drawn before the clock starts and
+split between the processes. Each writes its own record; they are merged when all is over, and
 nothing crosses a process boundary in between.
 """
 

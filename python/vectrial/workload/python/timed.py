@@ -1,7 +1,7 @@
 """The timed sample: read the clock, call, read the clock, record the answer or the error.
 
-What lies between the two readings is the call and nothing else. What makes the program end is
-raised; every other error is recorded with its class and message.
+Nothing but the call lies between the two readings. Exceptions that end the program are raised;
+every other error is recorded with its class and message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reasons why some published figures are not credible, derived from the figures themselves.
 
-What is looked for is what the five reports were found to have: rows that break arithmetic, figures
-of one thing that differ from place to place, a series filed under two settings, values that share
-their digits, builds that depend on what they cannot, or do not on what they must.
+The checks are for faults that the five reports have: rows that contradict arithmetic, different
+figures for the same thing, a series filed under two settings, values that share their digits, and
+builds that depend on things that cannot matter, or not on things that must.
 """
 
 from __future__ import annotations

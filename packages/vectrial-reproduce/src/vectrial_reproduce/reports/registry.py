@@ -1,8 +1,8 @@
-"""The published reports there are.
+"""The registry of published reports.
 
-A report announces itself with an entry point in the group `vectrial.reports`, which leads to its
-`Reproduction`, here and in other people's packages alike: see `vectrial.util.plugins`. Beside the
-module, in the same package, lies the report's `published.csv`.
+A report registers its `Reproduction` with an entry point in the group `vectrial.reports`, in this
+package or in other people's: see `vectrial.util.plugins`. The report's `published.csv` is in the
+package of that module.
 """
 
 from __future__ import annotations

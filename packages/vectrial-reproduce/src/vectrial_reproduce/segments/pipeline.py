@@ -1,7 +1,8 @@
-"""The way of segments: put as objects; got, indexed and written back; got and searched.
+"""The pipeline of segments: put as objects; fetched, indexed and written back; fetched and
+searched.
 
-Every object has a receipt beside it, which is written last: what has none was not finished, and is
-done again by a pipeline that is given the same objects.
+Every object has a receipt beside it, which is written last. An object without a receipt was not
+finished: a pipeline over the same objects repeats it.
 """
 
 from __future__ import annotations

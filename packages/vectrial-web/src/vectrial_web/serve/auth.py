@@ -1,8 +1,8 @@
 """Access to every page: host names, the token, forms and sessions, and the headers of every answer.
 
-A page on this machine can be asked for by any page that a browser has open. A foreign name that
-leads here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame
-an answer because of its headers; and where a token is set, nothing is shown without it.
+Any page that is open in a browser can request a page of this machine. A foreign name that leads
+here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame an answer
+because of its headers; and where a token is set, nothing is shown without it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The pipeline of a server that imports from its own object store: segments are put into its
-bucket, it reads them and writes files of its own, and its nodes get those and write indexes back.
+bucket, the server reads them and writes files of its own, and its nodes fetch those and write
+indexes back.
 """
 
 from __future__ import annotations

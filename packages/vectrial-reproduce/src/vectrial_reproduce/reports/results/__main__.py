@@ -1,9 +1,9 @@
 """`python -m vectrial_reproduce.reports.results docs/results`: measure committed results again.
 
-Works through docs/results/results.toml: what is stale is measured, sealed into its folder, and its
-pages are generated. Before each, it waits until the machine is quiet. It can be interrupted at any
-moment and started again: a run that was begun by the same code is completed. One that fails does
-not stop the others.
+Works through docs/results/results.toml: each stale result is measured and sealed into its folder,
+and its pages are generated. Before each measurement the command waits until the machine is quiet.
+It can be interrupted at any moment and started again: a run that was begun by the same code is
+completed. One that fails does not stop the others.
 
 Exit codes: 0 all that was asked for is committed, 1 something failed, 2 invalid input, 130 after
 Ctrl-C.

@@ -1,8 +1,8 @@
-"""How far the code that measures has come since a result was measured, in commits.
+"""The number of commits to the measuring code since a result was measured.
 
-It is decided by git: the commits between the revision that a run recorded and the checkout's that
-touch what measures. What only reads runs (analysis, reports, comparison, pages, the commands) does
-not count, since pages are generated again from the same bundle.
+Git counts the commits between the revision that a run recorded and that of the checkout, if they
+touch code that measures. Code that only reads runs (analysis, reports, comparison, pages, the
+commands) does not count, since pages are generated again from the same bundle.
 """
 
 from __future__ import annotations

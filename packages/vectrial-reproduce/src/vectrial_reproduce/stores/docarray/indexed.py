@@ -3,7 +3,8 @@
 A row is a Document under its id in decimal digits: DocArray writes it whole, serialised, as one
 value beside the vector and the columns that can be filtered by, and a search brings the whole
 Documents of its answer back. Beside the database, a DocumentArray has a list of the ids in their
-order. What another DocumentArray wrote is not in the list, so no answer here comes from it.
+order. Documents that another DocumentArray wrote are not in the list, so they are in no answer
+here.
 """
 
 from __future__ import annotations

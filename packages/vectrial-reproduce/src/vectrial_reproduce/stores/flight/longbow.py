@@ -1,7 +1,7 @@
-"""Longbow by the Flight protocol that it has, with what version 987003c (January 2026) does.
+"""Longbow through its Flight protocol, with the behaviour of version 987003c (January 2026).
 
-Seen of a build of that version, with its portable code in the place of the assembly that does not
-assemble on x86-64:
+Observed with a build of that version, which uses portable code instead of its assembly, which does
+not assemble on x86-64:
 
 - a put is acknowledged when its rows are in a queue; the graph is built afterwards, with m and
   ef_construction of the whole server, and searched with 50 candidates or k whatever is asked for;

@@ -1,6 +1,6 @@
 """Longbow's server: a program that is given, an image of the user's, or an address.
 
-No registry has it, and its source has no open licence: nothing of it is here.
+No registry has it, and its source has no open licence, so none of it is in this repository.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The datasets of the Flight reference server: our embedded stores, one each, behind a lock.
 
 On the disk a dataset is a folder named after it, with `dataset.json` and whatever its store wrote
-when it was flushed. Datasets that were never flushed leave nothing to come back to. The words of
-texts are not written: they are indexed again when the rows are read.
+when it was flushed. Datasets that were never flushed are lost. Full-text indexes are not written:
+texts are indexed again when the rows are read.
 """
 
 from __future__ import annotations
