@@ -52,7 +52,9 @@ def forecast(
     ] = None,
     qps: Annotated[
         float | None,
-        typer.Option(min=0.001, metavar="QPS", help="Load; adds the nodes and their cost."),
+        typer.Option(
+            min=0.001, metavar="QPS", help="Target QPS; also shows how many nodes it takes."
+        ),
     ] = None,
     p99: Annotated[
         str, typer.Option("--p99", metavar="TIME", help="With --qps: limit on p99 latency.")
@@ -78,7 +80,7 @@ def forecast(
         bool,
         typer.Option(
             "--check",
-            help="Hold forecasts of the largest measured size, by the smaller ones, against its"
+            help="Compare forecasts of the largest measured size, from the smaller ones, with its"
             " measurement.",
         ),
     ] = False,

@@ -69,16 +69,16 @@ def run(
         bool,
         typer.Option(
             "--remeasure-disturbed",
-            help="With --resume: also measure trials again during which something else was busy on"
-            " the machine. Their results are replaced when the new ones are there.",
+            help="With --resume: also repeat trials during which something else was busy on the"
+            " machine. New results replace the old ones.",
         ),
     ] = False,
     remeasure: Annotated[
         bool,
         typer.Option(
             "--remeasure/--no-remeasure",
-            help="Measure trials again at the end that met other work on the machine, for up to"
-            " 15 % of the run's time.",
+            help="At the end, repeat trials during which something else was busy on the machine,"
+            " for up to 15 % of the run's time.",
         ),
     ] = True,
     until: Annotated[
@@ -95,7 +95,9 @@ def run(
     ] = 10.0,
     note: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Note on the run; with --resume it is added."),
+        typer.Option(
+            metavar="TEXT", help="Note on the run; with --resume, added to the earlier note."
+        ),
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")

@@ -59,7 +59,8 @@ def up(
         ),
     ] = None,
     cpus: Annotated[
-        float | None, typer.Option(metavar="N", help="Limit on CPUs, e.g. 1.5, where limits work.")
+        float | None,
+        typer.Option(metavar="N", help="Limit on CPUs, e.g. 1.5; needs control groups."),
     ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Limit on memory with its unit, e.g. 2GiB.")

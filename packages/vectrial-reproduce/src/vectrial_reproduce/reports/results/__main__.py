@@ -60,12 +60,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("results", type=Path, help="folder of the results, with results.toml")
-    add("--only", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
-    add("--all", action="store_true", help="also what is not stale")
-    add("--older", type=int, default=0, metavar="N", help="stale: more than N commits ago (0)")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="measure only this result (repeatable)",
+    )
+    add("--all", action="store_true", help="measure results that are not stale, too")
+    add(
+        "--older",
+        type=int,
+        default=0,
+        metavar="N",
+        help="results are stale after more than N commits (0)",
+    )
     add("--list", action="store_true", help="print what is committed; measure nothing")
     add("--stale", action="store_true", help="print what is stale; measure nothing")
-    add("--format", choices=("table", "md", "jsonl"), default="table", help="of the list")
+    add("--format", choices=("table", "md", "jsonl"), default="table", help="format of the list")
     add("--no-wait", action="store_true", help="measure on a busy machine, too")
     add("--accept-fewer", action="store_true", help="commit fewer measured trials than before")
     add("--runs", type=Path, default=Path("runs/results"), help="folder of the runs")
