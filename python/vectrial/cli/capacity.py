@@ -59,7 +59,7 @@ def capacity(
             min=0.005,
             max=1,
             metavar="SHARE",
-            help="Stop when the highest passing and the lowest failing rate differ by less than this.",
+            help="Stop when the highest passing and the lowest failing rate differ by less.",
         ),
     ] = 0.05,
     max_rate: Annotated[

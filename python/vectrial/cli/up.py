@@ -60,7 +60,7 @@ def up(
     ] = None,
     cpus: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Limit on CPUs, e.g. 1.5; needs control groups."),
+        typer.Option(metavar="N", help="CPU limit, e.g. 1.5 (by control groups or a container)."),
     ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Limit on memory with its unit, e.g. 2GiB.")

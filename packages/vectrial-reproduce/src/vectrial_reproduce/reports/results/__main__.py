@@ -60,21 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("results", type=Path, help="folder of the results, with results.toml")
-    add(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="measure only this result (repeatable)",
-    )
+    add("--only", action="append", default=[], metavar="NAME", help="only this result (repeatable)")
     add("--all", action="store_true", help="measure results that are not stale, too")
-    add(
-        "--older",
-        type=int,
-        default=0,
-        metavar="N",
-        help="results are stale after more than N commits (0)",
-    )
+    add("--older", type=int, default=0, metavar="N", help="stale after more than N commits (0)")
     add("--list", action="store_true", help="print what is committed; measure nothing")
     add("--stale", action="store_true", help="print what is stale; measure nothing")
     add("--format", choices=("table", "md", "jsonl"), default="table", help="format of the list")
