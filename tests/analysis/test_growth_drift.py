@@ -40,7 +40,7 @@ def cases() -> list[Case]:
         values = [1 / value if inverse else value for value in curve.values]
         for fitted in range(4, len(values)):
             part = curve.sizes[:fitted], values[:fitted]
-            holds = tuple(growth(*part, laws, d).at(MILLION).holds(values[-1]) for d in GRID)
+            holds = tuple(growth(*part, laws, d).forecast(MILLION).holds(values[-1]) for d in GRID)
             store = curve.build.series.store
             found.append(Case(curve.quantity.metric, store, fitted, holds))
     return found

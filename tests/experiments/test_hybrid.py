@@ -90,7 +90,7 @@ def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
     scorer = NdcgScorer.of(RelevanceJudgments(3, (two, one), (1.0, 1.0)), 2)
     scorer.add_answer(0, 1, np.array([9]))
     scorer.add_answer(1, 1, np.array([], np.int64))
-    assert scorer.all().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
+    assert scorer.total().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
 
 
 def test_the_exact_fusion_is_worth_what_it_is_for_the_requests_that_were_answered() -> None:

@@ -38,7 +38,7 @@ from vectrial.run import heartbeat, process
 from vectrial.run.redact import HIDDEN, Secrecy
 from vectrial.run.runner import run_plan
 from vectrial.servers import reaction
-from vectrial.servers.base import Recipe, Refused, ServerError
+from vectrial.servers.base import AccessRefused, Recipe, ServerError
 from vectrial.servers.local import Local, variable_name
 from vectrial.servers.managed_process import free_ports
 from vectrial.servers.provide import make_server
@@ -368,7 +368,7 @@ def test_a_wrong_key_names_where_it_is_given(
         for secret in recipe.secrets:
             monkeypatch.setenv(variable_name(recipe, secret), SECRET)
         named = f"{status}; see VECTRIAL_{recipe.name.upper()}_"
-        with pytest.raises(Refused, match=named) as raised:
+        with pytest.raises(AccessRefused, match=named) as raised:
             make_server(recipe, tmp_path).wait_ready()
     assert all(variable_name(recipe, secret) in str(raised.value) for secret in recipe.secrets)
     assert "hush" not in str(raised.value)

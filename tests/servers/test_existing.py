@@ -28,7 +28,7 @@ from tls_front import make_certificate, tls_front
 
 from vectrial._engine import Judge
 from vectrial.datasets.truth import truth_of
-from vectrial.engine.client import Requests, closed, drive, tls, unfailed
+from vectrial.engine.client import Requests, closed, drive, record_or_raise, tls
 from vectrial.gate import ExpectedRows, Subject, run_gate
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset
@@ -173,7 +173,7 @@ def _ask_natively(store: Store, subject: Subject, rows: Dataset, made: Foreign) 
             once=True,
         )
         outcome = drive(native.target, [requests], [closed(1, count=len(rows.queries))])
-        answers = unfailed(outcome, "searches")["answers"]
+        answers = record_or_raise(outcome, "searches")["answers"]
         assert answers is not None
         which, ids, _ = answers
         search = store.searcher(K, subject.generous(), condition)
@@ -328,7 +328,7 @@ def test_both_lanes_under_tls(
         requests = _requests(store.native_search(K, kind.search()), rows)
         outcome = drive(target, [requests], [closed(2, count=20)])
         if not made.text:
-            unfailed(outcome, "searches")
+            record_or_raise(outcome, "searches")
             assert outcome["classes"][0]["recorder"].samples() == 20
 
 

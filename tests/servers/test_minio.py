@@ -11,7 +11,7 @@ import pytest
 from later import Later
 from readiness import ready
 
-from vectrial.servers.base import Refused, Server
+from vectrial.servers.base import AccessRefused, Server
 from vectrial.servers.minio import MINIO, connect
 from vectrial.servers.provide import make_server
 from vectrial.testing.server_programs import prepared
@@ -55,7 +55,9 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
         stranger = replace(server.address, secrets=other)
         with pytest.raises(errors.S3Error):
             connect(stranger, 10.0).list_buckets()
-        with pytest.raises(Refused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"):
+        with pytest.raises(
+            AccessRefused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"
+        ):
             ready(MINIO, stranger)
     (pid,) = server.processes().values()
     shown = Path(f"/proc/{pid}/cmdline").read_text() + repr(server.address) + str(server.facts())

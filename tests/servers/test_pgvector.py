@@ -25,7 +25,7 @@ from vectrial.model.metric import Metric
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
-from vectrial.servers.base import Refused, Server, ServerError
+from vectrial.servers.base import AccessRefused, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
@@ -247,7 +247,7 @@ def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> Non
     right = Address(known.host, known.ports, {"user": "guest", "password": "s'ecret ü"})
     wrong = Address(known.host, known.ports, {"user": "guest", "password": "not this one"})
     for stranger in (known, wrong):
-        with pytest.raises(Refused, match=r"password.*VECTRIAL_POSTGRES_PASSWORD") as told:
+        with pytest.raises(AccessRefused, match=r"password.*VECTRIAL_POSTGRES_PASSWORD") as told:
             ready(POSTGRES, stranger)
         assert "not this one" not in str(told.value)
     ready(POSTGRES, right)

@@ -25,7 +25,7 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 from vectrial.model.metric import Metric
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
-from vectrial.servers.base import NoProgram, Refused, Server, ServerError
+from vectrial.servers.base import AccessRefused, NoProgram, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of, metadata_of
@@ -275,7 +275,9 @@ def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
             client.execute_command("ACL", "SETUSER", "guest", "on", ">guest", "+ping")
             client.config_set("requirepass", "s'ecret")
         for secrets in ({}, {"password": "another"}, {"user": "guest", "password": "guest"}):
-            with pytest.raises(Refused, match="VECTRIAL_REDIS_USER and VECTRIAL_REDIS_PASSWORD"):
+            with pytest.raises(
+                AccessRefused, match="VECTRIAL_REDIS_USER and VECTRIAL_REDIS_PASSWORD"
+            ):
                 ready(REDIS, replace(at, secrets=secrets))
         ready(REDIS, known)
 

@@ -80,7 +80,7 @@ def test_it_is_up_until_its_holder_ends(
     (one,) = up.running_servers()
     assert (one.store, one.provider, one.pid) == ("little", "local", process.pid)
     assert one.ready
-    assert one.listed() == f"127.0.0.1:http={one.ports['http']}"
+    assert one.address_text() == f"127.0.0.1:http={one.ports['http']}"
     running = server_of(process)
     assert len(running) >= 2, "the guard and the server"
     process.send_signal(how)
@@ -130,7 +130,7 @@ def test_it_is_measured_by_a_run_against_its_address(
         recipe = tiny_server.recipe()
         return up.as_up_server(recipe, make_server(recipe, Path(), provider=Provider.EXTERNAL))
 
-    server = at(one.listed())
+    server = at(one.address_text())
     assert isinstance(server, up.UpServer)
     pids = set(server.processes().values())
     assert pids
@@ -151,7 +151,7 @@ def test_it_is_measured_by_a_run_against_its_address(
     assert stop(one, 5.0) is True
     assert server.processes() == {}
     assert not server.is_alive()
-    assert not isinstance(at(one.listed()), up.UpServer)
+    assert not isinstance(at(one.address_text()), up.UpServer)
 
 
 def test_a_note_of_an_earlier_version_measures_nothing(

@@ -280,7 +280,7 @@ def test_medians_of_repeats_are_held_about_as_often_as_they_say() -> None:
 def test_an_interval_is_of_the_medians_of_resamples(values: list[float]) -> None:
     sample = np.sort(values)
     medians = np.median(sample[intervals._draws(len(sample))], axis=1)
-    assert median_interval(values) == pytest.approx(intervals._middle(medians, 0.95))
+    assert median_interval(values) == pytest.approx(intervals._middle_bounds(medians, 0.95))
 
 
 def test_a_pooled_percentile_is_that_of_all_requests_and_resamples_whole_repeats() -> None:

@@ -29,7 +29,7 @@ LAWS = st.lists(st.sampled_from(list(Law)), min_size=1, max_size=4, unique=True)
 def test_a_law_without_noise_is_found_and_goes_on(law: Law) -> None:
     found = growth(SIZES, [TRUE[law](n) for n in SIZES], list(Law))
     assert found.law is law
-    forecast = found.at(10 * SIZES[-1])
+    forecast = found.forecast(10 * SIZES[-1])
     assert forecast.value == pytest.approx(TRUE[law](forecast.rows), rel=0.01)
     assert forecast.holds(TRUE[law](forecast.rows))
 
@@ -38,15 +38,15 @@ def test_a_law_without_noise_is_found_and_goes_on(law: Law) -> None:
 def test_an_interval_encloses_its_forecast(
     values: list[float], laws: list[Law], rows: float
 ) -> None:
-    forecast = growth(SIZES, values, laws).at(rows)
+    forecast = growth(SIZES, values, laws).forecast(rows)
     assert 0 <= forecast.low <= forecast.value <= forecast.high
     assert forecast.holds(forecast.value)
 
 
 @given(TAME, st.sampled_from(list(Law)), st.floats(1e-3, 1e3))
 def test_the_unit_does_not_matter(values: list[float], law: Law, factor: float) -> None:
-    one = growth(SIZES, values, [law]).at(1e6)
-    other = growth(SIZES, [value * factor for value in values], [law]).at(1e6)
+    one = growth(SIZES, values, [law]).forecast(1e6)
+    other = growth(SIZES, [value * factor for value in values], [law]).forecast(1e6)
     assert other.value == pytest.approx(one.value * factor, rel=1e-4)
     # The end of an interval of absurd width is beyond what a float holds.
     if one.high < 1e100:
@@ -59,15 +59,15 @@ def test_an_interval_widens_with_distance_and_with_disagreement() -> None:
         for n, factor in zip(SIZES, (1.1, 0.9, 1, 1.1, 0.9), strict=True)
     ]
     one = growth(SIZES, noisy, [Law.LINEAR, Law.POWER])
-    widths = [f.high / f.low for f in (one.at(n) for n in (3e5, 3e6, 3e7, 3e8))]
+    widths = [f.high / f.low for f in (one.forecast(n) for n in (3e5, 3e6, 3e7, 3e8))]
     assert widths == sorted(widths)
-    alone = growth(SIZES, noisy, [Law.LINEAR]).at(3e8)
+    alone = growth(SIZES, noisy, [Law.LINEAR]).forecast(3e8)
     assert widths[-1] > alone.high / alone.low
 
 
 def test_what_falls_or_stays_does_not_fall_further() -> None:
     falling = growth(SIZES, [5.0, 4.9, 5.1, 4.9, 4.8], [Law.LINEAR, Law.LOG])
-    assert falling.at(1e9).value == pytest.approx(4.9, rel=0.05)
+    assert falling.forecast(1e9).value == pytest.approx(4.9, rel=0.05)
 
 
 def test_noisy_series_lie_in_their_intervals_as_often_as_is_said() -> None:
@@ -76,7 +76,7 @@ def test_noisy_series_lie_in_their_intervals_as_often_as_is_said() -> None:
     for _ in range(150):
         noise = rng.lognormal(0, 0.05, len(SIZES) + 1)
         values = [TRUE[Law.LINEAR](n) * e for n, e in zip(SIZES, noise, strict=False)]
-        forecast = growth(SIZES, values, [Law.LINEAR, Law.N_LOG_N]).at(1e6)
+        forecast = growth(SIZES, values, [Law.LINEAR, Law.N_LOG_N]).forecast(1e6)
         inside += forecast.holds(TRUE[Law.LINEAR](1e6) * noise[-1])
     assert inside / 150 >= COVERAGE - 0.05
 
@@ -89,7 +89,7 @@ def test_a_larger_size_that_was_forecast_badly_widens_the_others() -> None:
     assert widening([(forecast, 101.0)] * 5) == 1.0
     assert widening([(forecast, 64.0)] * 5) == pytest.approx(2.0)
     found = growth(SIZES, [TRUE[Law.LINEAR](n) for n in SIZES], [Law.LINEAR])
-    plain, wider = found.at(1e6), found.at(1e6, 2.0)
+    plain, wider = found.forecast(1e6), found.forecast(1e6, 2.0)
     assert wider.value == plain.value
     assert wider.high / wider.value == pytest.approx((plain.high / plain.value) ** 2)
 

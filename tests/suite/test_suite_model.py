@@ -14,7 +14,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.search import Search
 from vectrial.model.errors import UserError
 from vectrial.suite import shipped
-from vectrial.suite.commented import commented, field_texts
+from vectrial.suite.commented import commented_text, field_texts
 from vectrial.suite.model import StoreRef, Suite, parse_suite, read_suite
 
 GOOD = """
@@ -179,7 +179,7 @@ suites = st.builds(
 
 @given(suites)
 def test_what_is_written_is_read_back(suite: Suite) -> None:
-    text = commented(suite, EXPERIMENTS, ["Two words.", "A second paragraph."])
+    text = commented_text(suite, EXPERIMENTS, ["Two words.", "A second paragraph."])
     assert parse_suite(text, "t.toml") == suite
     assert text.startswith("# Two words.\n#\n# A second paragraph.\n\n")
 
@@ -193,7 +193,7 @@ def test_each_key_is_explained_by_its_model_once() -> None:
             "experiments": [{"experiment": "search", "min_s": 0.5, "max_s": 1.0}],
         }
     )
-    text = commented(suite, EXPERIMENTS)
+    text = commented_text(suite, EXPERIMENTS)
     assert text.startswith('name = "t"\n# repeats: repeats of every trial')
     assert text.count(f"# {field_texts(StoreRef)['index']}\n") == 1
     assert text.count("# min_s, max_s: whole passes over the queries") == 1

@@ -20,7 +20,7 @@ import numpy as np
 from measured_collections import K, measured, opened
 from numpy.typing import NDArray
 
-from vectrial.engine.client import Requests, closed, drive, unfailed
+from vectrial.engine.client import Requests, closed, drive, record_or_raise
 from vectrial.model.capabilities import Params
 from vectrial.model.dataset import Dataset
 from vectrial.model.existing import Description, Existing
@@ -207,7 +207,7 @@ def check_native_lane(store: Store, params: Params, queries: NDArray[np.float32]
         once=True,
     )
     outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
-    answers = unfailed(outcome, "searches")["answers"]
+    answers = record_or_raise(outcome, "searches")["answers"]
     assert answers is not None
     which, ids, _ = answers
     assert len(which) == len(queries)

@@ -16,8 +16,8 @@ from vectrial.workload.runbook import (
     LiveRows,
     Operation,
     RunbookStep,
-    by_cluster,
     check_steps,
+    cluster_order,
     loads,
     read_steps,
     replaced_counts,
@@ -172,7 +172,7 @@ def test_a_step_that_cannot_be_made_has_its_number() -> None:
 def test_clusters_come_one_after_the_other() -> None:
     centres = np.eye(4, dtype=np.float32) * 100
     which = np.random.default_rng(0).integers(0, 4, 200)
-    order = by_cluster(centres[which], 1, 200)
+    order = cluster_order(centres[which], 1, 200)
     changes = np.count_nonzero(np.diff(which[order]))
     assert changes <= 200
     assert sorted(order.tolist()) == list(range(200))

@@ -38,7 +38,7 @@ from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Opening
-from vectrial.workload.python.timed import record_answer, record_operation, timed, timed_search
+from vectrial.workload.python.timed import call_timed, record_answer, record_operation, timed_search
 from vectrial.workload.streams import Stream, send_by_clients
 
 SCHEMA, FLAT = Schema(DIM, Metric.L2), Index("flat", NoParams())
@@ -318,7 +318,7 @@ def test_the_readings_of_the_clock_enclose_the_call() -> None:
         within.append(perf_counter_ns())
         return argument.upper()
 
-    sample = timed(call, "a")
+    sample = call_timed(call, "a")
     assert (sample.result, sample.failure) == ("A", None)
     assert sample.sent_ns <= within[0] <= sample.done_ns
 
@@ -326,7 +326,7 @@ def test_the_readings_of_the_clock_enclose_the_call() -> None:
         within.append(perf_counter_ns())
         raise ValueError(argument)
 
-    failed = timed(fails, "refused")
+    failed = call_timed(fails, "refused")
     assert failed.result is None
     assert str(failed.failure) == "refused"
     assert failed.sent_ns <= within[1] <= failed.done_ns
@@ -334,7 +334,7 @@ def test_the_readings_of_the_clock_enclose_the_call() -> None:
 
 @pytest.mark.parametrize("due_ns", [None, 1000])
 def test_latency_counts_from_when_a_call_was_due(due_ns: int | None) -> None:
-    sample = timed(str, 1)
+    sample = call_timed(str, 1)
     recorder = Recorder()
     recorder.start(0)
     record_operation(recorder, sample, due_ns)

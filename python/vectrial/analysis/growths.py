@@ -182,7 +182,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
     made = []
     for curve, fitted in grown:
         # What lies on its law but for rounding has no checks: those of others say nothing of it.
-        forecast = fitted.at(rows, factors[curve.quantity] if fitted.checks else 1.0)
+        forecast = fitted.forecast(rows, factors[curve.quantity] if fitted.checks else 1.0)
         forecast = forecast.at_least(curve.least_per_row * rows)
         if curve.quantity.is_inverse:
             ends = (1 / forecast.value, 1 / forecast.high, 1 / forecast.low)

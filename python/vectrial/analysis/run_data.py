@@ -293,7 +293,7 @@ def data_of(reader: RunReader) -> RunData:
     return RunData(
         folder=reader.folder,
         run=reader.run(),
-        datasets=tuple(_parsed(reader, row, "facts") for row in reader.rows(_DATASETS)),
+        datasets=tuple(_parse_json(reader, row, "facts") for row in reader.rows(_DATASETS)),
         trials=tuple(_trials(reader)),
         histograms={
             row["phase_id"]: row["hdr"]
@@ -380,7 +380,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
         )
 
 
-def _parsed(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
+def _parse_json(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
     row[column] = reader.parsed(row[column], dict)
     return row
 

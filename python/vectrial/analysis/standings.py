@@ -11,7 +11,7 @@ from vectrial.analysis.turns import compare_points
 from vectrial.stats.effects import ALPHA, Effect
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.stats.turns import LEAST_LOADS, level_of_look
-from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide
+from vectrial.stats.verdict import Decision, Evidence, VerdictKind, decide, effect_by_repeat
 from vectrial.util import formatting
 
 
@@ -126,7 +126,7 @@ def _weigh(run: RunData, first: Point, rival: Point, level: float) -> tuple[Evid
     sides = [_values(run, point) for point in (first, rival)]
     if min(map(len, sides)) < LEAST_REPEATS:
         return None, False
-    effect = by_repeat(*sides).at_level(level)
+    effect = effect_by_repeat(*sides).at_level(level)
     return Evidence(effect, min(map(len, sides)), higher_is_better=True), True
 
 

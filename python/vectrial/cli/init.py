@@ -21,7 +21,7 @@ from vectrial.questions.contenders import contenders, named_shape
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
-from vectrial.suite.commented import commented
+from vectrial.suite.commented import commented_text
 from vectrial.suite.model import Suite, validated
 from vectrial.util.suggest import suggestion
 
@@ -94,7 +94,7 @@ def init(
         wanted = _ask_questions(wanted)
     suite = _suite(wanted)
     plan = plan_of(suite, str(file))  # names and values are checked before anything is written
-    text = commented(suite, EXPERIMENTS, _HEAD)
+    text = commented_text(suite, EXPERIMENTS, _HEAD)
     if file != _STDOUT:
         replace_text(file, text)
     console, at = stderr_console(), shlex.quote(str(file))

@@ -99,7 +99,7 @@ def find_suite(
             f" {', '.join(shipped.names())}",
         )
     if sealed is not None:
-        return _of_bundle(sealed, seal)
+        return _bundle_source(sealed, seal)
     if resume is not None:
         path = resume / RESOLVED
         if not path.is_file():
@@ -111,7 +111,7 @@ def find_suite(
     return SuiteSource(parse_suite(text, str(path)), text, str(path))
 
 
-def _of_bundle(sealed: Path, seal: str | None) -> SuiteSource:
+def _bundle_source(sealed: Path, seal: str | None) -> SuiteSource:
     # Imported here: the readers of results take a while.
     from vectrial.results.bundle import open_bundle
     from vectrial.results.reader import RunReader

@@ -244,7 +244,7 @@ def _facts(server: RunningServer) -> dict[str, Any]:
     snippet = (
         recipe.snippet.format(host=server.host, **server.ports, **secrets) if server.ready else ""
     )
-    exports = {name: server.listed()}
+    exports = {name: server.address_text()}
     exports |= {f"{variable_name(recipe, key)}_FILE": file for key, file in server.secrets.items()}
     return {
         "store": server.store,
@@ -273,6 +273,6 @@ def _list(form: Format) -> None:
         return
     table = plain_table("store", "provider", "address", "process", whole=("store",))
     for one in there:
-        address = one.listed() if one.ready else "starting"
+        address = one.address_text() if one.ready else "starting"
         table.add_row(one.store, one.provider, escape(address), str(one.pid))
     stdout_console(markup=True).print(table)

@@ -82,15 +82,15 @@ class CompareOptions:
 
 def cells_of(subject: ComparedStore, options: CompareOptions) -> list[ComparedCell]:
     """Every cell of a subject: each group of A at each metric, and the groups that only B has."""
-    ours = _selected(groups_of(subject.run_a, subject.a), options)
-    theirs = _selected(groups_of(subject.run_b, subject.b), options)
+    ours = _select_groups(groups_of(subject.run_a, subject.a), options)
+    theirs = _select_groups(groups_of(subject.run_b, subject.b), options)
     cells: list[ComparedCell] = []
     met: set[int] = set()
     for group in ours:
         twin = _matching_group(group, theirs)
         if twin is None:
             cells.append(_one_sided_cell(subject, group, theirs, "A"))
-            twin = _nearest(group, theirs)
+            twin = _nearest_group(group, theirs)
         else:
             cells += _cells_of_pair(subject, group, twin, options)
         met.add(id(twin))
@@ -105,7 +105,7 @@ def cells_of(subject: ComparedStore, options: CompareOptions) -> list[ComparedCe
     return cells
 
 
-def _selected(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
+def _select_groups(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
     """The groups of the requested experiments that hold one of the metrics, or nothing at all."""
     return [
         g
@@ -133,7 +133,7 @@ def _is_same_work(a: Group, b: Group) -> bool:
     return alike and not a.differing_terms(b)
 
 
-def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
+def _nearest_group(group: Group, others: Sequence[Group]) -> Group | None:
     """The other side's group in the same phase that differs in the fewest terms."""
     able = [
         g
@@ -148,7 +148,7 @@ def _one_sided_cell(
 ) -> ComparedCell:
     """The cell of a group that only one side has, with the terms that differ."""
     missing = "B" if side == "A" else "A"
-    nearest = _nearest(group, others)
+    nearest = _nearest_group(group, others)
     if not group.points:
         reasons = [f"{side}: {group.lost[0]}"]
     elif nearest is None:
@@ -180,13 +180,13 @@ def _failure(experiment: str, groups: Sequence[Group]) -> str | None:
 
 def _describe_difference(term: str, group: Group, nearest: Group, side: str) -> str:
     pair = group.terms.get(term), nearest.terms.get(term)
-    a, b = (_plain(term, value) for value in (pair if side == "A" else pair[::-1]))
+    a, b = (_term_text(term, value) for value in (pair if side == "A" else pair[::-1]))
     if term == "data":
         return "different data under the same name"
     return f"different {terms_of(group.experiment)[term]}: {a} in A, {b} in B"
 
 
-def _plain(term: str, value: Any) -> str:
+def _term_text(term: str, value: Any) -> str:
     if value is None:
         return "none"
     if term == "rate":
@@ -231,8 +231,8 @@ def _cells_of_pair(
 def _why_unfit(a: Group, b: Group) -> str:
     """Reason why nothing in one of the two groups may be compared; empty if there is none."""
     for side, group in (("A", a), ("B", b)):
-        if group.wrong:
-            return f"{side}: {group.wrong}"
+        if group.why_wrong:
+            return f"{side}: {group.why_wrong}"
         if not group.trusted_points:
             return f"{side}: {(group.faults or ['nothing was measured'])[0]}"
     return ""
@@ -392,5 +392,5 @@ def load_of(experiment: str, terms: Mapping[str, Any]) -> str:
         elif name == "rate":
             parts.append(f"{value:g}/s offered")
         else:
-            parts.append(f"{names[name]} {_plain(name, value)}")
+            parts.append(f"{names[name]} {_term_text(name, value)}")
     return ", ".join(parts)

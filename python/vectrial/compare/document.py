@@ -110,7 +110,7 @@ def report(
     """
     blocks: list[Block] = []
     compared = [v for v in comparison.verdicts if v.kind is not VerdictKind.NOT_COMPARABLE]
-    for number, (title, verdicts) in enumerate(_by_sheet(compared).items(), 1):
+    for number, (title, verdicts) in enumerate(_group_by_sheet(compared).items(), 1):
         if chart is not None:
             blocks.append(chart(f"changes-{number}", title, verdicts))
         blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts))
@@ -185,7 +185,7 @@ def _remarks(comparison: Comparison) -> tuple[str, ...]:
     return tuple(_clip(one) for one in said)
 
 
-def _by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+def _group_by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
     sheets: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         sheets.setdefault(sheet_title(verdict), []).append(verdict)

@@ -100,11 +100,11 @@ def junit(comparison: Comparison) -> str:
         suite = Xml.SubElement(root, "testsuite", _counts(apart, _ALONE))
         for said in comparison.alone:
             Xml.SubElement(
-                _property_element(suite, _ALONE, said), "skipped", {"message": _plain(said)}
+                _property_element(suite, _ALONE, said), "skipped", {"message": _xml_text(said)}
             )
     last = root[-1] if len(root) else None
     if last is not None and comparison.caveats:
-        Xml.SubElement(last, "system-out").text = _plain("\n".join(comparison.caveats))
+        Xml.SubElement(last, "system-out").text = _xml_text("\n".join(comparison.caveats))
     Xml.indent(root)
     body = Xml.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
@@ -112,7 +112,7 @@ def junit(comparison: Comparison) -> str:
 
 def _counts(kinds: Sequence[VerdictKind], name: str) -> dict[str, str]:
     return {
-        "name": _plain(name),
+        "name": _xml_text(name),
         "tests": str(len(kinds)),
         "failures": str(kinds.count(VerdictKind.WORSE)),
         "errors": "0",
@@ -127,22 +127,22 @@ def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     a, b, change = figures(verdict)
     said = f"{verdict.kind}: A {a}, B {b}, change {change}"
     if verdict.kind is VerdictKind.WORSE:
-        failure = Xml.SubElement(case, "failure", {"message": _plain(said), "type": "worse"})
-        failure.text = _plain(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
+        failure = Xml.SubElement(case, "failure", {"message": _xml_text(said), "type": "worse"})
+        failure.text = _xml_text(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
     elif verdict.kind in _SKIPPED:
         reason = verdict.reason if verdict.effect is None else f"{said}; {verdict.reason}"
-        Xml.SubElement(case, "skipped", {"message": _plain(reason)})
+        Xml.SubElement(case, "skipped", {"message": _xml_text(reason)})
     else:
         reason = f"; {verdict.reason}" if verdict.reason else ""
-        Xml.SubElement(case, "system-out").text = _plain(said + reason)
+        Xml.SubElement(case, "system-out").text = _xml_text(said + reason)
 
 
 def _property_element(suite: Xml.Element, value: str, name: str) -> Xml.Element:
-    facts = {"classname": _plain(value), "name": _plain(name), "time": "0"}
+    facts = {"classname": _xml_text(value), "name": _xml_text(name), "time": "0"}
     return Xml.SubElement(suite, "testcase", facts)
 
 
-def _plain(text: str) -> str:
+def _xml_text(text: str) -> str:
     """The text without characters that XML 1.0 cannot hold: messages of a store may contain any."""
     return "".join(c if c in "\t\n" or (c >= " " and not _is_forbidden(c)) else "�" for c in text)
 

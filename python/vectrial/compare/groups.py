@@ -171,7 +171,7 @@ class Group:
         return list(dict.fromkeys([*own, *self.lost]))
 
     @property
-    def wrong(self) -> str | None:
+    def why_wrong(self) -> str | None:
         """The gate's verdict: a store with wrong answers is not compared at all."""
         return next((fault for fault in self.faults if fault.startswith(_GATE)), None)
 

@@ -20,7 +20,7 @@ from vectrial.stats.effects import (
     paired_effect,
     unpaired_effect,
 )
-from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide, weigh
+from vectrial.stats.verdict import Decision, Evidence, VerdictKind, decide, effect_by_repeat, weigh
 
 #: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
 #: of freedom that more is lost than drift that both share would cost.
@@ -159,7 +159,7 @@ def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) 
     common = sorted(a.keys() & b.keys())
     if cell.in_turns and len(common) >= PAIRS_FROM:
         return paired_effect([a[r] for r in common], [b[r] for r in common])
-    return by_repeat(a, b)
+    return effect_by_repeat(a, b)
 
 
 def _has_pace(cell: ComparedCell) -> bool:
@@ -171,7 +171,7 @@ def _values(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[list[float]
     return [a[r] for r in sorted(a)], [b[r] for r in sorted(b)]
 
 
-def by_turns(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
+def with_turn_evidence(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
     """The cell with the evidence of both sides' turns; without turns, too few repeats are none."""
     found = _turn_comparison(cell, run_a) if run_a.folder == run_b.folder else None
     if cell.few and found is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.groups import Group, Values, groups_of
-from vectrial.compare.judge import Verdict, by_turns, judge
+from vectrial.compare.judge import Verdict, judge, with_turn_evidence
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS
@@ -77,7 +77,7 @@ def rank(
             found.append(RankedStore(name, group, values))
     found.sort(key=lambda one: -one.median)
     pairs = list(dict.fromkeys(_pairs(len(found))))
-    cells = [by_turns(_cell(found[i], found[j], recall), run, run) for i, j in pairs]
+    cells = [with_turn_evidence(_cell(found[i], found[j], recall), run, run) for i, j in pairs]
     verdicts = judge(cells, THRESHOLD) if cells else []
     return Ranking(recall, tuple(found), dict(zip(pairs, verdicts, strict=True)))
 
@@ -89,7 +89,9 @@ def _pairs(count: int) -> list[tuple[int, int]]:
 def _searches(run: RunData, series: Series, clients: int) -> Group | None:
     trials = [trial for trial in run.trials if trial.series == series]
     groups = (g for g in groups_of(run, trials) if g.is_search and g.has_metric(_QPS.name))
-    return next((g for g in groups if g.terms.get("clients", 1) == clients and not g.wrong), None)
+    return next(
+        (g for g in groups if g.terms.get("clients", 1) == clients and not g.why_wrong), None
+    )
 
 
 def _qps_at_least(group: Group, recall: float) -> Values:

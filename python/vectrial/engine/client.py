@@ -342,7 +342,7 @@ class Session:
         return outcome
 
 
-def unfailed(outcome: LoadOutcome, what: str) -> LoadRecord:
+def record_or_raise(outcome: LoadOutcome, what: str) -> LoadRecord:
     """The record of the one class of a run without failed requests.
 
     Raises:

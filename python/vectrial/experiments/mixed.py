@@ -34,7 +34,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Searcher
 from vectrial.workload.ingest import make_batch
-from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
+from vectrial.workload.python.timed import Sample, call_timed, record_operation, timed_search
 from vectrial.workload.record import PhaseStart, phase_of
 
 #: Clients at set rates, unless the suite says.
@@ -285,10 +285,10 @@ class Mixed(Experiment):
                 if sample.result is not None:
                     answers[at] = sample.result[0]
             elif kind == DELETE:
-                sample = timed(store.delete, np.array([subject], dtype=np.int64))
+                sample = call_timed(store.delete, np.array([subject], dtype=np.int64))
             else:
                 write = store.insert if kind == INSERT else store.upsert
-                sample = timed(write, script.batch(context, at))
+                sample = call_timed(write, script.batch(context, at))
             record_operation(recorders[kind], sample)
             done = sample.done_ns
             if kind != SEARCH:
@@ -309,7 +309,7 @@ def _settled_search(
     """The first search after a write, and its searcher, to be used until the next write. The
     searcher is made outside the clock; the writes are made visible within it. If the searcher
     cannot be made, that is an error of the search."""
-    made = timed(lambda k: context.store.searcher(k, params), context.k)
+    made = call_timed(lambda k: context.store.searcher(k, params), context.k)
     searcher = made.result
     if searcher is None:
         return Sample(made.sent_ns, made.done_ns, None, made.failure), None

@@ -14,7 +14,7 @@ from vectrial.model.results_schema import MetricName, metrics_with
 from vectrial.util.plugins import Plugins
 
 
-def _named(name: str, found: object) -> type[Experiment]:
+def _check_experiment(name: str, found: object) -> type[Experiment]:
     if not (isinstance(found, type) and issubclass(found, Experiment)):
         raise ValueError("is not a subclass of vectrial.experiments.base.Experiment")
     if found.name != name:
@@ -23,7 +23,9 @@ def _named(name: str, found: object) -> type[Experiment]:
 
 
 #: Every registered experiment, by name.
-EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experiment", _named)
+EXPERIMENTS: Plugins[type[Experiment]] = Plugins(
+    "vectrial.experiments", "experiment", _check_experiment
+)
 
 
 def all_metrics() -> Mapping[str, MetricName]:

@@ -86,7 +86,7 @@ class _TenantRows:
     rows: tuple[NDArray[np.int64], ...]
 
     @property
-    def searched(self) -> int:
+    def searched_index(self) -> int:
         """Index of the searched tenant, the one of middle size."""
         return len(self.rows) // 2
 
@@ -159,7 +159,7 @@ class Tenants(Experiment):
         apart = isolation is Isolation.COLLECTION
         place = self._separate_contexts if apart else partial(self._shared_contexts, partitions)
         with place(context, shares, held) as (quiet, noisy, where):
-            own = frozenset(quiet.dataset.ids[shares.rows[shares.searched]].tolist())
+            own = frozenset(quiet.dataset.ids[shares.rows[shares.searched_index]].tolist())
             asked = _tenant_context(quiet, shares)
             alone = self._search_phase(asked, point, "alone", where, own)
             yield alone
@@ -192,7 +192,7 @@ class Tenants(Experiment):
                 )
                 ingest.finish(store, context.progress)
                 found.append(replace(context, store=store))
-            yield found[shares.searched], found[0], None
+            yield found[shares.searched_index], found[0], None
 
     @contextmanager
     def _shared_contexts(
@@ -211,7 +211,7 @@ class Tenants(Experiment):
         first = np.sort(np.concatenate([held, *shares.rows[1:]]))
         insert(store, context, take_rows(dataset, first), context.progress)
         ingest.finish(store, context.progress)
-        yield context, context, Eq(_COLUMN, shares.searched)
+        yield context, context, Eq(_COLUMN, shares.searched_index)
 
     def _search_phase(
         self,
@@ -266,7 +266,7 @@ def _draw_tenant_rows(rows: int, tenants: int, seed: int) -> _TenantRows:
 
 def _tenant_context(context: Context, shares: _TenantRows) -> Context:
     """The context with the truth of the searched tenant."""
-    rows = shares.rows[shares.searched]
+    rows = shares.rows[shares.searched_index]
     return replace(context, truth=partial(_truth, context.dataset, rows))
 
 

@@ -315,7 +315,7 @@ def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
     return mask
 
 
-def _plain(where: Filter) -> dict[str, Any]:
+def _to_plain(where: Filter) -> dict[str, Any]:
     match where:
         case Eq(name, value):
             return {"eq": {name: value}}
@@ -326,14 +326,14 @@ def _plain(where: Filter) -> dict[str, Any]:
         case IsNull(name):
             return {"is_null": name}
         case And(parts) | Or(parts):
-            return {_NAMES[type(where)]: [_plain(part) for part in parts]}
+            return {_NAMES[type(where)]: [_to_plain(part) for part in parts]}
         case Not(part):
-            return {"not": _plain(part)}
+            return {"not": _to_plain(part)}
 
 
 def to_json(where: Filter) -> str:
     """The canonical text form of `where`, as used in keys and files."""
-    return json.dumps(_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(_to_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 #: Levels of the plain form of a filter: an operator, a list and a column each are one.

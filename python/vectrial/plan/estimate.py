@@ -113,7 +113,7 @@ class TimeLimit:
         if repeat == 1:
             return self._may_begin(at_s)
         if self._again is None:
-            self._again = self._completed(at_s, self._took_s)
+            self._again = self._completed_labels(at_s, self._took_s)
         if repeat > self.repeats:
             if repeat not in self._further:
                 all_s = sum(self._took_s[one] for one in self._again)
@@ -143,11 +143,11 @@ class TimeLimit:
         if self.each_once:
             return self._ends_in_time(_NEXT, at_s)
         next_s = self._expected_s()
-        before = self._completed(at_s, self._took_s)
-        after = self._completed(at_s + next_s, {**self._took_s, _NEXT: next_s})
+        before = self._completed_labels(at_s, self._took_s)
+        after = self._completed_labels(at_s + next_s, {**self._took_s, _NEXT: next_s})
         return _NEXT in after and before <= after
 
-    def _completed(self, at_s: float, took_s: Mapping[str, float]) -> frozenset[str]:
+    def _completed_labels(self, at_s: float, took_s: Mapping[str, float]) -> frozenset[str]:
         """Labels of the jobs whose remaining repeats fit, the quickest first."""
         labels, end_s = set(), at_s
         for label, seconds in sorted(took_s.items(), key=lambda item: item[1]):

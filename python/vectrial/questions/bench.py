@@ -18,7 +18,7 @@ from vectrial.plan.model import Plan
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
 from vectrial.run.runner import Outcome, RunTimeLimit
-from vectrial.suite.model import Suite, expected, read_suite, validated
+from vectrial.suite.model import Suite, read_suite, valid_values, validated
 from vectrial.util.suggest import suggestion
 
 #: The dataset that is measured unless another one is named: real, and fetched within seconds.
@@ -144,7 +144,7 @@ def question(function: Callable[P, R]) -> Callable[P, R]:
             named = ".".join(map(str, fault["loc"]))
             given = repr(fault["input"])[:80]
             raise UserError(
-                f"'{named}': {expected(fault['msg'])}, got {given}", where=function.__name__
+                f"'{named}': {valid_values(fault['msg'])}, got {given}", where=function.__name__
             ) from error
 
     return ask

@@ -87,7 +87,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Measured:
+class BuildMeasurement:
     """Candidates of one build on some rows. reason: why there are none."""
 
     candidates: Sequence[Candidate]
@@ -125,7 +125,7 @@ def search(
     budget: int,
     seed: int,
     on_build: Callable[[TriedBuild], None] = lambda _: None,
-) -> Generator[BuildRequest, Measured, list[TriedBuild]]:
+) -> Generator[BuildRequest, BuildMeasurement, list[TriedBuild]]:
     """Try `budget` builds; returns what became of each.
 
     Args:
@@ -161,7 +161,7 @@ def search(
         else:
             trial = study.ask()
             build = _suggest(trial, kinds)
-            known = _known(number, build, tried)
+            known = _measured_before(number, build, tried)
             one = known or (yield from _measure_build(number, build, trial, limits, steps))
             pruned = one.state == "pruned"
             state = optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE
@@ -183,7 +183,7 @@ def _suggest(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
     return Build(kind, params)
 
 
-def _known(number: int, build: Build, tried: Sequence[TriedBuild]) -> TriedBuild | None:
+def _measured_before(number: int, build: Build, tried: Sequence[TriedBuild]) -> TriedBuild | None:
     for one in tried:
         if one.build == build:
             reason = f"as build {one.number}"
@@ -197,7 +197,7 @@ def _measure_build(
     trial: Any,
     limits: TuneLimits,
     steps: Sequence[int],
-) -> Generator[BuildRequest, Measured, TriedBuild]:
+) -> Generator[BuildRequest, BuildMeasurement, TriedBuild]:
     for rows in steps:
         measured = yield BuildRequest(build, rows)
         best, value, reason = best_of(measured, limits)
@@ -211,7 +211,7 @@ def _measure_build(
     return TriedBuild(number, build, "complete", value, best, reason, measured.candidates)
 
 
-def best_of(measured: Measured, limits: TuneLimits) -> tuple[Candidate | None, float, str]:
+def best_of(measured: BuildMeasurement, limits: TuneLimits) -> tuple[Candidate | None, float, str]:
     """The fastest candidate within the limits, the objective of the build, and the reason for
     having no such candidate.
 

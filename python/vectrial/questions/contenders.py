@@ -53,7 +53,7 @@ def contenders(
     Raises:
         UserError: no store has one of these names.
     """
-    known = [registry.load(name) for name in dict.fromkeys(names)] or _in_process()
+    known = [registry.load(name) for name in dict.fromkeys(names)] or _in_process_stores()
     able, skipped = [], []
     for store in known:
         if reason := _why_unmeasurable(store, metric, clients, named=bool(names)):
@@ -63,7 +63,7 @@ def contenders(
     return able if names else _most_promising_first(able), skipped
 
 
-def _in_process() -> list[type[Store]]:
+def _in_process_stores() -> list[type[Store]]:
     stores = []
     for name in registry.names():
         try:

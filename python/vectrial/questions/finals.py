@@ -15,8 +15,8 @@ from pathlib import Path
 
 from vectrial.compare.judge import Verdict
 from vectrial.questions.builds import (
+    BuildMeasurement,
     Candidate,
-    Measured,
     TriedBuild,
     TuneLimits,
     best_of,
@@ -99,7 +99,7 @@ def answer_of(
     """The fastest within the limits among the last candidates, or else among all builds; or the
     reason why there is none."""
     every = [each for build in tried if build.state != "again" for each in build.candidates]
-    best, _, fault = best_of(Measured(every), limits)
+    best, _, fault = best_of(BuildMeasurement(every), limits)
     reason = ""
     if not every:
         reason = "no build could be measured whole; the reason is beside each"
@@ -134,14 +134,14 @@ def settings_near(candidates: Sequence[Candidate], parameter: str, recall: float
     reaching = next(at for at, (_, found) in enumerate(points) if found >= recall)
     if not reaching:
         return [points[0][0]]
-    needed = _between(points[reaching - 1], points[reaching], recall)
+    needed = _interpolate(points[reaching - 1], points[reaching], recall)
     low, high = (factor * needed for factor in _AROUND)
     nearest = {math.floor(needed), math.ceil(needed)} if needed < _SMALL else {round(needed)}
     values = {math.floor(low), *nearest, math.ceil(high)}
     return sorted({min(max(value, points[0][0]), points[-1][0]) for value in values})
 
 
-def _between(miss: tuple[int, float], hit: tuple[int, float], recall: float) -> float:
+def _interpolate(miss: tuple[int, float], hit: tuple[int, float], recall: float) -> float:
     odds = [_log_odds(one) for one in (miss[1], recall, hit[1])]
     span = odds[2] - odds[0]
     share = (odds[1] - odds[0]) / span if span > 0 else 1.0

@@ -38,7 +38,7 @@ from vectrial.run.measuring import LineView
 from vectrial.run.prepare import plan_of
 from vectrial.run.runner import RunTimeLimit
 from vectrial.stores import registry
-from vectrial.suite.commented import commented
+from vectrial.suite.commented import commented_text
 from vectrial.util import formatting
 from vectrial.util.formatting import plural
 
@@ -219,7 +219,7 @@ def choose(
     plan = quick_plan(able, shape, options)
     skipped += [SkippedStore(name, _why_no_time(plan, minutes)) for name in plan.left_out]
     return QuickChoice(
-        plan, options, shape, tuple(skipped), commented(plan.suite, EXPERIMENTS, _HEAD)
+        plan, options, shape, tuple(skipped), commented_text(plan.suite, EXPERIMENTS, _HEAD)
     )
 
 

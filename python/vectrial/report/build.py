@@ -33,7 +33,7 @@ def build(run: RunData) -> Report:
     found = sweeps(run)
     looks = Looks(run.labels, run.stores)
     sections = (
-        overview.at_a_glance(run, found),
+        overview.glance_section(run, found),
         search.speed(run, found, looks),
         turns.turns(run, found, looks),
         search.latency(run, found, looks),
@@ -71,7 +71,7 @@ def build(run: RunData) -> Report:
 def summary(run: RunData) -> RenderableType:
     """The report's warnings, short answers and first table, for `rich`; nothing else is built."""
     found = sweeps(run)
-    glance = overview.at_a_glance(run, found)
+    glance = overview.glance_section(run, found)
     return terminal.summary(
         Report(
             title=str(run.run["suite_name"]),

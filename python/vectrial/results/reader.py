@@ -231,10 +231,10 @@ class RunReader:
                         where=str(self.folder),
                         remedy="look at it with DuckDB's own tools",
                     )
-                batches.append(self._cleaned(batch))
+                batches.append(self._clean_batch(batch))
         return pa.Table.from_batches(batches, found.schema)
 
-    def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _clean_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
             batch.validate(full=True)  # a forged database may hold bytes that are no text
         except pa.ArrowInvalid as error:

@@ -221,7 +221,7 @@ class RunWriter:
         """Write one trial completely or not at all. An earlier failure of the key is replaced."""
         with self._transaction():
             self._forget(record.row.key)
-            trial_id = self._next("trial", "trial_id")
+            trial_id = self._next_id("trial", "trial_id")
             self._insert("trial", [_trial(trial_id, record)])
             phase_ids = self._phases(trial_id, record)
             telemetry = _telemetry(trial_id, phase_ids, record)
@@ -241,7 +241,7 @@ class RunWriter:
             self._db.execute(f"delete from {table} where {trial}")
 
     def _phases(self, trial_id: int, record: TrialRecord) -> list[int]:
-        first = self._next("phase", "phase_id")
+        first = self._next_id("phase", "phase_id")
         for ordinal, phase in enumerate(record.phases):
             phase_id = first + ordinal
             self._insert("phase", [_phase(phase_id, trial_id, ordinal, phase, record)])
@@ -249,7 +249,7 @@ class RunWriter:
                 self._insert(table, [{"phase_id": phase_id, **row} for row in rows])
         return list(range(first, first + len(record.phases)))
 
-    def _next(self, table: str, column: str) -> int:
+    def _next_id(self, table: str, column: str) -> int:
         found = self._db.execute(f"select coalesce(max({column}), 0) + 1 from {table}").fetchone()
         assert found is not None
         return int(found[0])

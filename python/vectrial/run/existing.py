@@ -243,7 +243,7 @@ def suite_of(
         only = {"predicates": ["column"], "payload_index": ["on"]}
         experiments += [
             {"experiment": "filtered", "search": one, **only}
-            for one in [*settings[:-1], _middle(search, kind)]
+            for one in [*settings[:-1], _middle_setting(search, kind)]
         ]
     text_ids = dataset.own_ids is not None
     lanes = [one for one in lanes_of(reading.store) if not (text_ids and one is Lane.NATIVE)]
@@ -272,7 +272,7 @@ def suite_of(
     return validated(Suite, plain, "vectrial run --existing")
 
 
-def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
+def _middle_setting(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
     """The middle of several settings, with what makes filtered answers complete."""
     if not search:
         return {}

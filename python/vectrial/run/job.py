@@ -126,13 +126,13 @@ class JobRunner:
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients, prepared.packages,
                 )  # fmt: skip
-                finished = partial(self._finished, note=prepared.note)
+                finished = partial(self._record_finished, note=prepared.note)
                 yield from _measure_job(job, self._rules, site, self._watcher, finished)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
 
-    def _finished(self, record: TrialRecord, note: str) -> None:
+    def _record_finished(self, record: TrialRecord, note: str) -> None:
         self._ceilings.doubt(record.phases)
         self._write(replace(record, notes=[*record.notes, note]) if note else record)
 

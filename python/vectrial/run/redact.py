@@ -59,7 +59,7 @@ class Secrecy(Redaction):
             notes=[self.clean_text(note) for note in record.notes],
             phases=phases,
             gate=[row._replace(detail=self.clean_text(row.detail)) for row in record.gate],
-            server=None if record.server is None else self.within(record.server),
+            server=None if record.server is None else self.redact_value(record.server),
         )
 
 

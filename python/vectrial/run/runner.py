@@ -82,14 +82,14 @@ class RunTimeLimit:
     began: float
 
     @property
-    def at_s(self) -> float:
+    def elapsed_s(self) -> float:
         """Seconds since the run's start."""
         return time.monotonic() - self.began
 
     @property
     def remaining_s(self) -> float:
         """Seconds left in the limit."""
-        return max(0.0, self.limit.limit_s - self.at_s)
+        return max(0.0, self.limit.limit_s - self.elapsed_s)
 
 
 def run_here_within(time_limit: RunTimeLimit) -> Executor:
@@ -106,8 +106,8 @@ def run_here_within(time_limit: RunTimeLimit) -> Executor:
             left, began_s, turns_s = list[Job](), dict[int, float](), 0.0
 
             def begin(job: Job) -> bool:
-                began_s[id(job)] = time_limit.at_s
-                if fits(job, time_limit.at_s + turns_s):
+                began_s[id(job)] = time_limit.elapsed_s
+                if fits(job, time_limit.elapsed_s + turns_s):
                     return True
                 left.append(job)
                 return False
@@ -115,7 +115,9 @@ def run_here_within(time_limit: RunTimeLimit) -> Executor:
             def ready(job: Job) -> None:
                 nonlocal turns_s
                 turns_s += job.turns_s
-                limit.record_duration(job.label, time_limit.at_s - began_s[id(job)] + job.turns_s)
+                limit.record_duration(
+                    job.label, time_limit.elapsed_s - began_s[id(job)] + job.turns_s
+                )
 
             begins = [partial(under.watcher.job, job, numbers[id(job)], len(jobs)) for job in group]
             runner.run_together(list(zip(group, begins, strict=True)), begin, ready)

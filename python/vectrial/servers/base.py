@@ -39,7 +39,7 @@ class NoProgram(ServerError):
     """A server's program is not available on this machine; the message gives reason and remedy."""
 
 
-class Refused(ServerError):
+class AccessRefused(ServerError):
     """A server answers and refuses access; the message names the secret that may be wrong."""
 
 
@@ -155,7 +155,7 @@ class Recipe:
     command: makes the program's command, for an existing folder of the server's own, these ports
         and the generated secrets.
     ready: returns once the server answers through its own API. Raises `NotReady` if it does not
-        yet, `Refused` if it rejects the secrets. Each call takes a few seconds at most.
+        yet, `AccessRefused` if it rejects the secrets. Each call takes a few seconds at most.
     secrets: names of what the server may ask for, read from the environment if it is external.
     generated: the secrets that a program started here gets, made anew for each folder. They must
         not go on its command line, which other users can see.
@@ -336,7 +336,7 @@ class External(Server):
             at = replace(node, nodes=self._address.nodes)
             try:
                 wait_until(self._recipe, at, deadline_s, check_alive=lambda: None)
-            except Refused:
+            except AccessRefused:
                 raise
             except ServerError as error:
                 what = f"{error}; is it {self._recipe.name} that listens there?"

@@ -17,7 +17,7 @@ from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.account import Account, free_account, installation_folder
-from vectrial.servers.base import Command, Recipe, Refused, ServerError
+from vectrial.servers.base import AccessRefused, Command, Recipe, ServerError
 from vectrial.servers.limits import (
     NoControlGroup,
     change_memory,
@@ -253,11 +253,13 @@ def variable_name(recipe: Recipe, what: str) -> str:
     return f"VECTRIAL_{recipe.name}_{what}".upper().replace("-", "_")
 
 
-def refused_error(recipe: Recipe, address: Address, reply: object) -> Refused:
+def refused_error(recipe: Recipe, address: Address, reply: object) -> AccessRefused:
     """The error that `Recipe.ready` raises for a server that rejects our secrets, or wants some.
 
     reply: the server's message, without secrets.
     """
     *others, last = (variable_name(recipe, secret) for secret in recipe.secrets)
     names = f"{', '.join(others)} and {last}" if others else last
-    return Refused(f"{recipe.name} at {address.host} does not let us in: {reply}; see {names}")
+    return AccessRefused(
+        f"{recipe.name} at {address.host} does not let us in: {reply}; see {names}"
+    )

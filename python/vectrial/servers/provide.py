@@ -276,11 +276,11 @@ def external_address(recipe: Recipe) -> Address | None:
             where=name,
             remedy=f"give {listed}" + own * bool(secret),
         )
-    nodes = tuple(_parsed(recipe, one.strip(), name, listed) for one in text.split(";"))
+    nodes = tuple(_parse_address(recipe, one.strip(), name, listed) for one in text.split(";"))
     return nodes[0] if len(nodes) == 1 else replace(nodes[0], nodes=nodes)
 
 
-def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
+def _parse_address(recipe: Recipe, text: str, name: str, listed: str) -> Address:
     host, _, pairs = text.partition(":") if not text.startswith("[") else text.rpartition(":")
     if pairs.isdigit() and len(recipe.public) == 1:
         pairs = f"{recipe.public[0]}={pairs}"

@@ -68,7 +68,7 @@ class RunningServer:
         """True if the server answers."""
         return bool(self.ports)
 
-    def listed(self) -> str:
+    def address_text(self) -> str:
         """The address, or the addresses of the nodes, in the format of the environment variable."""
         nodes = self.nodes or ({"host": self.host, "ports": self.ports},)
         return ";".join(
@@ -292,7 +292,7 @@ def _refuse_second(store: str) -> None:
         if one.store == store:
             raise UserError(
                 f"{store} is {'up' if one.ready else 'starting'} already"
-                + (f", at {one.listed()}" if one.ready else ""),
+                + (f", at {one.address_text()}" if one.ready else ""),
                 remedy=f"end it with: vectrial down {store}",
             )
 

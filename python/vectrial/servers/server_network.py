@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from vectrial.model.store import Address
-from vectrial.servers.base import Recipe, Refused, ServerError, wait_until
+from vectrial.servers.base import AccessRefused, Recipe, ServerError, wait_until
 from vectrial.servers.namespaces import Network
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
@@ -100,7 +100,7 @@ class ServerNetwork:
                 asking.communicate()
         answer = json.loads(said) if said else {"kind": "ServerError", "message": complaint}
         if answer["kind"]:
-            kind = Refused if answer["kind"] == Refused.__name__ else ServerError
+            kind = AccessRefused if answer["kind"] == AccessRefused.__name__ else ServerError
             raise kind(answer["message"])
 
 

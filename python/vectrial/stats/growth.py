@@ -105,7 +105,7 @@ class Growth:
         """The law with the greatest weight."""
         return max(zip(self.weights, self.fits, strict=True), key=lambda one: one[0])[1].law
 
-    def at(self, rows: float, widening: float = 1.0) -> Forecast:
+    def forecast(self, rows: float, widening: float = 1.0) -> Forecast:
         """The forecast at a number of rows.
 
         widening: factor on the logarithmic width of the interval; see `widening`.
@@ -174,9 +174,9 @@ def growth(
     n, y = np.asarray(rows, np.float64), np.asarray(values, np.float64)
     checks = []
     for fitted in range(_FITTED, len(n)):
-        before = _weighted(n[:fitted], y[:fitted], laws, (), drift, _LEAST_ERROR)
-        checks.append((before.at(float(n[fitted])), float(y[fitted])))
-    return _weighted(n, y, laws, checks, drift, _LEAST_ERROR)
+        before = _weigh_laws(n[:fitted], y[:fitted], laws, (), drift, _LEAST_ERROR)
+        checks.append((before.forecast(float(n[fitted])), float(y[fitted])))
+    return _weigh_laws(n, y, laws, checks, drift, _LEAST_ERROR)
 
 
 def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Growth | None:
@@ -189,7 +189,7 @@ def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Gr
     predicted = [fit.prediction(float(one))[0] for one in n]
     if np.abs(np.array(predicted) - np.log(y)).max() > _ROUNDING:
         return None
-    return _weighted(n, y, [law], (), 0.0, _ROUNDING)
+    return _weigh_laws(n, y, [law], (), 0.0, _ROUNDING)
 
 
 def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
@@ -219,7 +219,7 @@ def _check(rows: Sequence[float], values: Sequence[float], laws: Sequence[Law]) 
         raise ValueError("values are positive")
 
 
-def _weighted(
+def _weigh_laws(
     rows: NDArray[np.float64],
     values: NDArray[np.float64],
     laws: Sequence[Law],

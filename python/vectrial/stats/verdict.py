@@ -169,7 +169,7 @@ def best_case(
 Repeats = Mapping[int, float]
 
 
-def by_repeat(a: Repeats, b: Repeats) -> Effect:
+def effect_by_repeat(a: Repeats, b: Repeats) -> Effect:
     """Effect of two groups of repeats that were measured at different times."""
     return unpaired_effect([a[r] for r in sorted(a)], [b[r] for r in sorted(b)])
 
@@ -182,7 +182,7 @@ def weigh(
     *,
     higher_is_better: bool,
     names: tuple[str, str] = ("A", "B"),
-    effect: Callable[[Repeats, Repeats], Effect] = by_repeat,
+    effect: Callable[[Repeats, Repeats], Effect] = effect_by_repeat,
 ) -> Evidence:
     """The evidence of a time or a rate, from the values by repeat, with its bounds.
 

@@ -18,7 +18,7 @@ _WIDTH = 88
 _ALWAYS = ("name", "description", "repeats", "k")
 
 
-def commented(
+def commented_text(
     suite: Suite, experiments: Mapping[str, type[BaseModel]], head: Sequence[str] = ()
 ) -> str:
     """The text of a suite file; `parse_suite` reads the same suite from it.

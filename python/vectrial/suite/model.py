@@ -362,11 +362,11 @@ def faults_of(
     try:
         model.model_validate(data)
     except ValidationError as error:
-        return [(fault["loc"], expected(fault["msg"])) for fault in error.errors()]
+        return [(fault["loc"], valid_values(fault["msg"])) for fault in error.errors()]
     return []
 
 
-def expected(message: str) -> str:
+def valid_values(message: str) -> str:
     """The values that are valid, in words, from pydantic's message about one that is not."""
     return message.removeprefix("Value error, ")
 
@@ -387,7 +387,7 @@ def _validation_error(model: type[BaseModel], error: ValidationError, where: str
             remedy = f"the keys here are: {known}" if known else ""
         case _:
             value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
-            what = f"'{path}': {expected(fault['msg'])}{value}"
+            what = f"'{path}': {valid_values(fault['msg'])}{value}"
     return UserError(what, where=where, remedy=remedy)
 
 

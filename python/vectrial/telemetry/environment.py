@@ -179,7 +179,11 @@ def _cgroup_limits(
     if is_unified(root):
         folders = upwards(root, groups.get(""))
         cpus = [_quota(*(read(one / "cpu.max") or "max").split()[:2]) for one in folders]
-        return 2, _least(cpus), _least([_bytes(read(one / "memory.max")) for one in folders])
+        return (
+            2,
+            _least_known(cpus),
+            _least_known([_bytes(read(one / "memory.max")) for one in folders]),
+        )
     if not groups:
         return None, None, None
     cpus = [
@@ -190,7 +194,7 @@ def _cgroup_limits(
         _bytes(read(folder / "memory.limit_in_bytes"))
         for folder in upwards(root / "memory", groups.get("memory"))
     ]
-    return 1, _least(cpus), _least(memory)
+    return 1, _least_known(cpus), _least_known(memory)
 
 
 def _quota(quota: str | None = None, period: str | None = None) -> float | None:
@@ -205,5 +209,5 @@ def _bytes(limit: str | None) -> int | None:
     return int(limit) if limit and limit.isdigit() and int(limit) < 1 << 62 else None
 
 
-def _least(values: list[_Number | None]) -> _Number | None:
+def _least_known(values: list[_Number | None]) -> _Number | None:
     return min((value for value in values if value is not None), default=None)

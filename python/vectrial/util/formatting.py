@@ -117,10 +117,10 @@ def params(values: Mapping[str, Any]) -> str:
     store and is omitted."""
     named = [key for key, value in values.items() if value is not None]
     order = sorted(named, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
-    return " ".join(f"{key}={_plain(values[key])}" for key in order) or "defaults"
+    return " ".join(f"{key}={_value_text(values[key])}" for key in order) or "defaults"
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return number(value, 6) if isinstance(value, float) else str(value)
 
 

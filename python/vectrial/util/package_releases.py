@@ -133,12 +133,12 @@ def _other_packages(packages: Packages, uv: str, python: str) -> Sequence[str]:
     found = subprocess.run(freeze, capture_output=True, text=True, check=False)
     if found.returncode:
         raise NotInstalled(f"uv cannot list the installed packages: {found.stderr.strip()}")
-    own = {_plain(Path(one).name) for one in packages.requirements}
+    own = {_normal_name(Path(one).name) for one in packages.requirements}
     pins = [line for line in found.stdout.splitlines() if re.fullmatch(r"[\w.-]+==\S+", line)]
-    return [line for line in pins if _plain(line) not in own]
+    return [line for line in pins if _normal_name(line) not in own]
 
 
-def _plain(requirement: str) -> str:
+def _normal_name(requirement: str) -> str:
     """The normalised package name, the same for all its spellings."""
     name = requirement.split("-")[0] if _is_wheel(requirement) else ""
     match = _NAME.match(name or requirement)

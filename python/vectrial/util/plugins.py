@@ -100,11 +100,13 @@ class Plugins(Mapping[str, T]):
             found = entry.point.load()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            raise self._broken(entry, f"{entry.point.value} cannot be imported: {why}") from error
+            raise self._plugin_error(
+                entry, f"{entry.point.value} cannot be imported: {why}"
+            ) from error
         try:
             return self._check(name, found)
         except ValueError as error:
-            raise self._broken(entry, f"{entry.point.value} {error}") from error
+            raise self._plugin_error(entry, f"{entry.point.value} {error}") from error
 
     def load(self, name: str) -> T:
         """The plug-in of that name.
@@ -148,9 +150,9 @@ class Plugins(Mapping[str, T]):
         return self._entries()[name][0].package
 
     def _entries(self) -> Mapping[str, tuple[_Entry, ...]]:
-        return _registered(self.group, tuple(sys.path))
+        return _entry_points_of(self.group, tuple(sys.path))
 
-    def _broken(self, entry: _Entry, what: str) -> PluginError:
+    def _plugin_error(self, entry: _Entry, what: str) -> PluginError:
         return PluginError(what, where=self._where(entry), remedy="repair or uninstall the package")
 
     def _where(self, entry: _Entry) -> str:
@@ -178,7 +180,7 @@ def folder_of(kind: type) -> Path:
 
 @functools.cache
 def _packages(path: tuple[str, ...]) -> Mapping[str, Path]:
-    registered = _registered("vectrial.packages", path)
+    registered = _entry_points_of("vectrial.packages", path)
     entries = (entry for several in registered.values() for entry in several)
     modules = sorted({_top_module(entry.point.value) for entry in entries})
     places = {module: _module_place(module) for module in modules}
@@ -204,7 +206,7 @@ def _module_place(module: str) -> Path | None:
 
 
 @functools.cache
-def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry, ...]]:
+def _entry_points_of(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry, ...]]:
     """The entry points of a group by name. path: `sys.path`, on which they depend."""
     members = _source_tree_entry_points(path)
     entries = [

@@ -74,14 +74,14 @@ class Redaction:
                 content = pattern.sub(rf"\g<before>{HIDDEN}", content)
         return content
 
-    def within(self, data: Any) -> Any:
+    def redact_value(self, data: Any) -> Any:
         """A JSON value without secrets."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, Mapping):
-            return {self.text(str(key)): self.within(value) for key, value in data.items()}
+            return {self.text(str(key)): self.redact_value(value) for key, value in data.items()}
         if isinstance(data, list | tuple):
-            return [self.within(one) for one in data]
+            return [self.redact_value(one) for one in data]
         return data
 
     def file(self, path: Path) -> bool:

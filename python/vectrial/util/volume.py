@@ -91,10 +91,10 @@ class Volume:
             NoVolume: the kernel never was at rest.
         """
         for copies in range(1, _COPIES + 1):  # noqa: B007 - it is returned
-            before = self._written()
+            before = self._device_counters()
             # By extents: holes stay holes, and only what was written is read.
             _run("cp", "--sparse=always", str(self._image), str(self._cut))
-            if before == self._written():
+            if before == self._device_counters():
                 break
         else:
             raise NoVolume(f"the kernel wrote to {self.folder} in each of {_COPIES} copies")
@@ -142,7 +142,7 @@ class Volume:
             _run("umount", "-l", str(self.folder))
             self._mounted = False
 
-    def _written(self) -> str:
+    def _device_counters(self) -> str:
         """The counters of the block device."""
         device = self.folder.stat().st_dev
         number = f"{os.major(device)}:{os.minor(device)}"

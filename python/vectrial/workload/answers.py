@@ -74,8 +74,8 @@ def _record_recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
             f"an exact index that is not exact under the clock: recall {recall:.4f}, at least"
             f" {EXACT_FLOOR:g}"
         )
-    before = _by_query(answers.warmup)
-    under = _by_query(*answers.timed_recorders)
+    before = _recall_by_query(answers.warmup)
+    under = _recall_by_query(*answers.timed_recorders)
     both = np.isfinite(before) & np.isfinite(under)
     if both.sum() < LEAST:
         return
@@ -89,7 +89,7 @@ def _record_recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
         )
 
 
-def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
+def _recall_by_query(*recorders: Recorder) -> NDArray[np.float64]:
     """Mean recall of each query over all its answers; nan for a query without answers."""
     seen = [recorder.query_recall() for recorder in recorders]
     sums, counts = (np.sum(part, axis=0) for part in zip(*seen, strict=True))

@@ -85,7 +85,7 @@ class NdcgScorer:
         gains.exact += by.exact[query]
         gains.answers += 1
 
-    def all(self) -> Gains:
+    def total(self) -> Gains:
         """Gains of all clients."""
         whole = Gains()
         for one in self.gains:

@@ -182,7 +182,7 @@ OWN: Mapping[str, Callable[[int], Iterator[RunbookStep]]] = {
 ORDERED = frozenset({"drift"})
 
 
-def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> NDArray[np.int64]:
+def cluster_order(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> NDArray[np.int64]:
     """Order of the rows in which one cluster follows another. A cluster has the rows nearest to the
     same one of `clusters` vectors drawn at random, in the dataset's order."""
     rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial._engine import LoadControl, Recorder
-from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
+from vectrial.engine.client import Requests, arrivals, closed, drive, record_or_raise
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.capabilities import Params
@@ -31,7 +31,7 @@ from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.native.rows import columns_of
 from vectrial.workload.python.threads import run_threads
-from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
+from vectrial.workload.python.timed import Sample, call_timed, record_operation, timed_search
 from vectrial.workload.record import outcome_of_clients
 
 #: Seconds until a request of the native lane has failed, and how long the others wait for clients.
@@ -142,7 +142,7 @@ def send_by_engine(
     if len(warmup):
         asked = Requests("warm-up", vectors=warmup, k=k, filters=filters, options=native.options)
         warm = drive(to, [asked], [closed(1, count=len(warmup))], timeout_s=TIMEOUT_S)
-        unfailed(warm, "searches before the clock")
+        record_or_raise(warm, "searches before the clock")
     outcome = drive(
         to,
         [requests(one) for one in streams],
@@ -263,7 +263,7 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
 
 def _searcher(store: Store, k: int, params: Params) -> Searcher | None:
     """A searcher; None if it cannot be made: it is tried again where a failure is recorded."""
-    return timed(lambda k: store.searcher(k, params), k).result
+    return call_timed(lambda k: store.searcher(k, params), k).result
 
 
 class _Clients:
@@ -329,7 +329,7 @@ class _Clients:
                 if sample.result is not None:
                     seen.answers[request.number] = sample.result[0]
             else:
-                sample = timed(writes[request.operation], request.what)
+                sample = call_timed(writes[request.operation], request.what)
             record_operation(recorder, sample, due)
             sent, done = sample.sent_ns, sample.done_ns
             lag.operation(due, due, sent)

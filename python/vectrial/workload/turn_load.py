@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from vectrial._engine import Judge, Recorder
-from vectrial.engine.parts import joined
+from vectrial.engine.parts import join_outcomes
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import StoreError
@@ -201,7 +201,7 @@ class Turns:
         """
         if not self._outcomes:
             raise StoreError("it never had a turn")
-        outcome = joined(self._outcomes, whole, rest.warmup, self._started_ns)
+        outcome = join_outcomes(self._outcomes, whole, rest.warmup, self._started_ns)
         return phase_of_outcome(
             name,
             outcome,

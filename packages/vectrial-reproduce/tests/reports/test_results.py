@@ -235,12 +235,12 @@ def test_fewer_measured_trials_do_not_replace_a_bundle(tmp_path: Path) -> None:
         write_run(tmp_path / name, repeats=1, stores={one: STORES[one] for one in stores})
         (tmp_path / name / "suite.toml").write_text('name = "a"\n')
     measure.seal_into(result, tmp_path / "many", results)
-    before = sealed.committed(result, results)
+    before = sealed.committed_state(result, results)
     with pytest.raises(NotMeasured, match="trials have a result"):
         measure.seal_into(result, tmp_path / "few", results)
-    assert sealed.committed(result, results) == before
+    assert sealed.committed_state(result, results) == before
     measure.seal_into(result, tmp_path / "few", results, accept_fewer=True)
-    assert 0 < sealed.committed(result, results).measured < before.measured
+    assert 0 < sealed.committed_state(result, results).measured < before.measured
 
 
 def test_commits_that_touch_what_measures_make_a_result_stale(
@@ -322,9 +322,9 @@ def test_an_invalid_list_is_refused(tmp_path: Path, entry: str, why: str) -> Non
 def test_a_result_is_chosen_by_its_name_or_its_folder(tmp_path: Path) -> None:
     names = ("demo", "durability/milvus", "durability/libraries")
     every = [CommittedResult(name, ("run", "a.toml")) for name in names]
-    assert declarations.chosen(every, []) == every
-    assert declarations.chosen(every, ["durability"]) == every[1:]
-    assert declarations.chosen(every, ["demo"]) == every[:1]
+    assert declarations.select_results(every, []) == every
+    assert declarations.select_results(every, ["durability"]) == every[1:]
+    assert declarations.select_results(every, ["demo"]) == every[:1]
     with pytest.raises(UserError, match="no result 'dem'"):
-        declarations.chosen(every, ["dem"])
+        declarations.select_results(every, ["dem"])
     assert main([str(tmp_path)]) == 2

@@ -26,7 +26,7 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
-from vectrial.servers.base import Refused, Server
+from vectrial.servers.base import AccessRefused, Server
 from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of
 from vectrial_reproduce.stores.flight.filters import from_members, to_members
@@ -37,7 +37,7 @@ from vectrial_reproduce.stores.flight.store import (
     FlightHnswBuild,
     FlightHnswSearch,
     FlightStore,
-    connected,
+    connect,
 )
 
 pytestmark = pytest.mark.server("flight")
@@ -150,7 +150,7 @@ def test_an_answer_brings_what_is_asked_for(server: Server, tmp_path: Path) -> N
     store = loaded(server, tmp_path / "returns", Metric.L2, "flat")
     place = {id_: at for at, id_ in enumerate(IDS.tolist())}
     asked = {"dataset": store._name, "vector": QUERIES[0].tolist(), "k": K}
-    with connected(server.address) as client:
+    with connect(server.address) as client:
 
         def answer(**more: Any) -> list[dict[str, Any]]:
             ticket = flight.Ticket(json.dumps({"search": {**asked, **more}}).encode())
@@ -244,7 +244,7 @@ def test_requests_in_longbows_own_words_are_answered(server: Server) -> None:
         }
     )
     by_distance = np.argsort(np.linalg.norm(VECTORS - QUERIES[0], axis=1))
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         writer, _ = client.do_put(flight.FlightDescriptor.for_path("../long/bow"), table.schema)
         with writer:
             writer.write_table(table)
@@ -298,7 +298,7 @@ def test_a_request_that_makes_no_sense_is_refused(
 ) -> None:
     vector = pa.list_(pa.float32(), DIM)
     schema = pa.schema({"id": pa.int64(), "vector": vector, "a": pa.int64()})
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         writer, _ = client.do_put(flight.FlightDescriptor.for_path("made"), schema)
         writer.close()
         with pytest.raises(flight.FlightServerError, match=says):
@@ -322,7 +322,7 @@ class Strict(flight.FlightServerBase):
 def test_a_wrong_token_names_where_it_is_given(error: type[Exception]) -> None:
     with Strict(error) as strict:
         address = Address("127.0.0.1", {"grpc": strict.port}, {"token": "hush"})
-        with pytest.raises(Refused, match=r"not you.*; see VECTRIAL_FLIGHT_TOKEN") as told:
+        with pytest.raises(AccessRefused, match=r"not you.*; see VECTRIAL_FLIGHT_TOKEN") as told:
             ready(FLIGHT, address)
     assert "hush" not in str(told.value)
 

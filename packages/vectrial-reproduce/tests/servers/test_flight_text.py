@@ -30,7 +30,7 @@ from vectrial_reproduce.stores.flight import text as flight_text
 from vectrial_reproduce.stores.flight.reference.server import Reference
 from vectrial_reproduce.stores.flight.reference.text import Texts
 from vectrial_reproduce.stores.flight.server import FLIGHT
-from vectrial_reproduce.stores.flight.store import FlightStore, connected
+from vectrial_reproduce.stores.flight.store import FlightStore, connect
 
 pytestmark = pytest.mark.server("flight")
 
@@ -159,7 +159,7 @@ def test_rankings_are_fused_by_their_ranks(server: Server, tmp_path: Path, alpha
     store = loaded(server.address, tmp_path / "fused")
     vector = RNG.normal(size=DIM).tolist()
     asked = {"dataset": store._name, "vector": vector, "text_query": "w1 w2 w3 only7"}
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         dense = found(client, **asked, alpha=1.0, k=30)
         assert dense == found(client, dataset=store._name, vector=vector, k=30)
         text = found(client, **asked, alpha=0.0, k=30)
@@ -294,7 +294,7 @@ def test_waiting_leaves_nothing_to_be_indexed_by_the_first_search(tmp_path: Path
 def test_a_search_by_text_that_makes_no_sense_is_refused(
     server: Server, asked: dict[str, Any], says: str
 ) -> None:
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         made(client, "two", ["a", "b"])
         made(client, "bare", [])
         with pytest.raises(flight.FlightServerError, match=says):
@@ -303,7 +303,7 @@ def test_a_search_by_text_that_makes_no_sense_is_refused(
 
 
 def test_a_column_without_texts_is_not_indexed_by_its_words(server: Server) -> None:
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         for column in ("n", "nowhere"):
             with pytest.raises(flight.FlightServerError, match=f"no column of strings '{column}'"):
                 made(client, f"wrong-{column}", [column])

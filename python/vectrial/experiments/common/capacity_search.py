@@ -97,14 +97,14 @@ def seek(
     failed_rates = _FailedRates()
     low = yield from _bracket(min(max(start, least), most), least, most, failed_rates)
     if low is None:
-        return failed_rates.found(None, None, 0, 0)
+        return failed_rates.answer(None, None, 0, 0)
     while failed_rates.rate is not None and failed_rates.rate / low > 1 + resolution:
         middle = (low * failed_rates.rate) ** 0.5
         verdict = yield from _decide(middle, RatePurpose.NARROW)
         if verdict.held:
             low = middle
         else:
-            failed_rates.failed(middle, verdict)
+            failed_rates.add(middle, verdict)
     return (yield from _confirm(low, failed_rates, resolution, confirmations, least))
 
 
@@ -120,14 +120,16 @@ class _FailedRates:
     last: RateVerdict | None = None
     less_than: float | None = None
 
-    def failed(self, rate: float, verdict: RateVerdict, *, narrows: bool = True) -> None:
+    def add(self, rate: float, verdict: RateVerdict, *, narrows: bool = True) -> None:
         self.last = verdict
         if narrows:
             self.rate = rate
         if not verdict.client:
             self.less_than = rate
 
-    def found(self, rate: float | None, low: float | None, confirmed: int, steps: int) -> FoundRate:
+    def answer(
+        self, rate: float | None, low: float | None, confirmed: int, steps: int
+    ) -> FoundRate:
         """The answer. Only rates that did not hold limit it: a client at its own limit while a rate
         held does not reduce the rate."""
         limit = Limit.ASKED
@@ -152,7 +154,7 @@ def _bracket(
                 return low
             rate = min(rate * _STRIDE, most)
         else:
-            failed_rates.failed(rate, verdict)
+            failed_rates.add(rate, verdict)
             if low is not None or rate <= least:
                 return low
             rate = max(rate / _STRIDE, least)
@@ -190,9 +192,9 @@ def _confirm(
             verdict = yield RateProbe(rate, RatePurpose.CONFIRM)
             looks = [] if verdict.moved else [*looks, verdict]
         if all(look.held for look in looks):
-            return failed_rates.found(rate, low, confirmations, steps)
-        failed_rates.failed(rate, looks[-1], narrows=False)
+            return failed_rates.answer(rate, low, confirmations, steps)
+        failed_rates.add(rate, looks[-1], narrows=False)
         if rate <= least:
             break
         rate = max(rate / (1 + resolution) ** (1 + steps // _LONGER_EVERY), least)
-    return failed_rates.found(None, low, 0, steps)
+    return failed_rates.answer(None, low, 0, steps)

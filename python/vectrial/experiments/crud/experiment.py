@@ -227,7 +227,7 @@ class Crud(Experiment):
         if context.lane is Lane.NATIVE:
             load = ClosedLoop(1, min_s=0.0, max_s=self.max_s)
             phase = dispatch.search(context, point, load, warmup_queries=0, name="find_by_vector")
-            yield _judged(phase)
+            yield _judge(phase)
             return
         queries = context.dataset.queries
         truth = context.truth(context.k, None)
@@ -237,7 +237,7 @@ class Crud(Experiment):
             context, "find_by_vector", lambda i: search(queries[i % len(queries)])
         )
         phase.params = {**phase.params, "k": context.k, **point}
-        yield _judged(phase)
+        yield _judge(phase)
         given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
         if given:
             recalls = [judge.recall(query, ids) for query, ids in given]
@@ -284,7 +284,7 @@ class Crud(Experiment):
         return 0.5 + 6 * min(self.max_s, self.samples * 1e-3)
 
 
-def _judged(phase: Phase) -> Phase:
+def _judge(phase: Phase) -> Phase:
     for name in ("verified", "ineffective"):
         phase.missing[name] = "changes nothing: its answers are judged by their recall"
     return phase

@@ -135,10 +135,12 @@ def _answer_row(run: RunData, fit: FitResult, prices: Prices | None) -> Row:
     ratio = fit.memory_bytes / fit.raw_bytes
     cells = [
         plain_cell(run.labels[fit.series]),
-        plain_cell(fit.memory_bytes, formatting.size(fit.memory_bytes), _at_most(fit.below_memory)),
+        plain_cell(
+            fit.memory_bytes, formatting.size(fit.memory_bytes), _bound_note(fit.below_memory)
+        ),
         times_cell(ratio),
         _memory_growth_cell(fit),
-        plain_cell(fit.cpus, f"{fit.cpus:g}", _at_most(fit.below_cpus)),
+        plain_cell(fit.cpus, f"{fit.cpus:g}", _bound_note(fit.below_cpus)),
         _spread(fit, "qps", "1/s"),
         _spread(fit, "latency_p99", "us"),
         _spread(fit, "recall_mean", "1"),
@@ -154,7 +156,7 @@ def _answer_row(run: RunData, fit: FitResult, prices: Prices | None) -> Row:
     return Row(tuple(cells), series=fit.series)
 
 
-def _at_most(below: FitStep | None) -> str:
+def _bound_note(below: FitStep | None) -> str:
     """A footnote if no lower limit failed, otherwise empty."""
     return "" if below is not None else "at most: no lower limit failed"
 

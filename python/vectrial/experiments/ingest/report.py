@@ -119,7 +119,7 @@ def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Look
             "the other; median of the repeats."
             + (" Stores that failed the gate are marked ✗." if _has_failures(whole) else ""),
             f"Seconds per step of loading on {facet.title}.",
-            charts.ingest_steps(whole, _marked(run, whole)),
+            charts.ingest_steps(whole, _failure_marks(run, whole)),
         )
     ]
     if len({loaded_rows(p) for p in totals}) > 1:
@@ -142,7 +142,7 @@ def _has_failures(points: Sequence[Point]) -> bool:
     return any(p.state != "ok" for p in points)
 
 
-def _marked(run: RunData, points: Sequence[Point]) -> list[str]:
+def _failure_marks(run: RunData, points: Sequence[Point]) -> list[str]:
     names = names_of(run, points)
     return [n if p.state == "ok" else f"✗ {n}" for n, p in zip(names, points, strict=True)]
 

@@ -65,7 +65,7 @@ def notes(run: RunData, facet: Facet) -> list[str]:
     return found
 
 
-def _failed(point: Point) -> float | None:
+def _failed_share(point: Point) -> float | None:
     errors, count = point.value("errors"), point.value("count")
     if errors is None or count is None or not errors + count:
         return None
@@ -78,7 +78,7 @@ def _recall(point: Point) -> float | None:
 
 _LINES: tuple[tuple[str, str, Callable[[Point], float | None]], ...] = (
     ("recall", "recall of the answers", _recall),
-    ("failed", "% of requests that failed", _failed),
+    ("failed", "% of requests that failed", _failed_share),
 )
 
 

@@ -35,8 +35,8 @@ from vectrial.workload.runbook import (
     LiveRows,
     Operation,
     RunbookStep,
-    by_cluster,
     check_steps,
+    cluster_order,
     loads,
     read_steps,
     replaced_counts,
@@ -198,7 +198,7 @@ def _order_rows(dataset: Dataset, name: str, seed: int) -> Dataset:
     """The dataset with rows numbered from 0, in the order in which the runbook inserts them."""
     vectors = dataset.vectors
     if name in ORDERED:
-        vectors = np.ascontiguousarray(vectors[by_cluster(vectors, seed)])
+        vectors = np.ascontiguousarray(vectors[cluster_order(vectors, seed)])
     ids = np.arange(dataset.rows, dtype=np.int64)
     return replace(dataset, vectors=vectors, ids=ids, metadata=None, filters=None)
 

@@ -165,10 +165,10 @@ def _slope_cell(aged: Sequence[Point], metric: str, times: float) -> Cell:
     if found is None:
         return absent_cell("no line through fewer than three searches with rows replaced between")
     per, low, high = (each * times * _MILLION for each in (found.per_row, found.low, found.high))
-    return Cell(f"{_signed(per)} ({_signed(low)} to {_signed(high)})", per)
+    return Cell(f"{_signed_percent(per)} ({_signed_percent(low)} to {_signed_percent(high)})", per)
 
 
-def _signed(value: float) -> str:
+def _signed_percent(value: float) -> str:
     return f"{'+' if value > 0 else ''}{formatting.number(value)}"
 
 

@@ -196,10 +196,12 @@ class _Questions:
         bad = self.disturbed if metric.is_timed else frozenset()
         family = {}
         for series in found.rivals:
-            if (paired := self._paired(found, series)) is not None:
+            if (paired := self._turn_comparison(found, series)) is not None:
                 family[series] = paired.evidence(higher_is_better=metric.better == "higher")
                 continue
-            sides = [_by_repeat(found.points[s], found.metric, bad) for s in (found.first, series)]
+            sides = [
+                _values_by_repeat(found.points[s], found.metric, bad) for s in (found.first, series)
+            ]
             (a, bad_a), (b, bad_b) = sides
             if min(len(a), len(b)) >= LEAST_REPEATS and min(*a.values(), *b.values()) > 0:
                 family[series] = weigh(
@@ -212,7 +214,7 @@ class _Questions:
                 )
         return family
 
-    def _paired(self, found: _Candidates, rival: Series) -> TurnComparison | None:
+    def _turn_comparison(self, found: _Candidates, rival: Series) -> TurnComparison | None:
         """The comparison of the rival with the first, by their turns."""
         return compare_points(
             self.run, found.points[found.first], found.points[rival], found.metric
@@ -220,7 +222,7 @@ class _Questions:
 
     def _factor(self, found: _Candidates, second: Series) -> str:
         """The factor by which the first is ahead, if both took turns."""
-        paired = self._paired(found, second)
+        paired = self._turn_comparison(found, second)
         if paired is None:
             return ""
         ends = sorted((1 / paired.effect.ratio, 1 / paired.effect.low, 1 / paired.effect.high))
@@ -257,7 +259,7 @@ def _candidates(points: Sequence[Point], metric: str) -> _Candidates:
     )
 
 
-def _by_repeat(
+def _values_by_repeat(
     point: Point, metric: str, disturbed: frozenset[int]
 ) -> tuple[dict[int, float], list[int]]:
     """The values of a point by repeat, and which of the repeats were disturbed."""

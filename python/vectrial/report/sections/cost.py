@@ -205,17 +205,19 @@ def _client_note(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[st
 def memory_of(run: RunData, point: Point) -> Cell:
     """A server's peak memory in any phase; for a library, its process's memory when loaded."""
     absent = "not measured with these parameters: add the storage experiment"
-    peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
-    return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
+    peak = _largest_value_cell(run, point, ("server_peak_rss_bytes",), absent)
+    return (
+        peak if peak.value is not None else _largest_value_cell(run, point, ("rss_bytes",), absent)
+    )
 
 
 def disk_of(run: RunData, point: Point) -> Cell:
     """The greatest disk usage of the store with the same build."""
     absent = "no files on disk, or not measured"
-    return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
+    return _largest_value_cell(run, point, ("disk_bytes", "server_disk_bytes"), absent)
 
 
-def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
+def _largest_value_cell(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
     """The greatest value of these metrics with the same build, linked to where it was measured;
     `absent` is the reason if there is none."""
     same = [p for p in run.points if (p.dataset, p.rows) == (point.dataset, point.rows)]

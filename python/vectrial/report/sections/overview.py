@@ -45,7 +45,7 @@ GLANCE = (
 _OPERATIONS = ("read", "create", "update", "delete")
 
 
-def at_a_glance(run: RunData, found: Sequence[Sweep]) -> Section | None:
+def glance_section(run: RunData, found: Sequence[Sweep]) -> Section | None:
     """One row per store: search at equal recall, single operations, loading, size."""
     tables = tuple(_glance(run, sweep) for sweep in found)
     if not tables:

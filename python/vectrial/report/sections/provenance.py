@@ -97,7 +97,7 @@ def data(run: RunData) -> Section | None:
                 ),
             )
         )
-        said = [f"{path}: {_shown(value)}" for path, value in flat(row["facts"])]
+        said = [f"{path}: {_value_text(value)}" for path, value in flat(row["facts"])]
         if said:
             facts.append(f"{row['name']} — " + "; ".join(said))
     blocks: list[Block] = [Table("datasets", "Datasets", heads, tuple(rows))]
@@ -143,7 +143,7 @@ def environment(run: RunData) -> Section:
     facts: dict[str, list[str]] = defaultdict(list)
     for path, value in flat(run.run["environment"]):
         group, _, name = path.partition(".")
-        shown = formatting.size(value) if path.endswith("_bytes") else _shown(value)
+        shown = formatting.size(value) if path.endswith("_bytes") else _value_text(value)
         facts[group].append(f"{name} {shown}" if name else shown)
     rows = tuple(
         Row((plain_cell(group.replace("_", " ")), plain_cell("; ".join(said))))
@@ -169,7 +169,7 @@ def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return formatting.number(value, 6) if isinstance(value, float) else str(value)

@@ -190,7 +190,7 @@ def _pooled_row(run: RunData, point: Point) -> Row:
     count = sum(p.value("count") or 0 for p in point.phases)
     cells = (
         plain_cell(run.labels[point.series]),
-        *(_pooled(point, parts, name, count) for name in _QUANTILES),
+        *(_pooled_cell(point, parts, name, count) for name in _QUANTILES),
         replace(plain_cell(count, f"{count:,.0f}"), source=source_of(point, metric="count")),
         plain_cell(point.repeats),
         plain_cell(operating_point(point)),
@@ -198,7 +198,7 @@ def _pooled_row(run: RunData, point: Point) -> Row:
     return Row(cells, "ok", point.series)
 
 
-def _pooled(point: Point, parts: list[bytes], name: str, count: float) -> Cell:
+def _pooled_cell(point: Point, parts: list[bytes], name: str, count: float) -> Cell:
     if len(parts) < point.repeats:
         return absent_cell("not every repeat kept its histogram")
     quantile = QUANTILES[f"latency_{name}"]

@@ -50,7 +50,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
             f"{'contradicts' if len(doubtful) == 1 else 'contradict'} other recorded values; "
             "the report has the reasons."
         )
-    found += _unranked(run)
+    found += _unranked_warnings(run)
     few = _few_repeats(run)
     if few:
         found.append(f"{few}: no interval, so small differences may be chance.")
@@ -98,7 +98,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _unranked(run: RunData) -> Iterator[str]:
+def _unranked_warnings(run: RunData) -> Iterator[str]:
     """Measured points that are on no front, by store, except points that are not credible."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for point in run.points:

@@ -48,7 +48,7 @@ class Program(ABC):
         """The folder of the program and what comes with it, in the cache."""
 
     @abstractmethod
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         """The program's path in its folder."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Program(ABC):
             return own
         self._check()  # before much is fetched that could not be run
         make = partial(self._make, progress=progress)
-        return make_once(self.folder, self._inside(), str(self), make, progress)
+        return make_once(self.folder, self._relative_path(), str(self), make, progress)
 
     def availability(self) -> Availability:
         """The program's availability."""
@@ -85,7 +85,7 @@ class Program(ABC):
             return Availability(True)
         try:
             self._check()
-            if (self.folder / self._inside()).exists():
+            if (self.folder / self._relative_path()).exists():
                 return Availability(True)
             return Availability(None, self._first_use())
         except NoProgram as error:
@@ -117,7 +117,7 @@ class GoProgram(Program):
     def folder(self) -> Path:
         return paths.servers_dir() / f"{self}-{self.version}"
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return str(self)
 
     def _first_use(self) -> str:
@@ -137,7 +137,7 @@ class GoProgram(Program):
         self._check_module(go)
         argv = (go, "install", f"{self._path}@{self.version}")
         env = {**os.environ, "GOBIN": str(into)}
-        run_logged(argv, env, log, lock, f"{self}: building", progress)
+        run_with_log(argv, env, log, lock, f"{self}: building", progress)
         progress(f"{self}: built in {time.monotonic() - started:.0f} s")
 
     def _check_module(self, go: str) -> None:
@@ -214,7 +214,7 @@ def make_once(
     return program
 
 
-def run_logged(
+def run_with_log(
     argv: Sequence[str],
     env: Mapping[str, str],
     log: Path,

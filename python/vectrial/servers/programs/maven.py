@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 from vectrial.model.errors import DataError
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
-from vectrial.servers.programs.base import Program, run_logged
+from vectrial.servers.programs.base import Program, run_with_log
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
@@ -97,7 +97,7 @@ class _MavenProgram(Program):
 
     def _run(self, goal: Sequence[str], log: Path, lock: int, progress: LineProgress) -> None:
         what = f"{log.name.removesuffix('.log')}: fetching"
-        run_logged((self._mvn(), "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
+        run_with_log((self._mvn(), "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class MavenProgram(_MavenProgram):
     file: str
     archives: tuple[tuple[Artifact, str], ...]
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return self.file
 
     def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:
@@ -152,7 +152,7 @@ class JarProgram(_MavenProgram):
     lock: Path
     main: str
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return f"lib/{self.main}-{self.version}.jar"
 
     def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:

@@ -167,10 +167,10 @@ class MilvusLite(vt.Store):
         self.open(schema, index)
         if self._index.kind == "flat":
             return "there is no index to build: every search scans all rows"
-        vt.wait_until(self._indexed, limit_s=600)
+        vt.wait_until(self._index_state, limit_s=600)
         return "flushed, opened anew and loaded; every data file has its index file beside it"
 
-    def _indexed(self) -> tuple[bool, str]:
+    def _index_state(self) -> tuple[bool, str]:
         missing = self._without_index()
         return not missing, f"segments without an index: {missing}"
 

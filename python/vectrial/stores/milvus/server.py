@@ -23,6 +23,7 @@ from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import (
+    AccessRefused,
     Cluster,
     Clustering,
     Command,
@@ -30,7 +31,6 @@ from vectrial.servers.base import (
     Node,
     NotReady,
     Recipe,
-    Refused,
 )
 from vectrial.servers.local import HOST, variable_name
 from vectrial.servers.programs.base import make_once, program_override
@@ -93,16 +93,16 @@ def _program(progress: LineProgress) -> Path:
         settings = _PLACE.sub(lambda place: place[1] or "", template)
         (into / "configs" / "milvus.yaml").write_text(settings)
 
-    return make_once(_unpacked(), "bin/milvus", "milvus", unpack, progress)
+    return make_once(_unpacked_folder(), "bin/milvus", "milvus", unpack, progress)
 
 
 def _availability() -> Availability:
-    if program_override(_BIN) or (_unpacked() / "bin" / "milvus").exists():
+    if program_override(_BIN) or (_unpacked_folder() / "bin" / "milvus").exists():
         return Availability(True)
     return WHEEL.availability()
 
 
-def _unpacked() -> Path:
+def _unpacked_folder() -> Path:
     return paths.servers_dir() / f"milvus-standalone-{WHEEL.version}"
 
 
@@ -190,7 +190,7 @@ def _ready(address: Address) -> None:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
                 name = variable_name(MILVUS, "token")
-                raise Refused(
+                raise AccessRefused(
                     f"milvus does not let us in: {error.details()}; its token is to be in {name}, "
                     f"or a user and a password in {variable_name(MILVUS, 'user')} and "
                     f"{variable_name(MILVUS, 'password')}"

@@ -194,7 +194,7 @@ class TableNames:
         return "$1" if self.operand == "vector" else f"$1::vector::{self.operand}"
 
     @property
-    def vector_read(self) -> str:
+    def vector_output(self) -> str:
         """The vector in SQL, as it is read: the searched expression, as float32."""
         return self.searched if self.operand == "vector" else f"({self.searched})::vector"
 

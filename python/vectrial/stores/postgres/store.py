@@ -252,7 +252,7 @@ class PgVector(vt.ServerStore):
         """The SQL of what is read from a row."""
         place = self._place
         return ", ".join(
-            [place.id_column, place.vector_read, *map(vt.quoted, self._names.values())]
+            [place.id_column, place.vector_output, *map(vt.quoted, self._names.values())]
         )
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:

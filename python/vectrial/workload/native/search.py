@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
-from vectrial.engine.client import arrivals, closed, drive, unfailed
+from vectrial.engine.client import arrivals, closed, drive, record_or_raise
 from vectrial.engine.parts import Order, Sent
 from vectrial.engine.recorders import judge_of
 from vectrial.engine.types import LoadSource
@@ -158,7 +158,7 @@ def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArra
     """
     requests = search.requests("answers", queries, keep=True)
     outcome = drive(search.native.target, [requests], [closed(1, count=len(queries))])
-    record = unfailed(outcome, "searches")
+    record = record_or_raise(outcome, "searches")
     assert record["answers"] is not None, "they were to be kept"
     which, ids, _ = record["answers"]
     if sorted(which.tolist()) != list(range(len(queries))):

@@ -25,7 +25,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.workload.ingest import make_batch, metadata_of
 from vectrial.workload.python.sdk_process import Opening, run_together, wait_for_start
-from vectrial.workload.python.timed import Sample, record_operation, timed
+from vectrial.workload.python.timed import Sample, call_timed, record_operation
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ def alternate(
         ids = np.arange(upto, upto + size, dtype=np.int64)
         at = ids % work.rows
         batch = make_batch(schema, ids, dataset.vectors[at], metadata_of(dataset, schema, at))
-        if not log.record(log.puts, timed(store.insert, batch)):
+        if not log.record(log.puts, call_timed(store.insert, batch)):
             return False
         log.put_rows += size
         log.put_bytes += batch.nbytes
@@ -186,7 +186,7 @@ class _TransferLog:
                 seen.append(batch.column("id").to_numpy().copy())
             return nbytes
 
-        sample = timed(scan, page_rows)
+        sample = call_timed(scan, page_rows)
         if not self.record(self.gets, sample):
             return False
         self.got_rows += sum(map(len, seen))

@@ -115,7 +115,7 @@ class ClientPool:
                 gc.unfreeze()
         return cpu_ns
 
-    def merged(self) -> Recorder:
+    def merged_recorder(self) -> Recorder:
         """Combined record of all clients."""
         return merge([Recorder(self.judge), *self._firsts, *self.recorders])
 
@@ -125,13 +125,13 @@ class ClientPool:
             merge([Recorder(self.judge), *recorders])
             for recorders in (self._firsts, self.recorders)
         )
-        return PhaseAnswers(self.warmed_up(), first, later, self.logged())
+        return PhaseAnswers(self.warm_up_recorder(), first, later, self.merged_log())
 
-    def warmed_up(self) -> Recorder:
+    def warm_up_recorder(self) -> Recorder:
         """Recorder of the answers before the clock started."""
         return merge([Recorder(self.judge), *self._warm_answers])
 
-    def logged(self) -> AnswerLog:
+    def merged_log(self) -> AnswerLog:
         """The answers that were logged."""
         logged = AnswerLog()
         for log in self.answer_logs:

@@ -80,7 +80,7 @@ def closed_loop(
     cpu_ns = pool.run(report, in_threads=clients > 1)
     phase = phase_of(
         name,
-        pool.merged(),
+        pool.merged_recorder(),
         pool.phase_start,
         ended_ns=max(pool.ended),
         cpu_ns=cpu_ns,
@@ -94,7 +94,7 @@ def closed_loop(
         "warmup_errors": sum(pool.warmup_errors),
     }
     if pool.scorer is not None:
-        phase.metrics |= pool.scorer.all().metrics()
+        phase.metrics |= pool.scorer.total().metrics()
     if check is not None:
         check(phase, pool.answers())
     return phase

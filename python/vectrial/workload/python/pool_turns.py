@@ -66,7 +66,7 @@ class PoolTurns:
         with _judging_errors():
             begins = pool.warm_up(client, rng)
         pool.report_at[client] = _NEVER_NS
-        return _ClientPosition(_blocks(pool, pool.passes(client, begins, rng)), iter(()))
+        return _ClientPosition(_all_blocks(pool, pool.passes(client, begins, rng)), iter(()))
 
     def send(self, length_ns: int, begin_ns: int = 0) -> Piece:
         """Send for this long, see `TurnSender.send`; from `begin_ns` on, or now if that has
@@ -107,11 +107,15 @@ class PoolTurns:
         """Stop sending; see `TurnSender.end`."""
         self._crew.close()
         pool = self._pool
-        gains = None if pool.scorer is None else pool.scorer.all()
-        return LoadRemainder(pool.warmed_up(), sum(pool.warmup_errors), pool.logged(), gains)
+        gains = None if pool.scorer is None else pool.scorer.total()
+        return LoadRemainder(
+            pool.warm_up_recorder(), sum(pool.warmup_errors), pool.merged_log(), gains
+        )
 
 
-def _blocks(pool: ClientPool, parts: Iterator[RequestSpan]) -> Iterator[tuple[list[Request], bool]]:
+def _all_blocks(
+    pool: ClientPool, parts: Iterator[RequestSpan]
+) -> Iterator[tuple[list[Request], bool]]:
     for part in parts:
         for block in pool.blocks(part):
             yield block, part.first

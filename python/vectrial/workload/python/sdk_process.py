@@ -207,13 +207,13 @@ def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
 def done_message(pool: ClientPool, cpu_ns: int) -> Done:
     """The result of this process's clients."""
     return Done(
-        record=pool.merged().pack(),
+        record=pool.merged_recorder().pack(),
         issued=sum(pool.issued),
         ended_ns=max(pool.ended),
         cpu_ns=cpu_ns - pool.phase_start.cpu_ns,
         warmed=sum(pool.warmed),
         warmup_errors=sum(pool.warmup_errors),
-        gains=None if pool.scorer is None else pool.scorer.all(),
+        gains=None if pool.scorer is None else pool.scorer.total(),
         answers=pool.answers().pack() if pool.logs_answers else None,
     )
 

@@ -38,7 +38,7 @@ class Sample(NamedTuple, Generic[T]):
     failure: BaseException | None
 
 
-def timed(call: Callable[[A], T], argument: A) -> Sample[T]:
+def call_timed(call: Callable[[A], T], argument: A) -> Sample[T]:
     """Call `call(argument)` under the clock.
 
     Raises:
@@ -60,7 +60,7 @@ def timed_search(search: Searcher, vector: NDArray[np.float32]) -> Sample[Hits]:
     Raises:
         KeyboardInterrupt, SystemExit, GeneratorExit: raised by the search (`FATAL`).
     """
-    sample = timed(search, vector)
+    sample = call_timed(search, vector)
     if sample.failure is None:
         try:
             _ids, _scores = sample.result  # type: ignore[misc]  # a store is not checked by mypy

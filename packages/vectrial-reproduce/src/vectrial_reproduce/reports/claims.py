@@ -61,7 +61,7 @@ def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> 
         Column("measured", "Measured"),
         Column("verdict", "Holds here", numeric=False),
     )
-    shared = _shared([pair.cells[0].figure.params for pair in found])
+    shared = _common_names([pair.cells[0].figure.params for pair in found])
     rows = tuple(_row(pair, shared, palette) for pair in found if pair.measured is not None)
     lacking = Counter(pair.absence for pair in found if pair.measured is None)
     absent = (f"{formatting.plural(count, 'pair')} {why}." for why, count in lacking.items())
@@ -93,6 +93,6 @@ def _system(cell: ComparedFigure, palette: Palette) -> str:
     return system(name, cell.here) if cell.here else palette.measured(name)
 
 
-def _shared(params: Sequence[Mapping[str, object]]) -> set[str]:
+def _common_names(params: Sequence[Mapping[str, object]]) -> set[str]:
     """Names of parameters with the same value everywhere."""
     return {name for name in params[0] if len({str(one.get(name)) for one in params}) == 1}

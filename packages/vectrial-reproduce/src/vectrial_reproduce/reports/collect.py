@@ -74,7 +74,7 @@ class ComparedFigure:
     few_calls: bool = False
 
     @property
-    def whole(self) -> bool:
+    def is_full_size(self) -> bool:
         """True if the figure has a value, measured at the report's number of rows."""
         return self.measured is not None and self.rows is not None and self.rows == self.of
 

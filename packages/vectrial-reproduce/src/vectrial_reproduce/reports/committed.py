@@ -24,10 +24,10 @@ from vectrial_reproduce.reports.result import result_of
 def reproductions(results: Path) -> list[Committed]:
     """The reproductions in a folder and below it, sorted by path."""
     found = sorted(path.parent for path in results.rglob(folder.MANIFEST))
-    return [_committed(place) for place in found]
+    return [_read_committed(place) for place in found]
 
 
-def _committed(place: Path) -> Committed:
+def _read_committed(place: Path) -> Committed:
     found = result_of(place, registry.names())
     return Committed(place, found.report, found.settings, found.cells, found.page(Layout.CELLS))
 

@@ -171,7 +171,7 @@ def _extent_of(report: Reproduction, found: Sequence[Committed]) -> tuple[str, i
         report.title,
         len(figures(report.name)),
         sum(bool(cells) for cells in of_each),
-        sum(any(cell.whole for cell in cells) for cells in of_each),
+        sum(any(cell.is_full_size for cell in cells) for cells in of_each),
         sum(any(_repeats(cell) >= LEAST_REPEATS for cell in cells) for cells in of_each),
     )
 

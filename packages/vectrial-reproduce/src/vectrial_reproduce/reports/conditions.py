@@ -84,7 +84,7 @@ class ReportConditions:
     builds: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
-    def whole(self) -> bool:
+    def is_full_size(self) -> bool:
         """True if every part has all the rows of the report."""
         return not any(part.share for part in self.loaded)
 

@@ -61,8 +61,8 @@ def _crossing(points: Sequence[tuple[float, float]], limit: float) -> str:
         return f"not within {max(sizes):,.0f} rows"
     if rows == min(sizes):
         return f"at {rows:,.0f} rows or fewer, the smallest size"
-    return f"at about {_rounded(rows):,} rows"
+    return f"at about {_round_rows(rows):,} rows"
 
 
-def _rounded(rows: float) -> int:
+def _round_rows(rows: float) -> int:
     return round(float(f"{rows:.{_DIGITS}g}"))

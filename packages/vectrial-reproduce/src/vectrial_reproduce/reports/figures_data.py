@@ -106,7 +106,7 @@ def plot(
     dots: list[Dot] = []
     missing: dict[tuple[str, str], list[str]] = {}
     for group in _group_cells(drawing, held):
-        dots += _published(drawing, group)
+        dots += _published_dots(drawing, group)
         if drawing.curve is None:
             found, why = _measured_dots(drawing, group)
             dots += found
@@ -185,7 +185,7 @@ def _value(drawing: Drawing, figure: PublishedFigure, value: float, rows: int) -
     return value * 1000 / rows if drawing.per_row else value
 
 
-def _published(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
+def _published_dots(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
     values = [
         _value(drawing, c.figure, c.figure.value, int(c.figure.params.get("rows", 1)))
         for c in group

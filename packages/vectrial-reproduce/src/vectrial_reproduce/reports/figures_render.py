@@ -43,7 +43,7 @@ class Palette:
     @property
     def stores(self) -> tuple[str, ...]:
         """The names under which `styles.colour` knows the series."""
-        return pair_colours(self.systems, tuple(map(_published, self.systems)))
+        return pair_colours(self.systems, tuple(map(_published_name, self.systems)))
 
     @property
     def labels(self) -> dict[Series, str]:
@@ -66,7 +66,9 @@ class Palette:
 
     def series(self, name: str, published: bool) -> Series:
         """The series of a system."""
-        return Series(_published(name) if published else name, "", "published" if published else "")
+        return Series(
+            _published_name(name) if published else name, "", "published" if published else ""
+        )
 
     def shown(self, plot: Plot) -> tuple[Series, ...]:
         """The series of a plot: for each system the published one, then the measured one."""
@@ -102,7 +104,7 @@ class Palette:
         }
 
 
-def _published(name: str) -> str:
+def _published_name(name: str) -> str:
     return f"{name}, published"
 
 

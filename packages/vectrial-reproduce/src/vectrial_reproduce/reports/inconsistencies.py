@@ -111,7 +111,7 @@ def _dim(dataset: str) -> int:
 def _differing_values(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about a quantity with different values in two places."""
     same = {
-        at: (f.store, f.metric, f.unit, _settings(_unsharded(f), frozenset({"queries"})))
+        at: (f.store, f.metric, f.unit, _settings(_without_single_shard(f), frozenset({"queries"})))
         for at, f in enumerate(every)
     }
     for group in _group_figures(every, same):
@@ -122,7 +122,7 @@ def _differing_values(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
                     yield at, f"{other.value:g}{unit} in {_place(other)}"
 
 
-def _unsharded(figure: PublishedFigure) -> PublishedFigure:
+def _without_single_shard(figure: PublishedFigure) -> PublishedFigure:
     """The figure without "one shard", which is the default of figures that name none."""
     kept = {n: v for n, v in figure.params.items() if (n, v) != ("shards", 1)}
     return replace(figure, params=kept)
@@ -144,7 +144,9 @@ def _duplicated_series(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     for one in series:
         for other in series:
             (_, first), (_, second) = next(iter(one.values())), next(iter(other.values()))
-            mine, yours = (_settings(_unsharded(f), _OF_SEARCHES) for f in (first, second))
+            mine, yours = (
+                _settings(_without_single_shard(f), _OF_SEARCHES) for f in (first, second)
+            )
             if one.keys() == other.keys() and mine != yours and _are_all_equal(one, other):
                 for at, _ in one.values():
                     yield at, f"the very values of {_place(second)}, there under other settings"

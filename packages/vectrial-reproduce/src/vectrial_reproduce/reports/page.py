@@ -104,7 +104,7 @@ def _warnings(cells: Sequence[ComparedFigure], about: ReportConditions) -> Itera
         " apart, not that a store became faster or slower."
     )
     yield about.repeated
-    if not about.whole:
+    if not about.is_full_size:
         yield FEWER
     for one in about.systems:
         if one.here:
@@ -229,7 +229,7 @@ def _figure_in_words(plot: Plot, palette: Palette) -> str:
         line.sort(key=lambda dot: dot.x or 0.0)
     said = [
         f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
-        + ", ".join(f"{plot.label(dot)} at {_at(dot)}" for dot in dots[:6])
+        + ", ".join(f"{plot.label(dot)} at {_dot_text(dot)}" for dot in dots[:6])
         + (", …" if len(dots) > 6 else "")
         for (name, published, part), dots in list(lines.items())[:_SPOKEN]
     ]
@@ -243,7 +243,7 @@ def _figure_in_words(plot: Plot, palette: Palette) -> str:
     return f"{drawing.y_title}{axis}. {'; '.join(said)}{more}. All data is in the tables."
 
 
-def _at(dot: Dot) -> str:
+def _dot_text(dot: Dot) -> str:
     if dot.x is None:
         return dot.at
     return f"{dot.x:,.0f}" if dot.x.is_integer() else formatting.number(dot.x)
@@ -264,7 +264,7 @@ def _data(plot: Plot, palette: Palette) -> Table:
             dot.system if dot.published else palette.measured(dot.system),
             "published" if dot.published else "measured",
             *([dot.part] if drawing.kind == "share" else []),
-            doc.Cell(_at(dot), dot.at if dot.x is None else dot.x),
+            doc.Cell(_dot_text(dot), dot.at if dot.x is None else dot.x),
             doc.Cell(plot.label(dot), dot.value),
             "" if dot.rows is None else dot.rows,
             series=palette.series(dot.system, dot.published),

@@ -14,7 +14,7 @@ from vectrial.util.plugins import Plugins
 from vectrial_reproduce.reports.model import Reproduction
 
 
-def _named(name: str, found: object) -> Reproduction:
+def _check_report(name: str, found: object) -> Reproduction:
     if not isinstance(found, Reproduction):
         raise ValueError("is not a Reproduction of vectrial_reproduce.reports.model")
     if found.name != name:
@@ -23,7 +23,7 @@ def _named(name: str, found: object) -> Reproduction:
 
 
 #: Every registered report, by name.
-REPRODUCTIONS: Plugins[Reproduction] = Plugins("vectrial.reports", "report", _named)
+REPRODUCTIONS: Plugins[Reproduction] = Plugins("vectrial.reports", "report", _check_report)
 
 
 def folder(name: str) -> Traversable:

@@ -104,7 +104,7 @@ def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> ReportTable
     title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
     rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, ComparedFigure]] = {}
     shared = _common_parameters([cell.figure for cell in cells])
-    for cell, client in _by_client(cells):
+    for cell, client in _with_client_settings(cells):
         setting = (*_setting(cell.figure, shared), *client)
         row = rows.setdefault((cell.figure.store, setting), {})
         row[cell.figure.metric] = cell
@@ -113,7 +113,7 @@ def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> ReportTable
     return ReportTable(experiment, joined, _metrics(cells), tuple(_sort_lines(lines)))
 
 
-def _by_client(
+def _with_client_settings(
     cells: Sequence[ComparedFigure],
 ) -> Iterator[tuple[ComparedFigure, tuple[tuple[str, Scalar], ...]]]:
     """Every cell, with the client as a setting if the system was called through two clients."""

@@ -125,10 +125,12 @@ class Pair:
     @property
     def repeats(self) -> int:
         """Smallest number of repeats among the measured values."""
-        return min((1 if q.spread is None else q.spread.n for q in self._measured), default=1)
+        return min(
+            (1 if q.spread is None else q.spread.n for q in self._measured_values), default=1
+        )
 
     @property
-    def _measured(self) -> list[PairValue]:
+    def _measured_values(self) -> list[PairValue]:
         """The values, without numbers given by the report."""
         return [q for q in self.values if q.rows is not None or q.spread is not None]
 
@@ -180,7 +182,7 @@ class Pair:
     def absence(self) -> str:
         """Reason why there is no ratio: its figures were not measured, or are not compared."""
         measured = all(cell.measured is not None for cell in self.cells)
-        return f"not {'compared' if measured else 'measured'}: {in_words(self.why)}"
+        return f"not {'compared' if measured else 'measured'}: {reason_text(self.why)}"
 
     @property
     def why_unlike(self) -> str:
@@ -289,17 +291,17 @@ def outcome_words(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
             return ClaimOutcome.UNDECIDED.value, _sentence(pair.why)
     wrong = [c for pair in found for c in pair.cells if c.measured is not None and not c.valid]
     if wrong:
-        return ClaimOutcome.INVALID.value, f"Because {in_words(wrong[0].why, wrong[0].store)}."
+        return ClaimOutcome.INVALID.value, f"Because {reason_text(wrong[0].why, wrong[0].store)}."
     why = next((pair.why for pair in found if pair.why), "")
     return Absence.NOT_YET.value, _sentence(why)
 
 
 def _sentence(why: str) -> str:
-    said = in_words(re.sub(r"^(skipped|failed|not yet): (\w+: )?", "", why))
+    said = reason_text(re.sub(r"^(skipped|failed|not yet): (\w+: )?", "", why))
     return f"{said[:1].upper()}{said[1:].rstrip('.')}." if said else ""
 
 
-def in_words(why: str, store: str = "the store") -> str:
+def reason_text(why: str, store: str = "the store") -> str:
     """A reason as a sentence; a failed gate is described by what its checks demand."""
     failed = [name for name in re.findall(r"(?:^|; |: )([a-z_]+): ", why) if name in CHECKS]
     if not failed:

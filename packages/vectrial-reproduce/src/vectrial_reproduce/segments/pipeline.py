@@ -277,10 +277,10 @@ class _Workers:
     def run(self) -> None:
         """Return once every segment is written back or has failed."""
         builders = [
-            threading.Thread(target=self._guarded, args=(self._build, 1 + number), daemon=True)
+            threading.Thread(target=self._run_guarded, args=(self._build, 1 + number), daemon=True)
             for number in range(self._workers)
         ]
-        fetcher = threading.Thread(target=self._guarded, args=(self._fetch, 0), daemon=True)
+        fetcher = threading.Thread(target=self._run_guarded, args=(self._fetch, 0), daemon=True)
         for thread in (fetcher, *builders):
             thread.start()
         closer = threading.Thread(target=self._close, args=(fetcher, builders), daemon=True)
@@ -290,7 +290,7 @@ class _Workers:
         if self._errors:
             raise self._errors[0]
 
-    def _guarded(self, work: Callable[[int], None], worker: int) -> None:
+    def _run_guarded(self, work: Callable[[int], None], worker: int) -> None:
         try:
             work(worker)
         except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread

@@ -277,7 +277,7 @@ class CuvsStore(vt.LibraryIndex):
             search, self._resources(), self._on_device, found, scores, rows.ids, rows.schema.dim
         )
         if isinstance(params, CuvsIvfPqSearch):
-            return _sorted(run, highest_first=rows.schema.metric is vt.Metric.IP)
+            return _sort_answers(run, highest_first=rows.schema.metric is vt.Metric.IP)
         return run
 
     def footprint(self) -> vt.Footprint:
@@ -327,7 +327,7 @@ def _searcher(
     return run
 
 
-def _sorted(search: vt.Searcher, highest_first: bool) -> vt.Searcher:
+def _sort_answers(search: vt.Searcher, highest_first: bool) -> vt.Searcher:
     """A search with sorted answers: those of cuVS's `ivf_pq` are unsorted if k is large."""
 
     def run(vector: NDArray[np.float32], /) -> vt.Hits:

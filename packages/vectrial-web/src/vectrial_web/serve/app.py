@@ -175,11 +175,11 @@ class _Pages:
         run = self._find_run(request)
         address = run_address(run.id)
         if run.state == "running":
-            return _under_way(run, self._start.stop_form(request, run))
+            return _running_page(run, self._start.stop_form(request, run))
         try:
             report, interrupted = self._report(run), not self._data(run).run.get("finished_at")
         except RunBeingWritten:
-            return _under_way(run, None)  # its last words are said before its database is closed
+            return _running_page(run, None)  # its last words are said before its database is closed
         links = (
             ("All trials", f"{address}/trials"),
             ("Compare", f"/compare?a={run.id}"),
@@ -326,7 +326,7 @@ def _threshold(text: str) -> float:
     return found[0]
 
 
-def _under_way(run: ListedRun, stop: Mapping[str, str] | None) -> Document:
+def _running_page(run: ListedRun, stop: Mapping[str, str] | None) -> Document:
     """The page of a run under way. stop: the fields of the form that stops it."""
     address = run_address(run.id)
     about = "" if run.status else run.why

@@ -54,7 +54,7 @@ class StartPages:
         return [
             Route(NEW, self._form, methods=["GET"]),
             Route(NEW, self._form_response(self._plan_or_start), methods=["POST"]),
-            Route(STARTED, self._started, methods=["GET"]),
+            Route(STARTED, self._started_page, methods=["GET"]),
             Route("/stop", self._form_response(self._stop), methods=["POST"]),
             Route("/runs/{run}/continue", self._remainder_page, methods=["GET"]),
             Route("/runs/{run}/continue", self._form_response(self._continue), methods=["POST"]),
@@ -137,7 +137,7 @@ class StartPages:
             return _second_run_refusal(error.ongoing_run)
         return RedirectResponse(STARTED, status_code=303)
 
-    def _started(self, request: Request) -> Response:
+    def _started_page(self, request: Request) -> Response:
         """Redirect to the run started last; its process's output while there is no run yet."""
         started = self._launcher.started()
         if self.why_off(request) or started is None or started.root != self._runs.root:
@@ -166,7 +166,7 @@ class StartPages:
 
     def _remainder_page(self, request: Request) -> Response:
         """The page of the trials that an interrupted run has left to measure."""
-        run = self._interrupted(request)
+        run = self._interrupted_run(request)
         if why := self.why_off(request):
             return _message("No run can be continued here", why)
         if (busy := self._launcher.ongoing_run()) is not None:
@@ -183,7 +183,7 @@ class StartPages:
         )
 
     def _continue(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
-        run = self._interrupted(request)
+        run = self._interrupted_run(request)
         plan, _ = _remainder_of(run)
         if plan.fault:
             return _message("The run cannot be continued here", plan.fault, 409)
@@ -193,7 +193,7 @@ class StartPages:
             return _second_run_refusal(error.ongoing_run)
         return RedirectResponse(STARTED, status_code=303)
 
-    def _interrupted(self, request: Request) -> ListedRun:
+    def _interrupted_run(self, request: Request) -> ListedRun:
         run = self._runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(404, "there is no such run")

@@ -60,7 +60,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
             ),
             _phases(reader, trial_id),
             _gate(reader, trial_id),
-            _over_time(reader, trial_id),
+            _latency_section(reader, trial_id),
             _telemetry(reader, trial_id),
             _errors(reader, trial_id),
             _log(logs),
@@ -100,14 +100,14 @@ def _parameters(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         ("point", formatting.params(reader.parsed(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
-        *((f"server {name}", _shown(value)) for name, value in server.items()),
+        *((f"server {name}", _value_text(value)) for name, value in server.items()),
         ("key", trial["key"]),
     ]
     cells = ((name, str(value)) for name, value in facts)
     return table_of("trial-asked", "Parameters", columns(name="Name", value="Value"), cells)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -207,7 +207,7 @@ def _gate(reader: RunReader, trial_id: int) -> Section | None:
     return Section("gate", "Gate", lead, (table_of("trial-gate", "Checks", heads, made),))
 
 
-def _over_time(reader: RunReader, trial_id: int) -> Section | None:
+def _latency_section(reader: RunReader, trial_id: int) -> Section | None:
     rows = reader.rows(
         """select p.name as phase, p.ordinal, p.params, w.* exclude (phase_id)
            from "window" w join phase p using (phase_id)

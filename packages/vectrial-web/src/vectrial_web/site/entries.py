@@ -95,7 +95,7 @@ def label_of(run: RunData, series: Series) -> str:
     return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
 
 
-def linked(cell: Cell, address: Address) -> Cell:
+def link_cell(cell: Cell, address: Address) -> Cell:
     """The cell with its address in the site instead of its origin in the run."""
     if cell.source is None:
         return cell
@@ -123,7 +123,7 @@ class _Reader:
 
     def answers(self, question: Question) -> Iterator[StoreEntry]:
         """The best point for each series on each sheet, or the reason why there is none."""
-        if question.priced and (found := list(self._priced(question))):
+        if question.priced and (found := list(self._priced_entries(question))):
             yield from found
             return
         grouped: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
@@ -160,7 +160,7 @@ class _Reader:
             base = self._baseline_point(question, points[0])
             if base is None or key_of(against.by, points[0]) == key_of(against.by, base):
                 return None
-        best = self._best(question, points)
+        best = self._best_point(question, points)
         if best is None:
             return self._unranked_entry(question, terms, points)
         values = {} if question.among else self._values(best, metric.name)
@@ -180,7 +180,7 @@ class _Reader:
         base_values = {} if base is None else self._values(base, metric.name)
         return replace(entry, values=values, base=base_values, share=share)
 
-    def _best(self, question: Question, points: Sequence[Point]) -> Point | None:
+    def _best_point(self, question: Question, points: Sequence[Point]) -> Point | None:
         able = [p for p in points if p.ranked and _within(question, p)]
         metric = all_metrics()[question.metric]
         sign = 1 if metric.better == "higher" else -1
@@ -206,7 +206,7 @@ class _Reader:
         else:
             word, state, why = "invalid", "invalid", first.why_unranked
         source = source_of(first, metric="recall_mean")
-        head = self._linked(Cell(word, note=why, tone=state, source=source))
+        head = self._link(Cell(word, note=why, tone=state, source=source))
         count = len(question.shown) + (question.against is not None)
         count += len(_PRICES) if question.priced else 0
         cells = (head, *[absent_cell()] * (count - 1))
@@ -215,23 +215,23 @@ class _Reader:
     def _cells(self, question: Question, point: Point, base: Point | None) -> tuple[Cell, ...]:
         cells = [self._metric_cell(point, name) for name, _ in question.shown]
         if base is not None:
-            cells.append(self._linked(ratio_with_interval(point, base, question.metric)))
+            cells.append(self._link(ratio_with_interval(point, base, question.metric)))
         if question.priced:
             cells += self._resources(point)
         return tuple(cells)
 
     def _metric_cell(self, point: Point, name: str) -> Cell:
         if name in COUNTS or (all_metrics()[name].unit == "1" and name in _COUNTED):
-            return self._linked(count_cell(point, name))
+            return self._link(count_cell(point, name))
         if name == "selectivity":
             value = point.value(name) or 0.0
             cell = plain_cell(value, percent(value))
-            return self._linked(replace(cell, source=source_of(point, metric=name)))
+            return self._link(replace(cell, source=source_of(point, metric=name)))
         unit = "1" if name == "qps" else all_metrics()[name].unit  # the heading says it
-        return self._linked(spread_cell(point, name, unit))
+        return self._link(spread_cell(point, name, unit))
 
-    def _linked(self, cell: Cell) -> Cell:
-        return linked(cell, self._address)
+    def _link(self, cell: Cell) -> Cell:
+        return link_cell(cell, self._address)
 
     def _entry(
         self,
@@ -269,7 +269,7 @@ class _Reader:
         key = max(keys) if against.highest else min(keys)
         if against.limit is not None and key != against.limit:
             return None
-        return self._best(question, [p for p in same if key_of(against.by, p) == key])
+        return self._best_point(question, [p for p in same if key_of(against.by, p) == key])
 
     def _common_terms(self, baseline: AnswerBaseline, point: Point) -> tuple[Any, ...]:
         """The terms that a point and its baseline have in common."""
@@ -312,7 +312,7 @@ class _Reader:
 
     # -- prices ----------------------------------------------------------------------------------
 
-    def _priced(self, question: Question) -> Iterator[StoreEntry]:
+    def _priced_entries(self, question: Question) -> Iterator[StoreEntry]:
         for one in priced_stores(self._run):
             point = one.point
             if point is None or point.rows < question.rows:
@@ -336,8 +336,8 @@ class _Reader:
         due = priced.due
         return (
             priced.processors,
-            self._linked(priced.memory),
-            self._linked(priced.disk),
+            self._link(priced.memory),
+            self._link(priced.disk),
             amount(None if due is None else due.per_million),
             amount(None if due is None else due.month),
         )
@@ -348,8 +348,8 @@ class _Reader:
         none = absent_cell(_NO_PRICES)
         return (
             absent_cell() if count is None else plain_cell(count, f"{count:g}"),
-            self._linked(memory_of(self._run, point)),
-            self._linked(disk_of(self._run, point)),
+            self._link(memory_of(self._run, point)),
+            self._link(disk_of(self._run, point)),
             none,
             none,
         )

@@ -87,7 +87,7 @@ class Card:
 def front(site: Site) -> tuple[Report, list[Card]]:
     """The front page, and its questions."""
     read = [one for one in site.results if one.facts is not None]
-    newest = tables.by_date(read)[:_NEWEST]
+    newest = tables.sort_by_date(read)[:_NEWEST]
     blocks: list[Block] = [tables.matrix_table(read)] if read else []
     sections = [
         Section("matrix", "Stores and datasets", "", tuple(blocks)),

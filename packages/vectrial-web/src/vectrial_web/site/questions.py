@@ -249,10 +249,10 @@ def key_of(name: str, point: Point) -> float:
     """A point's value of the term or metric by which baselines are chosen."""
     if name == NODES:
         return float(point.series.nodes)
-    return _rounded(point.value(name) or 0.0)
+    return _round_share(point.value(name) or 0.0)
 
 
-def _rounded(share: float) -> float:
+def _round_share(share: float) -> float:
     """A share rounded to two digits, so that filters of two datasets can have the same share."""
     return float(f"{share:.2g}")
 

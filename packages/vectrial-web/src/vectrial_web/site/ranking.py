@@ -114,7 +114,7 @@ def _ranking(question: Question, terms: RankingTerms, entries: Sequence[StoreEnt
     if question.against is not None:
         return TermRanking(question, terms, tuple(_verdicts_against_baseline(question, entries)))
     if question.among:
-        return TermRanking(question, terms, tuple(_by_broken_share(entries)))
+        return TermRanking(question, terms, tuple(_sort_by_broken_share(entries)))
     metric = _PRICE if question.priced else all_metrics()[question.metric]
     able = [e for e in entries if not e.why]
     better = _better_pairs(metric, able)
@@ -133,7 +133,7 @@ def _ranking(question: Question, terms: RankingTerms, entries: Sequence[StoreEnt
     return TermRanking(question, terms, (*places, *rest))
 
 
-def _by_broken_share(entries: Sequence[StoreEntry]) -> list[RankedEntry]:
+def _sort_by_broken_share(entries: Sequence[StoreEntry]) -> list[RankedEntry]:
     """Entries that kept every promise first, tied; then the others by their share of broken
     ones."""
 

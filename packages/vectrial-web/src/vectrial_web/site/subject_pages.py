@@ -35,7 +35,7 @@ from vectrial_web.site.questions import QUESTIONS, Question
 def store_report(site: Site, store: str) -> Report:
     """The page of a store."""
     runs = site.with_store(store)
-    glances = [g for one in tables.by_date(runs) for g in one.glances if g.store == store]
+    glances = [g for one in tables.sort_by_date(runs) for g in one.glances if g.store == store]
     versions = sorted({e.version for e in site.entries if e.store == store and e.version})
     sections = [
         Section(
@@ -82,7 +82,7 @@ def _question_sections(site: Site, store: str) -> Iterator[Section]:
 def dataset_report(site: Site, dataset: str) -> Report:
     """The page of a dataset."""
     runs = site.with_dataset(dataset)
-    every = tables.by_date(runs)
+    every = tables.sort_by_date(runs)
     sheets: dict[str, list[Glance]] = defaultdict(list)
     for one in every:
         for glance in one.glances:
@@ -133,7 +133,7 @@ def listing(site: Site, kind: str) -> Report:
     )
     rows = []
     for name in names:
-        runs = tables.by_date(site.with_store(name) if stores else site.with_dataset(name))
+        runs = tables.sort_by_date(site.with_store(name) if stores else site.with_dataset(name))
         others = {o for one in runs for o in (one.datasets if stores else one.stores)}
         page = store_page(name) if stores else dataset_page(name)
         newest = runs[0].facts

@@ -200,7 +200,7 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
         Column("machine", "Machine", numeric=False, minor=True),
     )
     rows = []
-    for one in by_date(results):
+    for one in sort_by_date(results):
         assert one.facts is not None
         bad = ", ".join(f"{n} {status}" for status, n in one.counts if status != "ok")
         wrong = f"gate failed: {', '.join(one.wrong)}" if one.wrong else ""
@@ -218,7 +218,7 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
     return Table(name, formatting.plural(len(rows), "run"), heads, tuple(rows))
 
 
-def by_date(results: Iterable[RunResult]) -> list[RunResult]:
+def sort_by_date(results: Iterable[RunResult]) -> list[RunResult]:
     """The runs that could be read, newest first."""
     found = [one for one in results if one.facts is not None]
     return sorted(

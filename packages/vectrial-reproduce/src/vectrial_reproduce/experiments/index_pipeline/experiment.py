@@ -126,7 +126,7 @@ class IndexPipeline(Experiment):
     max_s: PositiveSeconds = 20.0
 
     @model_validator(mode="after")
-    def _in_range(self) -> IndexPipeline:
+    def _check_range(self) -> IndexPipeline:
         if any(not 0 <= depth <= 1000 for depth in self.prefetch):
             raise ValueError("prefetch is between 0 and 1000")
         if any(not 0.1 <= rate <= 1e6 for rate in self.link_mbit):

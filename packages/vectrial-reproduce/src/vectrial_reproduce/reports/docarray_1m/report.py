@@ -140,7 +140,7 @@ REPORT = Reproduction(
     server_memory="40GB",
     parts=(
         *(part for part, _ in _EACH),
-        *(report.on_edge(part, built) for part, built in _EACH),
+        *(report.edge_fallback(part, built) for part, built in _EACH),
     ),
     claims=(
         sift_claims.FEW_ROWS,

@@ -97,7 +97,7 @@ def through_docarray(
     return Arm(published, store, "hnsw", params, "; ".join(said), through=HERE, of=MADE)
 
 
-def on_edge(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
+def edge_fallback(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
     """A part's Qdrant, measured as its engine in this process if no server of it is available."""
     arm = Arm(
         "Qdrant",
@@ -152,7 +152,7 @@ REPORT = Reproduction(
     server_memory="32GiB",
     parts=(
         _SIFT,
-        on_edge(_SIFT, _GRID),
+        edge_fallback(_SIFT, _GRID),
         Part(
             name="sift-cosine",
             title="SIFT1M by cosine, for what has nothing else",

@@ -27,10 +27,10 @@ from vectrial.report.pages import save
 from vectrial.util import formatting, interrupts
 from vectrial_reproduce.reports import committed, conclusions
 from vectrial_reproduce.reports.results import code, quiet, table
-from vectrial_reproduce.reports.results.declarations import CommittedResult, chosen, read
+from vectrial_reproduce.reports.results.declarations import CommittedResult, read, select_results
 from vectrial_reproduce.reports.results.measure import ResultFolders, measure
 from vectrial_reproduce.reports.results.sealed import CommittedState
-from vectrial_reproduce.reports.results.sealed import committed as state_of
+from vectrial_reproduce.reports.results.sealed import committed_state as state_of
 
 #: Seconds that a run has to stop its servers after Ctrl-C.
 _PATIENCE_S = 90.0
@@ -89,7 +89,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _selection(options: argparse.Namespace) -> list[CommittedResult]:
-    return chosen(read(options.results), options.only)
+    return select_results(read(options.results), options.only)
 
 
 def _measure(options: argparse.Namespace) -> int:

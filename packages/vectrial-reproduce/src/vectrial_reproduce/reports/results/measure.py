@@ -19,7 +19,13 @@ from vectrial.util.children import python
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
 from vectrial_reproduce.reports.results.declarations import CommittedResult
-from vectrial_reproduce.reports.results.sealed import RunOrigin, bundles, committed, facts, runs
+from vectrial_reproduce.reports.results.sealed import (
+    RunOrigin,
+    bundles,
+    committed_state,
+    facts,
+    runs,
+)
 
 #: Name of a bundle in its folder.
 BUNDLE = f"run{SUFFIX}"
@@ -111,7 +117,7 @@ def unsealed_run(result: CommittedResult, places: ResultFolders) -> Path | None:
             continue
         if not parts:
             continue
-        sealed = {one.started for one in committed(result, places.results).parts.values()}
+        sealed = {one.started for one in committed_state(result, places.results).parts.values()}
         if sealed >= {one.started for one in parts.values()}:
             return None
         revisions = [revision for one in parts.values() for revision in one.revisions]
@@ -168,7 +174,7 @@ def _require_as_many(
     *,
     accept_fewer: bool,
 ) -> None:
-    before = committed(result, results).measured
+    before = committed_state(result, results).measured
     now = sum(part.measured for part in found.values())
     if now < before and not accept_fewer:
         raise NotMeasured(

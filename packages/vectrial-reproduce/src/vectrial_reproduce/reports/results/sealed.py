@@ -36,16 +36,16 @@ from gap
 @dataclass(frozen=True)
 class RunOrigin:
     """Facts about a run. revisions: revisions of the code that began it and of the code that
-    continued it; None if unknown. changed: there were uncommitted changes. ended: end of its last
-    trial. paused: total time of pauses before it was resumed. measured: trials with a result, out
-    of `trials`. finished: the run is complete."""
+    continued it; None if unknown. was_changed: there were uncommitted changes. ended: end of its
+    last trial. paused: total time of pauses before it was resumed. measured: trials with a result,
+    out of `trials`. finished: the run is complete."""
 
     started: datetime
     ended: datetime
     paused: timedelta
     finished: bool
     revisions: tuple[str | None, ...]
-    changed: bool
+    was_changed: bool
     machine: str
     measured: int
     trials: int
@@ -80,9 +80,9 @@ class CommittedState:
         return sum(spans, timedelta())
 
     @property
-    def changed(self) -> bool:
+    def was_changed(self) -> bool:
         """True if a part was measured with uncommitted changes."""
-        return any(part.changed for part in self.parts.values())
+        return any(part.was_changed for part in self.parts.values())
 
     @property
     def machine(self) -> str:
@@ -125,7 +125,7 @@ def _machine(environment: dict[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def committed(result: CommittedResult, results: Path) -> CommittedState:
+def committed_state(result: CommittedResult, results: Path) -> CommittedState:
     """The committed state of a result.
 
     Raises:

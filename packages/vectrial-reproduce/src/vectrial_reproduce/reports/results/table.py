@@ -63,7 +63,7 @@ def as_object(state: CommittedState) -> dict[str, Any]:
         "command": " ".join(("vectrial", *state.result.words)),
         "needs": state.result.needs,
         "revisions": list(state.revisions),
-        "changed": state.changed,
+        "changed": state.was_changed,
         "behind": commits_behind(state),
         "measured": None if state.started is None else state.started.isoformat(),
         "took_s": state.duration.total_seconds() if state.parts else None,

@@ -99,7 +99,7 @@ class DocArrayQdrant(ServedDocumentArray):
     )
 
     def _connect(self, address: vt.Address) -> Any:
-        return connected(address)
+        return connect(address)
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
@@ -144,7 +144,7 @@ class DocArrayQdrant(ServedDocumentArray):
         return condition
 
 
-def connected(address: vt.Address) -> Any:
+def connect(address: vt.Address) -> Any:
     """The official client, of the version that DocArray uses."""
     from qdrant_client import QdrantClient
 

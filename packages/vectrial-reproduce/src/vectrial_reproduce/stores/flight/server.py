@@ -67,9 +67,9 @@ def readiness(recipe: Recipe, address: Address) -> bytes:
     import pyarrow as pa
     from pyarrow import flight
 
-    from vectrial_reproduce.stores.flight.store import call_options, connected
+    from vectrial_reproduce.stores.flight.store import call_options, connect
 
-    with connected(address) as client:
+    with connect(address) as client:
         try:
             action = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
             return next(client.do_action(action, call_options(address, _ASK_S))).body.to_pybytes()

@@ -105,7 +105,7 @@ class FlightStore(vt.ServerStore):
     def _connect(self, address: vt.Address) -> Any:
         self._options = call_options(address)
         load_without_pandas()  # else the first search would do it, and be charged with it
-        return connected(address)
+        return connect(address)
 
     def version(self) -> str:
         if "server-info" not in {
@@ -314,7 +314,7 @@ def hits(rows: pa.Table) -> vt.Hits:
     return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 
 
-def connected(address: vt.Address) -> flight.FlightClient:
+def connect(address: vt.Address) -> flight.FlightClient:
     """A client of the server, not connected yet."""
     from pyarrow import flight
 

@@ -45,7 +45,7 @@ class DatasetDescription:
         )
 
     @staticmethod
-    def of_text(text: str) -> DatasetDescription:
+    def from_text(text: str) -> DatasetDescription:
         """The description read from the file's JSON text."""
         saved = json.loads(text)
         fields = [Field(name, FieldType(kind)) for name, kind in saved["fields"]]
@@ -54,7 +54,7 @@ class DatasetDescription:
         return DatasetDescription(schema, saved["index"], saved["params"])
 
     @staticmethod
-    def of_put(arrow: pa.Schema) -> DatasetDescription:
+    def from_put(arrow: pa.Schema) -> DatasetDescription:
         """The description that the schema of the first put asks for.
 
         Raises:

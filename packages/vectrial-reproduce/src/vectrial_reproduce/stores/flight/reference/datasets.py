@@ -74,14 +74,14 @@ class ServedDataset:
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Add rows, replacing rows whose ids exist."""
-        rows = self._in_layout(batch)
+        rows = self._to_layout(batch)
         with self._lock.exclusive():
             self._prepared.clear()
             self._store.upsert(rows)
             if self._texts:
                 self._texts.put(rows)
 
-    def _in_layout(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _to_layout(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the dataset's own layout, whatever the order of their columns."""
         schema, found = self._about.schema, set(batch.schema.names)
         vector = "vector" if "vector" in found else "embedding"
@@ -164,7 +164,7 @@ class ServedDataset:
             raise StoreError(f"a query has {vector.size} components: {self._about.schema.dim} here")
         with self._lock.shared():
             if text_query is None:
-                ids, scores = self._nearest(vector, k, ef, filters)
+                ids, scores = self._nearest_rows(vector, k, ef, filters)
             else:
                 ids, scores = self._fuse(vector, k, ef, text_query)
             rows = self._store.get(ids) if include_vectors or include_metadata else None
@@ -184,7 +184,7 @@ class ServedDataset:
                 )
         return pa.RecordBatch.from_pydict(columns)
 
-    def _nearest(
+    def _nearest_rows(
         self, vector: NDArray[np.float32], k: int, ef: int | None, filters: Sequence[Any]
     ) -> Hits:
         ids, scores = self._searcher(k, ef, filters)(vector)
@@ -196,7 +196,7 @@ class ServedDataset:
         """The best rows by vector and text. A side without weight is not searched."""
         dense = text = NOTHING
         if text_query.alpha > 0:
-            ids, closeness = self._nearest(vector, text_query.candidates, ef, ())
+            ids, closeness = self._nearest_rows(vector, text_query.candidates, ef, ())
             dense = RankedRows(ids, closeness.astype(np.float64))
         if text_query.alpha < 1:
             if self._texts is None:
@@ -290,7 +290,7 @@ class Datasets:
         self._datasets: dict[str, ServedDataset] = {}
         for place in sorted(folder.iterdir()):
             if place.name.startswith(_PREFIX) and (place / _ABOUT).exists():
-                about = DatasetDescription.of_text((place / _ABOUT).read_text())
+                about = DatasetDescription.from_text((place / _ABOUT).read_text())
                 name = unquote(place.name.removeprefix(_PREFIX))
                 self._datasets[name] = ServedDataset(place, about, saved=True)
 
@@ -317,7 +317,7 @@ class Datasets:
             if name not in self._datasets:
                 place = self._folder / f"{_PREFIX}{quote(name, safe='')}"
                 self._datasets[name] = ServedDataset(
-                    place, DatasetDescription.of_put(schema), saved=False
+                    place, DatasetDescription.from_put(schema), saved=False
                 )
             return self._datasets[name]
 
