@@ -20,7 +20,7 @@ from vectrial.results.reader import RunReader
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.place import HERE
 from vectrial.run.prepare import new_folder, plan_of, toml_of
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import Suite, parse_suite, suite_text, validated
 
 __all__ = ["Comparison", "Run", "compare", "open_run", "run_suite"]
@@ -54,7 +54,7 @@ def run_suite(
         model, where = validated(Suite, dict(suite), "suite"), "suite"
         text = toml_of(model)
     else:
-        file = shipped.file_of(Path(suite))
+        file = builtin.file_of(Path(suite))
         where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
     plan, settings = plan_of(model, where), MeasureSettings(allow_exposed=allow_exposed, on=on)

@@ -87,7 +87,7 @@ def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
     assert ndcg(np.array([5, 6, 1]), two, 3) == 1
     assert ndcg(np.array([1, 5, 5]), two, 3) == pytest.approx((1 / np.log2(3)) / most)
     assert ndcg(np.array([1, 2, 3, 9]), one, 3) == 0
-    scorer = NdcgScorer.of(RelevanceJudgments(3, (two, one), (1.0, 1.0)), 2)
+    scorer = NdcgScorer.for_clients(RelevanceJudgments(3, (two, one), (1.0, 1.0)), 2)
     scorer.add_answer(0, 1, np.array([9]))
     scorer.add_answer(1, 1, np.array([], np.int64))
     assert scorer.total().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}

@@ -21,7 +21,7 @@ from vectrial.model.dataset import Truth
 from vectrial.results.reader import RunReader
 from vectrial.servers.hosts import why_no_hosts
 from vectrial.servers.namespaces import why_no_network
-from vectrial.testing.server_programs import not_here
+from vectrial.testing.server_programs import skip_or_fail
 
 pytestmark = [pytest.mark.server("ray"), pytest.mark.slow]
 SUITE = """
@@ -53,7 +53,7 @@ _SOON_S = 120.0
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
     if why := why_no_hosts() or why_no_network():
-        not_here("ray", why)
+        skip_or_fail("ray", why)
     base = Path(tempfile.mkdtemp(prefix="ray-"))  # a socket's path is short
     try:
         there = RayCluster(3, base / "t", base / "apart")

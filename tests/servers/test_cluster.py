@@ -33,7 +33,7 @@ from vectrial.servers.server_network import ServerNetwork
 from vectrial.stores.lucene.server import ELASTICSEARCH
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
-from vectrial.testing.server_programs import prepared, program
+from vectrial.testing.server_programs import program, require_startable
 
 #: Three nodes on hosts, of which one stands still and is cut off.
 LOSS = """
@@ -275,7 +275,7 @@ def asked(node: Address, path: str, key: str | None = None) -> object:
 
 @pytest.mark.server("weaviate")
 def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> None:
-    prepared(WEAVIATE)
+    require_startable(WEAVIATE)
     import weaviate
     from weaviate.classes.config import Configure, ConsistencyLevel
     from weaviate.classes.init import AdditionalConfig, Timeout
@@ -315,7 +315,7 @@ def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> Non
 @pytest.mark.server("milvus")
 @pytest.mark.slow
 def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
-    prepared(MILVUS, nodes=2)
+    require_startable(MILVUS, nodes=2)
     from pymilvus import MilvusClient
 
     with LocalCluster(MILVUS, 2, tmp_path) as server:
@@ -335,7 +335,7 @@ def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
     """The whole way: a suite, hosts, the fault, and what the nodes have in the end."""
-    prepared(WEAVIATE)
+    require_startable(WEAVIATE)
     if why := why_no_hosts():
         pytest.skip(why)
     suite = tmp_path / "suite.toml"
@@ -377,7 +377,7 @@ def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
 @pytest.mark.server("elasticsearch")
 @pytest.mark.slow
 def test_elasticsearch_nodes_spread_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared(ELASTICSEARCH)
+    require_startable(ELASTICSEARCH)
     from elasticsearch import Elasticsearch
 
     monkeypatch.setenv("VECTRIAL_ELASTICSEARCH_HEAP", "512m")

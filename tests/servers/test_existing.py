@@ -52,7 +52,7 @@ from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.arrow import ids_of
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 K = 10
 
@@ -67,7 +67,7 @@ def served(
     """A store's name and the address of a server of its own."""
     recipe = recipe_of(registry.load(request.param))
     assert recipe is not None
-    prepared(recipe)
+    require_startable(recipe)
     folder = tmp_path_factory.mktemp(request.param)
     with quick_servers(), make_server(recipe, folder, allow_exposed=True) as server:
         yield request.param, server.address

@@ -360,7 +360,7 @@ def test_searches_have_the_settings_of_the_role_first(postgres: Address, databas
             asked = kind.search.model_validate({"ef_search": 99})
             given = store._search(SearchRequest(K, asked))
             assert given.settings() == {"hnsw.ef_search": "99"}
-            session = store._client.of(own.settings())
+            session = store._client.connection(own.settings())
             assert session.execute("SHOW hnsw.ef_search").fetchone()[0] == "13"
             assert session.execute("SHOW enable_seqscan").fetchone()[0] == "on"
     finally:

@@ -21,7 +21,7 @@ from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 from vectrial.util.child_environment import PASS
 
 ROWS, DIM, PARTS = 3_000, 32, 3
@@ -53,7 +53,7 @@ def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, in
     kind = registry.load(name)
     recipe = recipe_of(kind)
     assert recipe is not None
-    prepared(recipe)
+    require_startable(recipe)
     (folder / "store").mkdir()
     # Milvus at the intervals that it is shipped with: how its driver waits is tested here too.
     quick = nullcontext() if name == "milvus" else quick_servers()

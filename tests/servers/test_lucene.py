@@ -34,7 +34,7 @@ from vectrial.stores.lucene.elasticsearch import Elasticsearch
 from vectrial.stores.lucene.opensearch import OpenSearch
 from vectrial.stores.lucene.server import ELASTICSEARCH, OPENSEARCH
 from vectrial.stores.lucene.store import LuceneStore
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ def both(
     """A store, and a server for it."""
     kind: tuple[type[LuceneStore], Recipe] = request.param
     store, recipe = kind
-    prepared(recipe)
+    require_startable(recipe)
     with quick_servers(), make_server(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
         yield store, server
 

@@ -32,7 +32,7 @@ from vectrial.stores.milvus.indexes import (
 )
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.milvus.store import Milvus, credentials
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.server("milvus")
 
@@ -49,7 +49,7 @@ COLOURS = [("red", 'g"r\\een', "")[i % 3] for i in range(ROWS)]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(MILVUS)
+    require_startable(MILVUS)
     with quick_servers(), make_server(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
         yield server
 
@@ -252,7 +252,7 @@ def test_secrets_make_a_header(secrets: dict[str, str], header: str) -> None:
 
 def test_a_server_ends_by_itself_after_a_collection_was_dropped(tmp_path: Path) -> None:
     told: list[str] = []
-    prepared(MILVUS)
+    require_startable(MILVUS)
     with make_server(MILVUS, tmp_path / "server", progress=told.append) as server:
         store = made(server, tmp_path / "store", Metric.L2, Index("flat", Params()))
         fill(store)

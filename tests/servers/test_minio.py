@@ -14,7 +14,7 @@ from readiness import ready
 from vectrial.servers.base import AccessRefused, Server
 from vectrial.servers.minio import MINIO, connect
 from vectrial.servers.provide import make_server
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 errors = Later("minio.error")
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
-    prepared(MINIO)
+    require_startable(MINIO)
     with make_server(MINIO, folder / "server") as server:
         yield server
 

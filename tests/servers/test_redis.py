@@ -35,7 +35,7 @@ from vectrial.stores.redis.common import require_version
 from vectrial.stores.redis.existing import as_text, index_info
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
 from vectrial.stores.redis.store import Redis, VectorSetBuild, VectorSetSearch
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server("redis")
@@ -65,7 +65,7 @@ METADATA = metadata_of(BATCH, SCHEMA)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(REDIS)
+    require_startable(REDIS)
     with make_server(REDIS, tmp_path_factory.mktemp("redis")) as server:
         yield server
 
@@ -243,7 +243,7 @@ def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) 
 
 @pytest.mark.parametrize("durability", Durability)
 def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability) -> None:
-    prepared(REDIS)
+    require_startable(REDIS)
     with make_server(REDIS, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", "hnsw", durability)
         with connect(own.address, 60) as client:
@@ -267,7 +267,7 @@ def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability)
 
 
 def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
-    prepared(REDIS)
+    require_startable(REDIS)
     with make_server(REDIS, tmp_path / "server") as own:
         at = own.address
         known = replace(at, secrets={"password": "s'ecret"})
@@ -310,7 +310,7 @@ def test_without_the_query_engine_it_is_said(
 def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None:
     """A scan of the server for a new index would index rows inserted meanwhile a second time. The
     server numbers rows as it indexes them, so that the highest number tells."""
-    prepared(REDIS_SEARCH)
+    require_startable(REDIS_SEARCH)
     with make_server(REDIS_SEARCH, tmp_path / "search") as server:
         (tmp_path / "rows").mkdir()
         store = search.RedisSearch(tmp_path / "rows", server.address)
@@ -340,7 +340,7 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
 def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:
     from redis import ReadOnlyError
 
-    prepared(REDIS)
+    require_startable(REDIS)
     with LocalCluster(REDIS, 2, tmp_path / "cluster") as cluster:
         first, second = cluster.address.nodes
         assert [node["role"] for node in cluster.nodes()] == ["primary", "replica"]

@@ -29,7 +29,7 @@ from vectrial.stores.weaviate.parameters import (
 )
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.server("weaviate")
 
@@ -48,7 +48,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(WEAVIATE)
+    require_startable(WEAVIATE)
     with make_server(WEAVIATE, tmp_path_factory.mktemp("weaviate")) as server:
         yield server
 

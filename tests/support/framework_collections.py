@@ -27,7 +27,7 @@ from vectrial.model.existing import Description, Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address, Store
 from vectrial.run.existing import ExistingCollection, suite_of
-from vectrial.testing.server_programs import not_here
+from vectrial.testing.server_programs import skip_or_fail
 
 SCRIPTS = Path(__file__).parent / "frameworks"
 #: How long a framework may take, once its packages are here; and for these as well.
@@ -101,9 +101,9 @@ def written_by_spring(address: Address, folder: Path, given: Vectors) -> Collect
     try:
         fetched = _run("mvn", "-q", "-B", "-f", str(source / "pom.xml"), *wanted)
     except FileNotFoundError as error:
-        not_here("frameworks", f"there is no Maven: {error}")
+        skip_or_fail("frameworks", f"there is no Maven: {error}")
     if fetched.returncode:
-        not_here("frameworks", f"no packages of Spring AI: {fetched.stdout[-1000:]}")
+        skip_or_fail("frameworks", f"no packages of Spring AI: {fetched.stdout[-1000:]}")
     pom = (source / "pom.xml").read_text()
     version = pom.partition("pgvector-store</artifactId>")[2].split("<version>")[1].split("<")[0]
     secrets = address.secrets
@@ -131,9 +131,9 @@ def _prepared(path: str) -> None:
     try:
         done = _uv("sync", "--script", path)
     except FileNotFoundError as error:
-        not_here("frameworks", f"there is no uv: {error}")
+        skip_or_fail("frameworks", f"there is no uv: {error}")
     if done.returncode:
-        not_here("frameworks", f"no environment for {path}: {done.stderr[-1000:]}")
+        skip_or_fail("frameworks", f"no environment for {path}: {done.stderr[-1000:]}")
 
 
 def _uv(*words: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ from vectrial.run.existing import ExistingCollection, describe, index_of, read_r
 from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import keys_of, open_existing, without_own_ids
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 ROWS, DIM, K = 3_000, 16, 10
 RNG = np.random.default_rng(3)
@@ -35,7 +35,7 @@ def served(name: str, folder: Path) -> Iterator[Address]:
     """The address of a server of this store, which runs while the iterator is held."""
     recipe = recipe_of(registry.load(name))
     assert recipe is not None
-    prepared(recipe)
+    require_startable(recipe)
     with quick_servers(), make_server(recipe, folder, allow_exposed=True) as server:
         yield server.address
 

@@ -29,7 +29,7 @@ from vectrial.run.measuring import measure as measure_into
 from vectrial.run.place import HERE
 from vectrial.run.prepare import RESOLVED, new_folder, plan_of
 from vectrial.run.runner import Outcome
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
 from vectrial.util.formatting import plural
@@ -46,7 +46,7 @@ def run(
         typer.Argument(
             metavar="SUITE",
             help="Suite file, or the name of a suite that comes with Vectrial:"
-            f" {', '.join(shipped.names())}.",
+            f" {', '.join(builtin.names())}.",
         ),
     ] = None,
     store: options.StoresOption = None,

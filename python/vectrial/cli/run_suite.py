@@ -32,7 +32,7 @@ from vectrial.run.prepare import RESOLVED, Fingerprints, toml_of
 from vectrial.servers.local import variable_name
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import Suite, parse_suite, suite_text
 from vectrial.util.suggest import suggestion
 
@@ -96,7 +96,7 @@ def find_suite(
         raise UserError(
             "a SUITE, --resume and --from exclude each other" if sources else "no suite given",
             remedy="vectrial run demo, vectrial run FILE.toml; these come with Vectrial:"
-            f" {', '.join(shipped.names())}",
+            f" {', '.join(builtin.names())}",
         )
     if sealed is not None:
         return _bundle_source(sealed, seal)
@@ -106,7 +106,7 @@ def find_suite(
             raise UserError("there is no run here to resume", where=str(resume))
     else:
         assert path is not None
-        path = shipped.file_of(path)
+        path = builtin.file_of(path)
     text = suite_text(path)
     return SuiteSource(parse_suite(text, str(path)), text, str(path))
 

@@ -361,12 +361,12 @@ def _recall_difference(p: RepeatedPhase, q: RepeatedPhase) -> str:
     return f"not at equal recall: {formatting.recall(a)} in A, {formatting.recall(b)} in B"
 
 
-def _setting(point: RepeatedPhase, among: Sequence[RepeatedPhase]) -> str:
+def _setting(point: RepeatedPhase, points: Sequence[RepeatedPhase]) -> str:
     """The parameters in which a point differs from the others."""
     varied = {
         name: value
         for name, value in point.setting.items()
-        if any(other.setting.get(name) != value for other in among)
+        if any(other.setting.get(name) != value for other in points)
     }
     return formatting.params(varied) if varied else ""
 

@@ -155,9 +155,9 @@ def _wait_for_answer(context: Context, store: Store, point: Mapping[str, Any]) -
     raise StoreError(f"no answer within {_ANSWERS_S:g} s of its start: {why}")
 
 
-def _add_ratios(phase: Phase, warm: Phase) -> None:
+def _add_ratios(phase: Phase, warm_phase: Phase) -> None:
     """Add to a phase how its figures compare with those of the warm server."""
-    usual, own = warm.metrics.get("latency_p50"), phase.metrics.get("latency_p50")
+    usual, own = warm_phase.metrics.get("latency_p50"), phase.metrics.get("latency_p50")
     if not usual or own is None:
         phase.missing |= dict.fromkeys(("steady_after_s", "p50_to_warm"), "no operation succeeded")
         return

@@ -212,10 +212,10 @@ class Condition(Experiment):
         return float(len(self.indexed))
 
 
-def _missing_phase(name: str, by: str, about: Mapping[str, Any], why: str) -> Phase:
+def _missing_phase(name: str, finder: str, about: Mapping[str, Any], why: str) -> Phase:
     """Phase recorded for a way of finding rows that a store lacks."""
     now = perf_counter_ns()
-    phase = Phase(name, now, now, {**about, "by": by})
+    phase = Phase(name, now, now, {**about, "by": finder})
     phase.missing |= dict.fromkeys(_TOLD, f"unsupported: {why}")
     return phase
 

@@ -275,8 +275,8 @@ def _truth(dataset: Dataset, rows: NDArray[np.int64], k: int, where: Filters) ->
     return exact_topk(vectors, dataset.ids[rows], dataset.queries, dataset.metric, k)
 
 
-def _compare(phase: Phase, alone: Phase) -> None:
+def _compare(phase: Phase, idle: Phase) -> None:
     for ratio, of in (("p99_to_alone", "latency_p99"), ("qps_to_alone", "qps")):
-        one, other = phase.metrics.get(of), alone.metrics.get(of)
+        one, other = phase.metrics.get(of), idle.metrics.get(of)
         if one and other:
             phase.metrics[ratio] = one / other

@@ -78,11 +78,11 @@ def find_rows(
     return out
 
 
-def _are_all_as_near(vector: Vectors, others: Vectors, metric: Metric, rounding: float) -> bool:
-    """True if all of `others` (n, d) are as near to a row's vector (d,) as the row itself."""
+def _are_all_as_near(vector: Vectors, vectors: Vectors, metric: Metric, rounding: float) -> bool:
+    """True if all of `vectors` (n, d) are as near to a row's vector (d,) as the row itself."""
     own = float(distances(vector, vector[None], metric)[0])
-    far = distances(vector, others, metric)
-    norms = np.linalg.norm(others.astype(np.float64), axis=1)
+    far = distances(vector, vectors, metric)
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
     norm = float(np.linalg.norm(vector.astype(np.float64)))
     if metric is Metric.L2:
         return bool((far**2 <= own**2 + FLOAT32_SLACK * (norm + norms) ** 2).all())

@@ -219,9 +219,9 @@ def check_deletes(small: Subject, report: GateResults) -> None:
     report("deleted_rows_gone", fault is None, fault or f"{len(at)} rows gone")
 
 
-def _undeleted_fault(small: Subject, at: Ids, left: int) -> str | None:
-    """Message if the deleted rows at positions `at` still appear, or the row count is not `left`;
-    None if all is well."""
+def _undeleted_fault(small: Subject, at: Ids, expected_count: int) -> str | None:
+    """Message if the deleted rows at positions `at` still appear, or the row count is not
+    `expected_count`; None if all is well."""
     gone = small.rows.ids[at]
     answers = small.answer(small.rows.vectors[at], fresh=True)
     for id_, (ids, _) in zip(gone.tolist(), answers, strict=True):
@@ -229,6 +229,6 @@ def _undeleted_fault(small: Subject, at: Ids, left: int) -> str | None:
             return f"a search near id {id_} still returns deleted rows"
     if small.can.get and small.store.get(gone).num_rows:
         return "get still returns deleted rows"
-    if (count := small.store.count()) != left:
-        return f"count is {count} after deleting, expected {left}"
+    if (count := small.store.count()) != expected_count:
+        return f"count is {count} after deleting, expected {expected_count}"
     return None

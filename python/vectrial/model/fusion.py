@@ -63,9 +63,9 @@ class RankedRows:
     scores: NDArray[np.float64]
 
 
-def top_rows(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRows:
+def top_rows(scores: NDArray[np.float64], most: int, bound: float = 0.0) -> RankedRows:
     """At most `most` rows whose scores (n,) are above a bound, ties by the smaller row."""
-    rows = np.flatnonzero(scores > above)
+    rows = np.flatnonzero(scores > bound)
     if len(rows) > most:  # all that tie with the last stay, until they are in order
         least = np.partition(scores[rows], len(rows) - most)[len(rows) - most]
         rows = rows[scores[rows] >= least]

@@ -32,7 +32,7 @@ class Place:
 
 
 @contextmanager
-def place(on: str, folder: Path | None = None) -> Iterator[Place]:
+def place(name: str, folder: Path | None = None) -> Iterator[Place]:
     """The place with this name: "here", "ray" or "ray://HOST:PORT".
 
     folder: the run's folder, which may exist already.
@@ -40,14 +40,14 @@ def place(on: str, folder: Path | None = None) -> Iterator[Place]:
     Raises:
         UserError: there is no such place, or it cannot be used.
     """
-    if on == HERE:
+    if name == HERE:
         yield Place()
         return
     # Imported here: only those who use a cluster have what it takes.
     from vectrial.run.on_ray.cluster import address_of
     from vectrial.run.on_ray.executor import cluster
 
-    with cluster(address_of(on), folder) as machines:
+    with cluster(address_of(name), folder) as machines:
         yield Place(machines.execute, machines.environment)
 
 

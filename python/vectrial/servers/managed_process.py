@@ -328,14 +328,14 @@ class StartedServer(Server):
         self._folder.chmod(0o700)
         return make_secrets(self._folder, names)
 
-    def _choose_ports(self, names: Sequence[str], made: Mapping[str, str]) -> None:
+    def _choose_ports(self, names: Sequence[str], secrets: Mapping[str, str]) -> None:
         """Choose free ports for these names, unless the server has ports already."""
         if not self._ports:
             self._ports = dict(zip(names, free_ports(len(names)), strict=True))
             self._address = None
         if self._address is None:
             public = {name: self._ports[name] for name in self._recipe.public}
-            self._address = Address(self._host, public, made)
+            self._address = Address(self._host, public, secrets)
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         for left in reversed(range(1 if self._settled else _PORT_TRIES)):

@@ -280,11 +280,11 @@ class Capacity(Experiment):
             phase.missing["bracket_high"] = reason
         return phase
 
-    def _why_hopeless(self, alone: Phase, parameter: RecallParameter) -> str | None:
+    def _why_hopeless(self, single_client: Phase, parameter: RecallParameter) -> str | None:
         """Reason why no rate can hold, if a single client has shown it; otherwise None."""
-        recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
+        recall, p50 = single_client.metrics["recall_mean"], single_client.metrics["latency_p50"]
         if recall is None or p50 is None:
-            return f"nothing was answered: {alone.reason}"
+            return f"nothing was answered: {single_client.reason}"
         if recall < self.recall:
             at = f" at {parameter.label.strip(', ')}" if parameter.label else ""
             return f"recall {self.recall:g} is not reached: it is {recall:.4f}{at}"

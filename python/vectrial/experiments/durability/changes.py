@@ -85,10 +85,10 @@ class RowMaker:
         return FOREIGN
 
 
-def schema_of(dataset: Dataset, can: Capabilities, like: Schema) -> Schema:
+def schema_of(dataset: Dataset, can: Capabilities, schema: Schema) -> Schema:
     """Schema of the vectors, and of a version column if the store supports such columns."""
     columns = (Field(VERSION, FieldType.INT, indexed=False),)
-    return Schema(dataset.dim, like.metric, columns if FieldType.INT in can.field_types else ())
+    return Schema(dataset.dim, schema.metric, columns if FieldType.INT in can.field_types else ())
 
 
 @dataclass

@@ -132,8 +132,10 @@ def _sweep_blocks(
         yield Table(name, title, _SCATTER, tuple(scattered), (note,), folded=True)
 
 
-def _fewest(series: Series, among: Sequence[Series]) -> Series:
-    return min((one for one in among if _kind(one) == _kind(series)), key=lambda one: one.nodes)
+def _fewest(series: Series, candidates: Sequence[Series]) -> Series:
+    return min(
+        (one for one in candidates if _kind(one) == _kind(series)), key=lambda one: one.nodes
+    )
 
 
 def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: float) -> Row:

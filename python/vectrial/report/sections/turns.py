@@ -31,9 +31,10 @@ from vectrial.util import formatting
 
 
 def ratios(
-    running: Mapping[Series, Sequence[RunningRatio]], against: str, looks: Looks
+    running: Mapping[Series, Sequence[RunningRatio]], baseline: str, looks: Looks
 ) -> Callable[[int, bool], dict[str, Any]]:
-    """The ratio of each series' QPS to that of the store `against`, by round, with its interval."""
+    """The ratio of each series' QPS to that of the store `baseline`, by round, with its
+    interval."""
     rows = [
         {
             "series": looks.labels[series],
@@ -45,7 +46,7 @@ def ratios(
             "description": description(
                 ("", looks.labels[series]),
                 ("after rounds", f"{one.rounds:,}"),
-                (f"QPS over that of {against}", formatting.number(one.ratio)),
+                (f"QPS over that of {baseline}", formatting.number(one.ratio)),
                 ("between", f"{formatting.number(one.low)} and {formatting.number(one.high)}"),
             ),
         }
@@ -58,7 +59,7 @@ def ratios(
         x = channel("rounds:Q", title="rounds", axis=Settings(tickCount=6))
 
         def y(field: str) -> Settings:
-            title, axis = f"QPS over that of {against} (log)", Settings(format=".3~r", tickCount=6)
+            title, axis = f"QPS over that of {baseline} (log)", Settings(format=".3~r", tickCount=6)
             return channel(f"{field}:Q", title=title, scale=log, axis=axis)
 
         colours, shapes, _ = looks.scales(list(running))

@@ -62,7 +62,7 @@ def load(
             batch=batch_rows,
             clients=clients,
             placement=placement,
-            progress=_teller(progress, first, batch_rows, stop),
+            progress=_progress_callback(progress, first, batch_rows, stop),
         )
         seen.add(outcome)
         if seen.errors:
@@ -83,7 +83,7 @@ def slabs(dataset: Dataset, batch_rows: int, clients: int, stop: int) -> Iterato
         yield first, min(first + rows, stop)
 
 
-def _teller(
+def _progress_callback(
     progress: Progress, first: int, batch_rows: int, stop: int
 ) -> Callable[[LoadControl], None]:
     def tell(control: LoadControl) -> None:

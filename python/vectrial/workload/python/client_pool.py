@@ -88,7 +88,7 @@ class ClientPool:
         self.report_at = [0] * clients
         self.barrier = threading.Barrier(clients, action=self._begin)
         self.halt = False
-        self.first, self.for_clients = 0, clients
+        self.first, self.client_count = 0, clients
         self.logs_answers = False
         self.begin: Callable[[], PhaseStart] = PhaseStart.now
         self.loop: Callable[[int], None] | None = None
@@ -174,8 +174,8 @@ class ClientPool:
         requests = self.rounds[number % len(self.rounds)]
         # All draw the same shares, so that no two of them begin with the same query.
         together = _order(requests, np.random.default_rng([self.seed, 1]))
-        others = [one for at, one in enumerate(together) if at % self.for_clients != number]
-        yield RequestSpan(_order(together[number :: self.for_clients], rng), True, not others)
+        others = [one for at, one in enumerate(together) if at % self.client_count != number]
+        yield RequestSpan(_order(together[number :: self.client_count], rng), True, not others)
         if others:
             yield RequestSpan(_order(others, rng), False, True)
 
@@ -186,7 +186,7 @@ class ClientPool:
         yield from begins
         turn, rounds = self.first + client, len(self.rounds)
         while True:
-            turn += self.for_clients
+            turn += self.client_count
             # Each goes on with rounds that are its own, every so many-th, until they end.
             yield RequestSpan(_order(self.rounds[turn % rounds], rng), False, True)
 
@@ -250,7 +250,7 @@ class ClientPool:
 
     def blocks(self, part: RequestSpan) -> Iterator[list[Request]]:
         """The requests of a part in blocks; a block is logged entirely or not at all."""
-        length = max(1, _BLOCK // self.for_clients) if self.logs_answers else len(part.requests)
+        length = max(1, _BLOCK // self.client_count) if self.logs_answers else len(part.requests)
         for begin in range(0, len(part.requests), max(1, length)):
             yield part.requests[begin : begin + length]
 
@@ -264,7 +264,7 @@ class ClientPool:
         phase of any length is sampled. Decided before the queries are sent."""
         self._blocks[client] += 1
         nth = self._blocks[client]
-        early = len(self.answer_logs[client]) < MIN_LOGGED / self.for_clients
+        early = len(self.answer_logs[client]) < MIN_LOGGED / self.client_count
         return self.logs_answers and (early or nth & (nth - 1) == 0)
 
     def send(

@@ -75,7 +75,7 @@ def closed_loop(
     pool.warmup = (warmup_count, warmup_max_s)
     pool.logs_answers = check is not None
     if judgments is not None:
-        pool.scorer = NdcgScorer.of(judgments, clients)
+        pool.scorer = NdcgScorer.for_clients(judgments, clients)
     report = pool.reporter(progress, name)
     cpu_ns = pool.run(report, in_threads=clients > 1)
     phase = phase_of(

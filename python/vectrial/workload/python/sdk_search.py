@@ -126,9 +126,9 @@ class ClientShare:
             searcher, self.queries, judge, clients, self.seed, load.min_s, load.max_s, None
         )
         pool.warmup, pool.logs_answers = (self.warmup_queries, _WARMUP_S), self.logs_answers
-        pool.first, pool.of = self.first, load.clients
+        pool.first, pool.client_count = self.first, load.clients
         if self.judgments is not None:
-            pool.scorer = NdcgScorer.of(self.judgments, clients)
+            pool.scorer = NdcgScorer.for_clients(self.judgments, clients)
         return pool
 
 

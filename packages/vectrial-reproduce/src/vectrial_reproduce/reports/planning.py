@@ -173,10 +173,10 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     return name, min(rows, entry.rows), queries
 
 
-def _dataset_within_limit(part: Part, rows: int, here: Collection[str]) -> str:
+def _dataset_within_limit(part: Part, rows: int, available: Collection[str]) -> str:
     """The first source in the library that has enough rows, or else the largest; empty if the last
     source, which can be made, has more."""
-    held = {source: library.load(source).rows for source in part.sources if source in here}
+    held = {source: library.load(source).rows for source in part.sources if source in available}
     enough = next((source for source, its in held.items() if its >= rows), "")
     if enough or not held:
         return enough

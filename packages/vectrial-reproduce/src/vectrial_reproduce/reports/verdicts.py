@@ -193,11 +193,13 @@ class Pair:
         return ", ".join(f"{name} is without {what} here" for name, what in lacks.items() if what)
 
 
-def _ratio(over: Sequence[float | None], under: Sequence[float | None]) -> float | None:
-    known = [one for one in (*over, *under) if one is not None]
-    if len(known) < len(over) + len(under) or not all(under):
+def _ratio(
+    numerators: Sequence[float | None], denominators: Sequence[float | None]
+) -> float | None:
+    known = [one for one in (*numerators, *denominators) if one is not None]
+    if len(known) < len(numerators) + len(denominators) or not all(denominators):
         return None
-    return math.prod(known[: len(over)]) / math.prod(known[len(over) :])
+    return math.prod(known[: len(numerators)]) / math.prod(known[len(numerators) :])
 
 
 def _range_end(value: PairValue, which: str) -> float | None:

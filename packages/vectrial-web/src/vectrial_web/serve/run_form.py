@@ -21,7 +21,7 @@ from vectrial.run import exposure
 from vectrial.run.plan_summary import PlanSummary, summarize
 from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
 from vectrial.stores import registry
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
 from vectrial.util.suggest import suggestion
 
@@ -52,7 +52,7 @@ def suites(root: Path) -> dict[str, Path]:
     then the shipped ones. Links that lead out of their folder are left out."""
     own = [path for path in root.glob("*.toml") if is_own(root, path)]
     own.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    with_vectrial = {f"suites/{path.name}": path for path in shipped.files().values()}
+    with_vectrial = {f"suites/{path.name}": path for path in builtin.files().values()}
     return {path.name: path for path in own} | with_vectrial
 
 

@@ -20,18 +20,18 @@ def _milvus(
     text: str,
     metric: str,
     part: str,
-    given: Given | None = None,
-    least: float = 1.0,
+    conditions: Given | None = None,
+    smallest_ratio: float = 1.0,
     note: str = "",
 ) -> Claim:
     """A claim that Milvus' figure is the larger one."""
-    own = given or {}
+    own = conditions or {}
     return Claim(
         text,
         metric,
         ClaimSide(part, own, _MILVUS),
         ClaimSide(part, own, _WEAVIATE),
-        least=least,
+        least=smallest_ratio,
         note=note,
     )
 
@@ -40,11 +40,11 @@ def _weaviate(
     text: str,
     metric: str,
     part: str,
-    given: Given | None = None,
+    conditions: Given | None = None,
     note: str = "",
 ) -> Claim:
     """A claim that Weaviate's figure is the larger one."""
-    own = given or {}
+    own = conditions or {}
     return Claim(
         text, metric, ClaimSide(part, own, _WEAVIATE), ClaimSide(part, own, _MILVUS), note=note
     )
@@ -172,7 +172,7 @@ CLAIMS = (
     replace(
         _milvus(
             "At full size Milvus takes 2.1 to 5.8 times the disk of Weaviate", "disk", "storage",
-            {"rows": _FULL}, least=2.1,
+            {"rows": _FULL}, smallest_ratio=2.1,
             note="read off a plot, where Weaviate's word vectors take less than the vectors"
             " themselves; its own ratio on arXiv is 1.4",
         ),

@@ -105,12 +105,12 @@ _UNFILTERED: dict[str, Any] = {"selectivity": 1.0, "payload_index": ("on", "fixe
 
 
 def _filtered_measure(
-    covers: tuple[str, str], ours: str, given: Mapping[str, Scalar], where: Mapping[str, Any]
+    covers: tuple[str, str], ours: str, conditions: Mapping[str, Scalar], where: Mapping[str, Any]
 ) -> Measure:
     absent = _NEEDED if where is _UNINDEXED else ""
     note = "" if where is _UNFILTERED else _AMONG
     return Measure(
-        covers, "filtered", "search", ours, given=given, where=where, note=note, absent=absent
+        covers, "filtered", "search", ours, given=conditions, where=where, note=note, absent=absent
     )
 
 
