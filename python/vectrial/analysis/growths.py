@@ -193,7 +193,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
 
 def holdout_checks(found: Sequence[Curve], rows: int) -> list[Outlook]:
     """The forecasts, from sizes below `rows` alone, of each curve's largest size if it has at least
-    so many rows, beside the measured value."""
+    `rows` rows, together with the measured value."""
     largest: dict[int, list[Curve]] = defaultdict(list)
     for curve in found:
         if curve.sizes[-1] >= rows:

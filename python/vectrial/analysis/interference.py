@@ -17,7 +17,7 @@ from vectrial.model.trial import Series
 from vectrial.stats.disturbance import LEAST, drift, first_stands_out, outliers
 from vectrial.util import formatting
 
-#: Beyond these, in a phase, there is a word about it; the first is a share of the processors.
+#: Values of a phase from which a report mentions them; the first is a share of the processors.
 OTHER_CORES_SHARE = 0.1
 STEAL_SHARE = 0.01
 THROTTLED_SHARE = 0.01

@@ -22,8 +22,8 @@ from vectrial.stats.effects import (
 )
 from vectrial.stats.verdict import Decision, Evidence, VerdictKind, decide, effect_by_repeat, weigh
 
-#: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
-#: of freedom that more is lost than drift that both share would cost.
+#: Least repeats of one run that are compared in pairs: with fewer pairs, the lost degrees of
+#: freedom cost more than drift that both sides share.
 PAIRS_FROM = 6
 
 

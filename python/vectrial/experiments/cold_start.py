@@ -27,7 +27,7 @@ from vectrial.workload.python.timed import describe
 
 #: Seconds until a server that is ready finds a neighbour, at most; and between two questions.
 _ANSWERS_S, _POLL_S = 120.0, 0.05
-#: A second is steady when its median latency is at most so many times that of the warm server.
+#: Largest ratio of a steady second's median latency to that of the warm server.
 _STEADY = 1.1
 _METRICS = (
     MetricName("restart_s", "s", "lower", "until the server was ready again", "Ready"),

@@ -104,15 +104,15 @@ class Mixed(Experiment):
     lane. What is alive at a search is known but for the writes under way: recall is between
     `recall_mean_lower` and `recall_mean`, and only a row certainly dead is wrong.
 
-    operations: in all; searches, inserts, updates, deletes: their shares, in any unit.
+    operations: total number; searches, inserts, updates, deletes: their shares, in any unit.
     max_s: no request is sent later than this.
     rates: requests per second by kind: search, and insert, update or delete; no shares then.
-    duration_s: of these. arrivals: "poisson" (seeded) or "constant".
+    duration_s: seconds of such a load. arrivals: "poisson" (seeded) or "constant".
     clients: in the sdk lane clients with a connection of their own each; in the native lane
-        connections of each kind, where one carries a single request at a time. Unless given 8; a
-        library has one client.
-    search: search parameters (no lists); what lets searches see every acknowledged change is among
-        them where the store has a setting for it.
+        connections of each kind, if a connection carries a single request at a time. Default: 8;
+        a library has one client.
+    search: search parameters (no lists). If the store has a setting that lets searches see every
+        acknowledged change, it is added.
     """
 
     name: ClassVar[str] = "mixed"

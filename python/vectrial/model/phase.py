@@ -10,7 +10,7 @@ from typing import Any
 
 #: Length of the part of a slice that counts, unless it has to be longer.
 SLICE_S = 0.05
-#: A slice by which lengths are found is sent in so many parts.
+#: Number of parts in which a slice is sent while lengths are being found.
 PARTS = 10
 #: The part of a slice that counts is slower than its end by at most this share.
 COLDER = 0.01

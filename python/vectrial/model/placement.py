@@ -55,10 +55,10 @@ class Placement(ExactModel):
 
     threads: client threads of the native lane, each with connections of its own.
     client_cores: cores that the client may use: a thread of the native lane is pinned to each, the
-        processes of the sdk lane share them. Unless given, the last `threads` of this machine that
-        `server_cores` leaves.
-    server_cores: cores that servers may use. Unless given, all that the client leaves. If nothing
-        would be left for either of the two, both go where the system puts them.
+        processes of the sdk lane share them. The default is the last `threads` cores that
+        `server_cores` leaves free.
+    server_cores: cores that servers may use. The default is all cores that the client leaves free.
+        If no core is left for one of the two, the system places both.
     server_cpus: processor time of a server started here, in processors; all unless given.
     server_memory: memory of such a server, with its unit ("2GiB", "500MB"); all unless given.
     data_disk: size of a file system on which the data of each store lie alone ("2GiB"), so that its

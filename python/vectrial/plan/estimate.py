@@ -39,7 +39,7 @@ def warm_up_of(store: type[Store], requested_s: float | None) -> float:
 
 
 def load_s(store: type[Store], index: Index, rows: int, dim: int) -> float:
-    """Seconds until so many rows of so many components are acknowledged and indexed."""
+    """Seconds until these rows, with this many components, are acknowledged and indexed."""
     served = store.server is not None
     row_s = _row_seconds(_REMOTE_S if served else _LIBRARY_S, dim)
     params = index.params.model_dump()
@@ -79,7 +79,7 @@ class Pace:
         return (at_s - self._began) / self._done_s * max(0.0, self._total_s - self._done_s)
 
 
-#: Stores that are begun in any case while there is time: of one alone nothing is compared.
+#: Stores that are begun in any case while there is time, since one store compares with nothing.
 _LEAST_STORES = 2
 #: The store that is next, about which nothing is known.
 _NEXT = ""

@@ -133,8 +133,8 @@ def make_plan(
 
 @dataclass(frozen=True)
 class PlanItem:
-    """One experiment on one store of so many nodes with one index on one dataset, through one
-    lane."""
+    """One experiment on one store with one index on one dataset, through one lane, with a number of
+    nodes."""
 
     suite: Suite
     shape: DatasetShape

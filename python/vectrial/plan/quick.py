@@ -27,7 +27,7 @@ from vectrial.suite.model import Suite, validated
 
 #: Repeats that a verdict needs.
 REPEATS = 3
-#: Search settings per store: of a curve, of a coarse one, and of one that has to do.
+#: Search settings per store: for a curve, for a coarse curve, and for the least curve.
 SETTINGS = (5, 4, 3)
 #: Numbers of rows to choose from. Fewer than `_ENOUGH_ROWS` say little about an index: then rather
 #: fewer stores, down to `_FEWEST_STORES`.
@@ -92,7 +92,8 @@ class QuickPlan:
 
 @dataclass(frozen=True)
 class _Size:
-    """Size of a comparison. stores: the first so many. settings: number per store."""
+    """Size of a comparison. stores: number of stores, from the first. settings: number per
+    store."""
 
     stores: int
     repeats: int

@@ -1,4 +1,4 @@
-"""Which store is faster at equal recall, answered within minutes and without a suite."""
+"""The quick comparison: the faster store at equal recall, within minutes and without a suite."""
 
 from __future__ import annotations
 

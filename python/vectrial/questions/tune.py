@@ -53,7 +53,7 @@ from vectrial.util.variants import full_name
 #: With this many rows, each build is first measured on a tenth of them, where a load takes longer
 #: than the searches.
 _STAGED_ROWS = 20_000
-#: A setting is searched for so many times `seconds` at most, so that every query is asked.
+#: Factor by which the search of a setting may exceed `seconds`, so that every query is sent.
 _LONGER = 4
 #: Loads of each of the last candidates, and seconds of each of their settings.
 _LOADS, _FINAL_S = 3, 0.7

@@ -17,14 +17,14 @@ from vectrial.model.phase import COLDER, PARTS, Slice, TurnTime
 
 #: The longest slice, in seconds.
 LONGEST_S = 2.0
-#: Requests that a slice has, if so many rounds are left in the time that there is.
+#: Least requests of a slice, as long as this many rounds fit the time.
 REQUESTS, ROUNDS = 200, 100
 #: Rounds at least, whatever the time.
 LEAST_ROUNDS = 20
 #: Least ratio of the part of a slice that counts to the part that is left out.
 _BODY = 3.0
-#: At most so many parts are left out; where they do not suffice, the slice was too short to tell.
-#: Its end are so many.
+#: Most parts that are left out (if they do not suffice, the slice was too short to tell), and
+#: number of parts that make its end.
 _MOST_PARTS, _END = 5, 3
 #: A slice may be longer than the turns it was found by by this factor.
 _ALIKE = 1.5

@@ -39,8 +39,8 @@ class ServerNetwork:
     recipe: str
 
     def is_answering(self, address: Address) -> bool:
-        """True if the server reacts on one of its ports. The check costs next to nothing, because a
-        measurement may be running."""
+        """True if the server reacts on one of its ports. The check is cheap, because a measurement
+        may be running."""
         ports = map(str, address.ports.values())
         argv = (sys.executable, "-I", "-S", str(_REACTION), address.host, *ports)
         with contextlib.suppress(subprocess.TimeoutExpired):

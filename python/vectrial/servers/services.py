@@ -1,5 +1,4 @@
-"""Servers that the nodes of a cluster need beside one another: a metadata store, a log, an object
-store."""
+"""Servers that the nodes of a cluster depend on: a metadata store, a log, an object store."""
 
 from __future__ import annotations
 

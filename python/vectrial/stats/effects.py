@@ -1,10 +1,10 @@
 """Difference between two sides, judged by their repeats.
 
 The unit is the repeat: the requests of one repeat share a server, an index and a minute of the
-machine, so that a million of them are still one look. Repeats are compared as logarithms, whose
-difference is a ratio, by Student's t: in pairs where repeat i of both sides was measured side by
-side, after Welch (1947) where it was not, and by analysis of covariance where it is known how fast
-the machine was in each of them.
+machine, so a million of them are still one observation. The logarithms of repeats are compared,
+since their difference is a ratio, by Student's t: in pairs if repeat i of both sides was measured
+side by side, otherwise after Welch (1947), or by analysis of covariance if the machine's speed in
+each repeat is known.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Quantile:
 
 
 _NAMES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
-#: What is sampled, and what counts it. Of a load the latencies are of batches, `count` is of rows.
+#: The counts of samples for each sampled quantity. In a load, latencies are those of batches.
 _COUNTS = {
     "latency": ("count", "batches"),
     "service": ("count",),

@@ -22,14 +22,14 @@ from vectrial.stats.effects import ALPHA, Effect, effect_of
 
 #: Share of the rounds that is cut off at each end: Yuen (1974) recommends it.
 TRIM = 0.2
-#: Rounds are joined to so many batches at most, of so many rounds at least, whose means hardly
-#: depend on one another; and to so many batches at least, fewer of which have no spread.
+#: Most batches that rounds are joined to; least rounds of a batch, so that means of batches hardly
+#: depend on one another; and least batches, since fewer have no spread.
 MOST_BATCHES, BATCH_ROUNDS, LEAST_BATCHES = 20, 5, 4
 #: Fewer rounds say nothing.
 LEAST_ROUNDS = BATCH_ROUNDS * LEAST_BATCHES
-#: Fewer loads than so many say nothing of the store.
+#: Least number of loads that say something of the store.
 LEAST_LOADS = 3
-#: A ratio of quantiles is drawn anew so many times.
+#: Number of resamples of a ratio of quantiles, and their seed.
 _RESAMPLES, _SEED = 2000, 20_260_102
 #: Batches after which an interval that holds at every moment is narrowest.
 _NARROWEST = 20

@@ -16,7 +16,7 @@ from vectrial.stats.effects import ALPHA, POWER, Effect, holm, unpaired_effect
 #: Least difference that is called one, as a share, unless another is asked for.
 THRESHOLD = 0.05
 
-#: More repeats, or rounds of turns, than so many are not advised; rounds are advised in steps.
+#: Most repeats and rounds of turns that are advised, and the step in which rounds are advised.
 MOST_REPEATS, _MOST_ROUNDS, _ROUNDS = 100, 2_000, 20
 
 

@@ -20,7 +20,7 @@ _ASK = Path("/proc/sys/vm/compact_memory")
 _PIECES = Path("/proc/buddyinfo")
 #: Pieces of 2**order pages are small below this order: a page table of the processor maps 2 MiB.
 _LARGE = 9
-#: Of small pieces so much is held at most, and so much of the memory that there is.
+#: Most memory in small pieces that is held, in bytes and as a share of all memory.
 _MOST_BYTES, _MOST_SHARE = 1 << 30, 0.05
 
 

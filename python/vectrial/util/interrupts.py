@@ -24,8 +24,8 @@ from types import FrameType
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a command may take to clean up.
 PATIENCE_S = 4.0
-#: A signal that comes within so many seconds of the first is the same wish: a terminal that is
-#: closed says it more than once.
+#: A signal within this many seconds of the first one counts as the same: closing a terminal sends
+#: several.
 _SAME_WISH_S = 1.0
 #: Added to a signal's number on the pipe: its interruption was dropped and is to be raised again.
 _AGAIN = 128

@@ -22,12 +22,12 @@ from vectrial.model.filters import Filters
 from vectrial.model.phase import Phase
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 
-#: Recall under the clock may be less than before it by so much, on the same queries ...
+#: Most recall that timed answers may lack, compared with untimed answers to the same queries ...
 LOST = 0.01
 #: ... beyond this many standard errors of the difference, of at least this many queries.
 ERRORS, LEAST = 3.0, 30
-#: The share of answers that may be short: of an exact index, and of another that gave no short one
-#: before the clock started.
+#: Share of answers that may be short: for an exact index, and for another index without short
+#: answers before the clock started.
 SHORT_EXACT, SHORT = 0.001, 0.01
 #: Rounding of timed scores, in units of what the gate allows to those of a few answers.
 _SLACK = 4.0

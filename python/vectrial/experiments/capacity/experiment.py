@@ -33,9 +33,9 @@ from vectrial.workload import dispatch
 from vectrial.workload.ceiling import faults_without_client, is_client_bound
 from vectrial.workload.record import ERROR_SHARE
 
-#: Arrivals that a phase has at least, so that its p99 is known; as many as there are queries, up to
-#: so many, so that its recall is not that of a few; it lasts so many times `duration_s` at most for
-#: them. One that confirms lasts as long as its p99 needs.
+#: Least arrivals of a phase, for a known p99; most queries that are all sent once, so that recall
+#: does not depend on a few; and factor by which `duration_s` may grow for that. A phase that
+#: confirms lasts as long as its p99 needs.
 _ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 #: Rates beyond these are not looked at (arrivals per second), nor those at which a phase would last
 #: more than `_LONGER` times `confirm_s` to confirm a p99.

@@ -103,24 +103,24 @@ _SHEET = Sheet(
 
 class Filtered(Experiment):
     """Search without a filter, and under filters that keep given shares of the rows: with payload
-    indexes on the columns, and without, where a store lets one choose.
+    indexes on the columns, and without, if the store lets one choose.
 
-    selectivities: shares wanted, of each predicate.
-    predicates: "column" is one condition on the dataset's own columns, the one that comes nearest
-        to the share; "independent", "aligned" and "opposed" are on columns made for it, keep
-        exactly the share, and have nothing to do with where the query is, are near it, or far
-        away (see `vectrial.experiments.common.predicates`). Unless given all of them; without
-        "column" where the dataset has none.
-    own: search also under the dataset's own filters, one for each query; unless given, where it
-        has them.
-    payload_index: "on", "off", or both. What is not on the dataset's own columns with indexes is
-        asked of a store of the same kind that is loaded beside.
-    depths: conditions joined to each of `shapes`, which all keep the share `depth_selectivity`;
-        none unless given. shapes: "and", "or", "nested" (and and or in turn).
-    pivots: of aligned and opposed predicates; as many distinct filters has each of the three.
-    checks: queries that are asked once more, untimed, to look at every row of their answers.
+    selectivities: shares of the rows that each predicate keeps.
+    predicates: "column" is the condition on one of the dataset's own columns that comes nearest to
+        the share. "independent", "aligned" and "opposed" are conditions on generated columns that
+        keep exactly the share: rows unrelated to the query, near it, or far from it (see
+        `vectrial.experiments.common.predicates`). Default: all of them, but "column" only if the
+        dataset has columns.
+    own: also search under the dataset's own filters, one for each query. Default: if it has them.
+    payload_index: "on", "off", or both. Filters on generated columns, or without indexes, are
+        measured in a second store of the same kind.
+    depths: number of conditions joined to each of `shapes`, which all keep the share
+        `depth_selectivity`; none by default. shapes: "and", "or", "nested" (and and or in turn).
+    pivots: pivots of aligned and opposed predicates; each of the three predicates has this many
+        distinct filters.
+    checks: queries that are sent once more, untimed, to check every row of their answers.
     search: search parameters; lists are grids. clients: closed-loop clients, a number or a list.
-    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
+    returns: parts returned of each row: "ids", "metadata" or "vectors"; or a list of them.
     min_s, max_s: as of search.
     """
 

@@ -29,13 +29,12 @@ from vectrial.stats.quantiles import arrivals_needed
 from vectrial.workload import dispatch
 from vectrial.workload.record import ERROR_SHARE
 
-#: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
-#: that is built again has another recall.
+#: Margin of the chosen search parameter above the required recall, as a share of the missing
+#: recall: an index that is built again has another recall.
 _MARGIN = 0.2
 _PASS_MAX_S = 5.0
-#: Arrivals that the searches have at least, so that their p99 is known; as many as there are
-#: queries, up to so many, so that recall is not that of a few; for these they last so many times
-#: `duration_s` at most.
+#: Least arrivals of the searches, for a known p99; most queries that are all sent once, so that
+#: recall does not depend on a few; and factor by which `duration_s` may grow for that.
 _ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 
 
@@ -60,11 +59,11 @@ class Fit(Experiment):
     """Load a store and search it under limits on memory and processor time, at every combination
     of `memory` and `processors`, each with a server of its own.
 
-    The limits are those of the control group of the server; of a library, that of the measuring
-    process. What holds, and what happens where it does not, is judged by `vectrial.analysis.fit`.
+    The limits apply to the control group of the server; for a library, to that of the measuring
+    process. `vectrial.analysis.fit` judges whether the store held, and how it failed.
 
-    memory: sizes with their units ("512MiB"). processors: of time, 0.5 for a half of one.
-    p99_ms, recall, errors: the requirements of the searches: milliseconds, mean, share of requests.
+    memory: sizes with their units ("512MiB"). processors: processor time, 0.5 for half a processor.
+    p99_ms, recall, errors: requirements of the searches: milliseconds, mean, share of requests.
     search: one operating point (no lists). Unless it names the parameter that trades speed for
         recall, that is set to the least value with a recall a little above `recall`.
     rate: searches per second, on a schedule that does not wait for answers (open loop).
@@ -72,7 +71,7 @@ class Fit(Experiment):
     duration_s: seconds of the searches; more where the rate is low.
     warmup_s: seconds of searches at full speed before them, which do not count: of any store,
         within the limits, in place of those that a store declares (`Capabilities.warm_up_s`).
-    load_limit_s: a load may take so long, until every row is served by the index.
+    load_limit_s: longest time of a load, until the index serves every row.
     step, purpose: place in the search that `vectrial fit` makes.
     """
 

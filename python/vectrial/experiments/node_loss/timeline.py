@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Recall is what it was, within so much.
+#: Recall has recovered if it is within this of its earlier value.
 NEAR = 0.01
 
 

@@ -1,5 +1,5 @@
-"""When a load was acknowledged, found and indexed: the moments that tell online from offline
-indexing."""
+"""The moments at which a load was acknowledged, found and indexed. They distinguish online from
+offline indexing."""
 
 from __future__ import annotations
 

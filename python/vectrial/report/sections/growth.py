@@ -33,7 +33,7 @@ from vectrial.util.file_names import slug
 
 _HEAD = columns("store", "quantity", law="Grows as")
 _INDEX = Column("index", "Index", numeric=False)
-#: A report says what would be at so many times the most rows that were measured.
+#: A report forecasts this many times the largest measured number of rows.
 _AHEAD = 10
 
 

@@ -33,8 +33,8 @@ DURABILITY: Mapping[Durability, str] = {
 
 
 class SegmentParams(Spreading):
-    """segments: at most so many are left of each shard by `build`, which merges them; each has a
-    graph of its own, so that 1 gives the one final graph. None merges nothing. shards,
+    """segments: most segments of each shard after `build`, which merges them. Each segment has its
+    own graph, so 1 gives a single final graph. None merges nothing. shards,
     replication_factor: see `Spreading`."""
 
     segments: int | None = Bound(default=1, ge=1, le=1000)

@@ -47,8 +47,8 @@ class ElasticsearchHnswSearch(vt.Params):
 
 
 class ElasticsearchQuantizedSearch(ElasticsearchHnswSearch):
-    """ef_search: see `hnsw`. oversample: so many times k candidates are compared again with their
-    whole vectors; None: none is."""
+    """ef_search: see `hnsw`. oversample: this many times k candidates are compared again by
+    their original vectors; None: no candidates are."""
 
     oversample: float | None = Bound(default=None, ge=1.0, lt=10.0)
 

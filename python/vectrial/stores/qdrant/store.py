@@ -62,8 +62,8 @@ class QuantizedBuild(ServerBuild):
 
 
 class QdrantQuantizedSearch(QdrantHnswSearch):
-    """rescore: the best are compared again by their original vectors. oversampling: so many times
-    k of them; None: the server's own."""
+    """rescore: the best candidates are compared again by their original vectors. oversampling:
+    number of these candidates as a multiple of k; None: the server's default."""
 
     rescore: bool = True
     oversampling: float | None = Bound(default=None, ge=1.0, le=1000.0)

@@ -41,8 +41,8 @@ class WeaviateSpreading(vt.Spreading):
 
 
 class WeaviateReads(vt.Params):
-    """consistency: level of searches, whose rows are compared among so many copies; None leaves it
-    to the server. protocol: of plain searches through the official client."""
+    """consistency: level of searches: the copies among which their rows are compared; None leaves
+    it to the server. protocol: protocol of plain searches through the official client."""
 
     consistency: WeaviateConsistency | None = None
     protocol: Protocol = Protocol.GRPC
@@ -50,7 +50,7 @@ class WeaviateReads(vt.Params):
 
 class WeaviateHnswBuild(WeaviateSpreading):
     """m, ef_construction: parameters of each shard's graph (the lowest layer has up to 2m links).
-    filter_strategy: how the graph is searched under a filter. flat_search_cutoff: where a filter
+    filter_strategy: strategy of the graph search under a filter. flat_search_cutoff: where a filter
     keeps fewer rows than this, these are scanned exactly instead of searching the graph. shards,
     replication_factor, write_consistency: see `WeaviateSpreading`."""
 

@@ -51,7 +51,8 @@ class FullScan:
 @dataclass(frozen=True)
 class PutScanLoop:
     """Put this many rows into a separate collection, then read all of it, in alternation for
-    `length_s` seconds. It grows with every turn; the first turn comes before the clock."""
+    `length_s` seconds. The collection grows with every turn; the first turn comes before the
+    clock."""
 
     dataset: str
     rows: int
