@@ -1,5 +1,5 @@
-"""What `vectrial run` measures again: trials that a busy machine disturbed, and, until the order of
-the stores is decided, more loads of each."""
+"""Repeated measurements of `vectrial run`: trials that a busy machine disturbed, and more loads of
+each store until their order is decided."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ class Sent:
 
 @dataclass(frozen=True)
 class LoadPart:
-    """What one machine saw of a load, by its own clock; can be pickled. classes: see `LoadRecord`,
-    with packed recorders. fields: the other fields of `LoadOutcome`."""
+    """The part of a load that one machine sent, by its own clock; can be pickled. classes: see
+    `LoadRecord`, with packed recorders. fields: the other fields of `LoadOutcome`."""
 
     classes: Sequence[dict[str, Any]]
     fields: dict[str, Any]

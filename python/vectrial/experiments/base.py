@@ -175,7 +175,7 @@ class Experiment(ExactModel, ABC):
 
     @classmethod
     def summary(cls) -> str:
-        """What the experiment measures: the first paragraph of its class's docstring."""
+        """The summary of the experiment: the first paragraph of its class's docstring."""
         return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
     def supported_lanes(self) -> frozenset[Lane] | None:

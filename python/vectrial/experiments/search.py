@@ -85,10 +85,10 @@ class Search(Experiment):
 
     search: search parameters, each a value or a list; those that an index does not have are left
         out for it.
-    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
+    returns: parts returned of each row: "ids", "metadata" or "vectors"; or a list of them.
     sizes: parts of the dataset, each loaded alone and searched: fractions of the rows (at most 1)
         or numbers of rows; all rows are measured as well.
-    least: sizes below so many rows are left out.
+    least: sizes with fewer rows than this are left out.
 
     Closed loop (without `rates` and `trace`):
     clients: each sends its next search when the last one is answered.

@@ -1,5 +1,5 @@
-"""Where the client and the server of a store run, and what each may use, so that neither takes the
-other's time."""
+"""The placement of the client and the server of a store: their processors and limits, so that
+neither takes the other's time."""
 
 from __future__ import annotations
 

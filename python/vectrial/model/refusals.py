@@ -99,7 +99,7 @@ def _takes(kind: IndexKind, schema: Schema) -> bool:
 
 
 def refuse_k(store: type[Store], k: int) -> None:
-    """Raise `Unsupported` when an answer of the store cannot have so many rows."""
+    """Raise `Unsupported` if an answer of the store cannot have k rows."""
     most = store.capabilities.most_k
     if most is not None and k > most:
         raise Unsupported(

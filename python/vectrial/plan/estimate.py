@@ -126,7 +126,7 @@ class TimeLimit:
         return label not in self._took_s and self._ends_in_time(label, at_s)
 
     def record_duration(self, label: str, seconds: float) -> None:
-        """Record that a job has ended after so many seconds."""
+        """Record that a job has ended after this many seconds."""
         self._took_s[label] = max(seconds, self._took_s.get(label, 0.0))
 
     def _ends_in_time(self, label: str, at_s: float) -> bool:

@@ -1,5 +1,5 @@
-"""Where and how a question is measured, and what all questions do alike: a suite for one store, a
-run that goes on, and a search that asks and is told."""
+"""The bench on which questions are measured, and the code that all questions share: a suite for one
+store, a resumed run, and a search that sends requests and receives replies."""
 
 from __future__ import annotations
 

@@ -90,23 +90,16 @@ def fit(
     """Find the least memory and processor time at which stores load, survive and hold limits, as
     `vectrial fit` does.
 
-    Args:
-        stores: names of stores, measured one after the other. rows: the first of the dataset; all
-            unless given.
-        p99_ms: limit on p99 latency in milliseconds. recall: least mean recall. errors: greatest
-            share of failed requests. load_factor: a load may take so many times as long as with the
-            whole machine.
-        rate: searches per second, on a schedule (open loop). clients: in its place, clients that
-            wait for each answer (closed loop).
-        index, params, search, lane, k: as in `capacity`.
-        seconds: duration of the searches that count. warmup_seconds: duration of the searches
-            before them.
-        confirm_seconds: duration of the searches that confirm the answer, in `confirmations` steps,
-            each with a new load.
-        resolution: the search ends when the least memory that holds and the greatest that does not
-            are this close, as a share.
-        prices: adds the cost per month.
-        bench: where and how to measure.
+    Args: stores: names of stores, measured one after the other. rows: the first of the dataset; all
+    unless given. p99_ms: limit on p99 latency in milliseconds. recall: least mean recall. errors:
+    greatest share of failed requests. load_factor: longest load time, as a multiple of that with
+    the whole machine. rate: searches per second, on a schedule (open loop). clients: in its place,
+    clients that wait for each answer (closed loop). index, params, search, lane, k: as in
+    `capacity`. seconds: duration of the searches that count. warmup_seconds: duration of the
+    searches before them. confirm_seconds: duration of the searches that confirm the answer, in
+    `confirmations` steps, each with a new load. resolution: the search ends when the least memory
+    that holds and the greatest that does not are this close, as a share. prices: adds the cost per
+    month. bench: where and how to measure.
 
     Raises:
         UserError: an argument is wrong, no limits can be set here, or a store does not support it.

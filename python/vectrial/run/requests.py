@@ -1,4 +1,4 @@
-"""What the measuring process asks of the process that runs the server: faults, limits, object
+"""Requests of the measuring process to the process that runs the server: faults, limits, object
 stores, loads of client machines."""
 
 from __future__ import annotations

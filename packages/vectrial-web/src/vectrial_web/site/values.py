@@ -1,5 +1,5 @@
-"""Where the figures of a run are from: every measured point with its conditions and the values of
-its repeats, on pages of a bounded size."""
+"""The origin of a run's figures: every measured point with its conditions and the values of its
+repeats, on pages of a bounded size."""
 
 from __future__ import annotations
 
