@@ -155,8 +155,7 @@ def _one_sided_cell(
         reasons = [f"not measured in {missing}"]
     else:
         reasons = [
-            _describe_difference(term, group, nearest, side)
-            for term in group.differing_terms(nearest)
+            _difference(term, group, nearest, side) for term in group.differing_terms(nearest)
         ]
     if nearest is not None and nearest.lost:
         reasons.append(f"{missing}: {nearest.lost[0]}")
@@ -178,7 +177,7 @@ def _failure(experiment: str, groups: Sequence[Group]) -> str | None:
     return next((fault for fault in faults if fault.startswith("failed")), None)
 
 
-def _describe_difference(term: str, group: Group, nearest: Group, side: str) -> str:
+def _difference(term: str, group: Group, nearest: Group, side: str) -> str:
     pair = group.terms.get(term), nearest.terms.get(term)
     a, b = (_term_text(term, value) for value in (pair if side == "A" else pair[::-1]))
     if term == "data":
@@ -260,8 +259,7 @@ def _cell_at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> Co
 def _cells_at_points(
     cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool
 ) -> list[ComparedCell]:
-    """The cells of points without interpolation: with equal settings, or the only ones there
-    are."""
+    """The cells of pairs of points: those with equal settings, or each side's only point."""
     assert cell.metric is not None
     pairs = [(p, q) for p in a.trusted_points for q in b.trusted_points if p.setting == q.setting]
     if not pairs and len(a.trusted_points) == len(b.trusted_points) == 1:
